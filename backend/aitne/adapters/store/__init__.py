@@ -1,0 +1,1 @@
+"""The store: SQLAlchemy on SQLite and PostgreSQL."""

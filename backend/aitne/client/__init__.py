@@ -1,0 +1,1 @@
+"""Floor 1: the typed HTTP client, which is the Python SDK."""

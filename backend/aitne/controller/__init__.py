@@ -1,0 +1,1 @@
+"""Floor 3: the controller process."""

@@ -1,0 +1,85 @@
+"""What the platform and the agent inside an allocation say to each other. Version 1.
+
+The agent is standard library only, so it builds these as plain dictionaries; a contract test holds
+its messages against the models here. Portal N serves agents N-1: fields are only ever added.
+
+Files in the job's folder: ``agent.json`` (``AgentSpec``) and ``token`` (the job's own secret).
+Calls, all with ``Authorization: Bearer <token>``:
+
+- ``POST /agent/v1/jobs/{job_id}/report`` with ``AgentReport`` -> 200 ``AgentReply``
+- ``GET /agent/v1/jobs/{job_id}/handover?wait_s=25`` -> 200 ``Handover`` or 204 when there is none yet
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.job import Sample
+
+VERSION = 1
+
+
+class AgentApp(Frozen):
+    """An app to start. ``argv`` is complete but for what a hand-over adds."""
+
+    name: str
+    kind: str
+    argv: tuple[str, ...]
+    readiness_path: str
+    timeout_s: int
+
+
+class AgentSpec(Frozen):
+    """The file ``agent.json``: what the agent has to do."""
+
+    protocol: int = VERSION
+    job_id: UUID
+    """Of the array job for an array."""
+    attempt: int
+    platform_url: str | None
+    """None: report to nobody."""
+    commands: tuple[tuple[str, ...], ...] = ()
+    """One argument vector per entry of ``commands``, run in order until one fails."""
+    apps: tuple[AgentApp, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    workdir: str
+    sample_interval_s: float = 2.0
+
+
+class Phase(StrEnum):
+    STARTED = "started"
+    """The fence is taken; the program is about to start. For an app: its address is known."""
+    RUNNING = "running"
+    """A heartbeat with samples."""
+    READY = "ready"
+    """The app answers."""
+    FINISHED = "finished"
+
+
+class AgentReport(Frozen):
+    protocol: int
+    attempt: int
+    task: int | None = None
+    restart_count: int = 0
+    phase: Phase
+    node: str
+    address: str | None = None
+    """``host:port`` of the app."""
+    exit_code: int | None = None
+    message: str | None = Field(None, max_length=2_000)
+    samples: tuple[Sample, ...] = Field(default=(), max_length=1_000)
+
+
+class AgentReply(Frozen):
+    protocol: int = VERSION
+
+
+class Handover(Frozen):
+    """What JupyterHub leaves for the single-user server: set on the process, never in arguments."""
+
+    env: dict[str, str]
+    args: tuple[str, ...] = ()

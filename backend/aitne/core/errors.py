@@ -1,0 +1,184 @@
+"""Every error the platform raises on purpose.
+
+The tree, without a word of HTTP or of any outside system::
+
+    AitneError
+    ├── InvalidInput            what was asked for cannot be (field, value, allowed)
+    │   └── TemplateError       a template file is wrong (file, line)
+    ├── NotFound                no such object, or none that the actor may know of
+    ├── NotAllowed              the actor may not do this
+    │   └── NotAuthenticated    nobody is logged in, or the credential is wrong
+    ├── Conflict                the object is not in a state that permits this
+    │   ├── IdempotencyConflict the key was used before with another body
+    │   ├── IllegalTransition   the state machine has no such edge
+    │   └── StaleEpoch          another controller leads now; the update was not made
+    ├── RateLimited             too many attempts; says when to try again
+    ├── SetupError              the platform cannot start as configured; says what to do
+    └── Unavailable             an outside system does not answer; nothing is known to have failed
+        ├── SchedulerUnavailable
+        │   └── SubmitUncertain  the scheduler may or may not hold the job
+        ├── HubUnavailable
+        └── StoreUnavailable
+    SchedulerRejected(AitneError)  the scheduler understood and said no
+
+A message says what happened, why, and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One thing that is wrong with one field of what was asked for.
+
+    ``field`` is a dotted path as the user wrote it (``resources.gpu``), ``value`` what was given,
+    ``allowed`` what would have been accepted.
+    """
+
+    field: str
+    message: str
+    value: str | None = None
+    allowed: str | None = None
+
+
+class AitneError(Exception):
+    """The root. ``code`` is a stable machine-readable word, ``message`` a sentence for humans."""
+
+    code = "error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidInput(AitneError):
+    """What was asked for cannot be; ``problems`` name each field, its value and what is allowed."""
+
+    code = "invalid_input"
+
+    def __init__(self, message: str, problems: Sequence[FieldProblem] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+    @classmethod
+    def field(
+        cls, field: str, message: str, *, value: object = None, allowed: str | None = None
+    ) -> InvalidInput:
+        """The common case: exactly one field is wrong."""
+        shown = None if value is None else str(value)
+        return cls(f"{field}: {message}", [FieldProblem(field, message, shown, allowed)])
+
+
+class TemplateError(InvalidInput):
+    """A template file is wrong; the others go on serving."""
+
+    code = "template_error"
+
+    def __init__(self, path: str, line: int | None, reason: str) -> None:
+        where = path if line is None else f"{path}:{line}"
+        super().__init__(f"{where}: {reason}")
+        self.path = path
+        self.line = line
+        self.reason = reason
+
+
+class NotFound(AitneError):
+    """No such object, or none that the actor may know of: the two look alike from outside."""
+
+    code = "not_found"
+
+    def __init__(self, kind: str, name: object) -> None:
+        super().__init__(f"There is no {kind} {name} that you may see.")
+        self.kind = kind
+        self.name = str(name)
+
+
+class NotAllowed(AitneError):
+    """The actor is known and may not do this."""
+
+    code = "not_allowed"
+
+
+class NotAuthenticated(NotAllowed):
+    """Nobody is logged in, or the credential is wrong, expired or revoked."""
+
+    code = "not_authenticated"
+
+
+class Conflict(AitneError):
+    """The object is not in a state that permits this."""
+
+    code = "conflict"
+
+
+class IdempotencyConflict(Conflict):
+    """The idempotency key was used before with another request body."""
+
+    code = "idempotency_conflict"
+
+
+class IllegalTransition(Conflict):
+    """The state machine has no edge from the object's present state to the one asked for."""
+
+    code = "illegal_transition"
+
+
+class StaleEpoch(Conflict):
+    """Another controller took the lead; this one's update was not made."""
+
+    code = "stale_epoch"
+
+
+class RateLimited(AitneError):
+    """Too many attempts; ``retry_after_s`` says when the next one is looked at."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class SetupError(AitneError):
+    """The platform cannot start as configured; the message says what to do."""
+
+    code = "setup_error"
+
+
+class Unavailable(AitneError):
+    """An outside system does not answer. Nothing is known to have failed or finished."""
+
+    code = "unavailable"
+
+
+class StoreUnavailable(Unavailable):
+    """The database does not answer, is full, read-only or damaged."""
+
+    code = "store_unavailable"
+
+
+class SchedulerUnavailable(Unavailable):
+    """The scheduler does not answer."""
+
+    code = "scheduler_unavailable"
+
+
+class SubmitUncertain(SchedulerUnavailable):
+    """The scheduler may or may not hold the job: search for its UUID before trying again."""
+
+    code = "submit_uncertain"
+
+
+class HubUnavailable(Unavailable):
+    """JupyterHub does not answer."""
+
+    code = "hub_unavailable"
+
+
+class SchedulerRejected(AitneError):
+    """The scheduler understood the request and said no; trying again changes nothing."""
+
+    code = "scheduler_rejected"

@@ -1,0 +1,1 @@
+"""The nouns. What comes from outside is strict (``Strict``); what is stored and passed on is frozen."""

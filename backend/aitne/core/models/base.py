@@ -1,0 +1,51 @@
+"""Base classes and annotated types that the models share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from aitne.core import units
+
+
+class Strict(BaseModel):
+    """Input from outside: an unknown field is an error, and text is never silently a number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Frozen(BaseModel):
+    """A value the platform made itself: immutable, and lenient when an older record is read back."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def _memory(value: object) -> object:
+    return units.parse_memory(value) if isinstance(value, str) else value
+
+
+def _duration(value: object) -> object:
+    return units.parse_duration(value) if isinstance(value, str) else value
+
+
+MemoryText = Annotated[
+    str,
+    Field(
+        max_length=32, examples=["16G"], description=f"An amount of memory: {units.MEMORY_HINT}."
+    ),
+]
+DurationText = Annotated[
+    str, Field(max_length=32, examples=["4h"], description=f"A duration: {units.DURATION_HINT}.")
+]
+MemoryBytes = Annotated[int, BeforeValidator(_memory), Field(ge=1, le=1 << 60)]
+"""Bytes, read from ``16G`` too."""
+Seconds = Annotated[int, BeforeValidator(_duration), Field(ge=1, le=10 * 365 * 86_400)]
+"""Seconds, read from ``4h`` too."""
+
+UserName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+"""A login name: what Unix and JupyterHub both take."""
+ProjectName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+JobName = Annotated[str, Field(min_length=1, max_length=200)]
+"""Any text: quotes, newlines and emoji included. It is data, never part of a script."""
+UtcTime = AwareDatetime

@@ -1,0 +1,73 @@
+"""What a job asks for: nodes, and per node CPUs, memory and GPUs."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from aitne.core.models.base import Frozen, MemoryBytes, Strict
+
+_GPU = re.compile(r"(?:([A-Za-z][\w.-]{0,39}):)?(\d{1,4})")
+
+
+class GpuRequest(Frozen):
+    """GPUs on each node: how many, and of which type if that matters."""
+
+    count: int = Field(ge=0, le=1024)
+    type: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.count) if self.type is None else f"{self.type}:{self.count}"
+
+    @classmethod
+    def parse(cls, value: object) -> object:
+        """``4`` or ``"a100:4"`` or ``"4"`` -> a request; anything else is left to the validator."""
+        if isinstance(value, bool):
+            raise ValueError("write a number of GPUs or type:number, such as a100:4")
+        if isinstance(value, int):
+            return {"count": value}
+        if isinstance(value, str):
+            match = _GPU.fullmatch(value.strip())
+            if match is None:
+                raise ValueError("write a number of GPUs or type:number, such as a100:4")
+            return {"count": int(match[2]), "type": match[1]}
+        return value
+
+
+Gpu = Annotated[
+    GpuRequest,
+    BeforeValidator(GpuRequest.parse, json_schema_input_type=int | str),
+]
+
+
+class ResourcesFile(Strict):
+    """The ``resources`` part of a job file; what is left out comes from the template or the site."""
+
+    nodes: int | None = Field(None, ge=1, le=65_536, description="How many nodes.")
+    cpu: int | None = Field(None, ge=1, le=4_096, description="CPUs on each node.")
+    memory: Annotated[
+        MemoryBytes | None, Field(description="Memory on each node, such as 16G.")
+    ] = None
+    gpu: Annotated[Gpu | None, Field(description="GPUs on each node: a number or type:number.")] = (
+        None
+    )
+
+
+class Resources(Frozen):
+    """Resolved resources: nothing is left open."""
+
+    nodes: int = Field(1, ge=1)
+    cpu: int = Field(1, ge=1)
+    """CPUs per node."""
+    memory_bytes: int = Field(1 << 30, ge=1)
+    """Memory per node."""
+    gpu: GpuRequest = GpuRequest(count=0)
+    """GPUs per node."""
+
+    @model_validator(mode="after")
+    def _no_type_without_gpu(self) -> Self:
+        if self.gpu.count == 0 and self.gpu.type is not None:
+            raise ValueError("a GPU type was named, but zero GPUs")
+        return self

@@ -1,0 +1,120 @@
+"""Templates: one YAML file is one entry of the launch form."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from aitne.core.models.base import MemoryBytes, Seconds, Strict
+from aitne.core.models.job import AppSpec, Command, EnvName, EnvValue, JobType, Scalar
+from aitne.core.models.resources import Gpu, GpuRequest
+
+
+class ParameterType(StrEnum):
+    STRING = "string"
+    TEXT = "text"
+    """Several lines."""
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    CHOICE = "choice"
+    PATH = "path"
+    """A file or folder on the cluster."""
+
+
+class Parameter(Strict):
+    """One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    type: ParameterType
+    title: str = Field(min_length=1, max_length=100)
+    description: str = ""
+    default: Scalar | None = None
+    """None: the user must give one."""
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: list[str] = Field(default_factory=list)
+    pattern: str | None = None
+    max_length: int = Field(65_536, ge=1, le=1_000_000)
+
+    @field_validator("pattern")
+    @classmethod
+    def _pattern(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                re.compile(value)
+            except re.error as error:
+                raise ValueError(f"{value!r} is not a regular expression: {error}") from error
+        return value
+
+    @model_validator(mode="after")
+    def _choices(self) -> Self:
+        if (self.type is ParameterType.CHOICE) != bool(self.choices):
+            raise ValueError("choices go with type choice, and only with it")
+        return self
+
+
+class IntLimit(Strict):
+    """A count with its default and its bounds for this template."""
+
+    default: int
+    min: int = 0
+    max: int | None = None
+
+
+class MemoryLimit(Strict):
+    default: MemoryBytes
+    min: MemoryBytes = 1 << 20
+    max: MemoryBytes | None = None
+
+
+class GpuLimit(Strict):
+    default: Gpu = GpuRequest(count=0)
+    max: int | None = Field(None, ge=0)
+
+
+class DurationLimit(Strict):
+    default: Seconds
+    max: Seconds | None = None
+
+
+class TemplateResources(Strict):
+    """What the form offers for each resource; a part left out is not offered."""
+
+    nodes: IntLimit = IntLimit(default=1, min=1, max=1)
+    cpu: IntLimit = IntLimit(default=1, min=1)
+    memory: MemoryLimit = MemoryLimit(default=2 << 30)
+    gpu: GpuLimit = Field(default_factory=GpuLimit)
+    max_duration: DurationLimit = DurationLimit(default=4 * 3_600)
+
+
+class Template(Strict):
+    """The schema of ``jobtemplates/*.yaml``."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
+    version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
+    title: str = Field(min_length=1, max_length=100)
+    description: str = ""
+    icon: str = "terminal"
+    """A name from the portal's icon set; an unknown one shows the default."""
+    type: JobType
+    image: str = "bare"
+    parameters: list[Parameter] = Field(default_factory=list)
+    resources: TemplateResources = Field(default_factory=TemplateResources)
+    env: dict[EnvName, EnvValue] = Field(default_factory=dict)
+    commands: list[Command] = Field(default_factory=list)
+    apps: list[AppSpec] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        names = [parameter.name for parameter in self.parameters]
+        if len(names) != len(set(names)):
+            raise ValueError("two parameters have the same name")
+        if self.type is JobType.SESSION and not self.apps:
+            raise ValueError("a session needs at least one app")
+        if self.type is JobType.JOB and not self.commands:
+            raise ValueError("a job needs at least one command")
+        return self

@@ -1,0 +1,28 @@
+"""JupyterHub, as far as the platform drives it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+from uuid import UUID
+
+
+class Hub(Protocol):
+    """All methods may raise ``HubUnavailable``: nothing is then known about the server."""
+
+    async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
+        """Make user and named server exist and start it on the running job. Idempotent.
+
+        Returns when the Hub says that the server is ready: it answers and its route is there.
+
+        Raises:
+            Conflict: the Hub refused or the start failed; the message says why.
+        """
+        ...
+
+    async def remove_server(self, owner: str, server: str) -> None:
+        """Stop routing to the server and forget it. Unknown servers are no error."""
+        ...
+
+    async def check_proxy(self) -> None:
+        """Have the Hub compare its routes with the proxy's now."""
+        ...

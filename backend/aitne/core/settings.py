@@ -1,0 +1,222 @@
+"""One tree of settings: ``aitne.toml``, then ``AITNE_*`` from the environment, then the command line.
+
+``AITNE_LOCAL__CPUS=8`` sets ``[local] cpus``. The reference page is generated from this file.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from aitne.core.errors import SetupError
+from aitne.core.models.base import MemoryBytes, Seconds, Strict
+
+
+def default_data_dir() -> Path:
+    """``$XDG_DATA_HOME/aitne`` (https://specifications.freedesktop.org/basedir-spec)."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "aitne"
+
+
+def cache_dir() -> Path:
+    """``$XDG_CACHE_HOME/aitne``: environments and downloads, which can all be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aitne"
+
+
+class LocalSettings(Strict):
+    """The embedded scheduler, which runs jobs on this machine."""
+
+    nodes: int = Field(1, ge=1, le=64, description="How many nodes this machine pretends to be.")
+    cpus: int | None = Field(
+        None, ge=1, description="CPU slots of each node; unset: this machine's CPUs."
+    )
+    memory: MemoryBytes | None = Field(
+        None, description="Memory of each node, such as 16G; unset: this machine's memory."
+    )
+    gpus: str = Field(
+        "auto",
+        description="GPUs of each node: auto (ask NVML), none, or declared such as a100:4.",
+    )
+
+
+class LimitSettings(Strict):
+    """What one job may ask for, beside what its template and the nodes allow."""
+
+    max_duration: Seconds = Field(7 * 86_400, description="The longest time limit.")
+    max_nodes: int = Field(64, ge=1, description="The most nodes of one job.")
+    max_array_tasks: int = Field(1_000, ge=1, description="The most tasks of one array job.")
+    max_live_jobs: int = Field(
+        2_000, ge=1, description="The most jobs and array tasks a user may have waiting or running."
+    )
+
+
+class AuthSettings(Strict):
+    """Logging in."""
+
+    session_lifetime: Seconds = Field(12 * 3_600, description="How long a portal login lasts.")
+    login_link_lifetime: Seconds = Field(900, description="How long a one-time login link works.")
+    max_failures: int = Field(
+        10, ge=1, description="Failed logins by name or address before further ones must wait."
+    )
+    failure_window: Seconds = Field(300, description="The time over which failures are counted.")
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Read it with ``load_settings``."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="AITNE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    data_dir: Path = Field(
+        default_factory=default_data_dir, description="Where all state of this platform lies."
+    )
+    cluster: str = Field(
+        "local", pattern=r"^[a-z][a-z0-9-]{0,39}$", description="The cluster's name."
+    )
+    title: str = Field("Aitne", max_length=60, description="The name the portal shows.")
+    bind: str = Field("127.0.0.1", description="The address the portal and the sessions listen on.")
+    port: int = Field(8_000, ge=1, le=65_532, description="The portal's port.")
+    sessions_port: int | None = Field(
+        None, description="The port of the sessions' own origin; unset: port + 1."
+    )
+    hub_port: int | None = Field(None, description="JupyterHub, loopback only; unset: port + 2.")
+    proxy_api_port: int | None = Field(
+        None, description="The proxy's own interface, loopback only; unset: port + 3."
+    )
+    public_url: str | None = Field(
+        None, description="How browsers reach the portal; unset: http://<bind>:<port>."
+    )
+    sessions_url: str | None = Field(
+        None, description="How browsers reach sessions: another origin than the portal's."
+    )
+    database: str | None = Field(
+        None, description="postgresql://… ; unset: SQLite in the data directory."
+    )
+    scheduler: str = Field("local", description="The scheduler adapter.")
+    poll_interval_s: float = Field(
+        2.0, ge=0.1, le=60, description="Seconds between two queries of the scheduler."
+    )
+    templates: list[Path] = Field(
+        default_factory=list,
+        description="Further folders of job templates, beside the built-in one.",
+    )
+    local: LocalSettings = LocalSettings()
+    limits: LimitSettings = LimitSettings()
+    auth: AuthSettings = AuthSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What was passed wins over the environment, and that over ``aitne.toml``."""
+        path = config_path(init_settings()["data_dir"]) if "data_dir" in init_settings() else None
+        toml = () if path is None else (TomlConfigSettingsSource(settings_cls, path),)
+        return (init_settings, env_settings, *toml)
+
+    @model_validator(mode="after")
+    def _two_origins(self) -> Self:
+        if self.sessions_origin == self.portal_url:
+            raise ValueError("sessions need an origin of their own: sessions_url equals public_url")
+        return self
+
+    @property
+    def portal_url(self) -> str:
+        """The portal's origin as browsers see it, without a trailing slash."""
+        return (self.public_url or f"http://{_url_host(self.bind)}:{self.port}").rstrip("/")
+
+    @property
+    def sessions_origin(self) -> str:
+        """The sessions' origin as browsers see it, without a trailing slash."""
+        default = f"http://{_url_host(self.bind)}:{self.port_of_sessions}"
+        return (self.sessions_url or default).rstrip("/")
+
+    @property
+    def internal_url(self) -> str:
+        """The API as processes on this machine reach it."""
+        return f"http://{_url_host(self.bind)}:{self.port}"
+
+    @property
+    def port_of_sessions(self) -> int:
+        """The proxy's public port."""
+        return self.sessions_port or self.port + 1
+
+    @property
+    def port_of_hub(self) -> int:
+        """JupyterHub's own port, on loopback."""
+        return self.hub_port or self.port + 2
+
+    @property
+    def port_of_proxy_api(self) -> int:
+        """The proxy's control port, on loopback."""
+        return self.proxy_api_port or self.port + 3
+
+    @property
+    def database_url(self) -> str:
+        """The database, in SQLAlchemy's spelling but without a driver."""
+        return self.database or f"sqlite:///{self.data_dir / 'aitne.db'}"
+
+    @property
+    def run_dir(self) -> Path:
+        """Sockets, pid files, ports: what belongs to the running platform."""
+        return self.data_dir / "run"
+
+    @property
+    def secrets_dir(self) -> Path:
+        """One file per secret, mode 0600."""
+        return self.data_dir / "secrets"
+
+    @property
+    def jobs_dir(self) -> Path:
+        """One folder per job, one below it per attempt."""
+        return self.data_dir / "jobs"
+
+
+def _url_host(bind: str) -> str:
+    if bind in ("0.0.0.0", ""):
+        return "127.0.0.1"
+    return f"[{bind}]" if ":" in bind else bind
+
+
+def config_path(data_dir: Path) -> Path:
+    """``aitne.toml`` of a data directory, or what ``AITNE_CONFIG`` names."""
+    return Path(os.environ.get("AITNE_CONFIG") or data_dir / "aitne.toml")
+
+
+def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
+    """The settings of the platform in ``data_dir`` (else ``AITNE_DATA_DIR``, else the default one).
+
+    ``overrides`` that are None are ignored.
+
+    Raises:
+        SetupError: a value is wrong; the message names it and where it may come from.
+    """
+    where = data_dir or Path(os.environ.get("AITNE_DATA_DIR") or default_data_dir())
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        return Settings(data_dir=where.expanduser().absolute(), **given)
+    except ValidationError as error:
+        lines = "; ".join(
+            f"{'.'.join(map(str, part['loc'])) or 'settings'}: {part['msg']}"
+            for part in error.errors()
+        )
+        raise SetupError(
+            f"The settings are wrong: {lines}. They come from {config_path(where)}, then AITNE_* "
+            "variables, then the command line."
+        ) from error
+    except ValueError as error:
+        raise SetupError(f"{config_path(where)} cannot be read: {error}") from error

@@ -1,0 +1,171 @@
+"""Job and session states, the legal transitions between them, and why a job ended.
+
+One machine serves jobs and sessions: a session is a job whose apps listen, and READY is the one
+state only a session has. The words are Slurm's where Slurm has one
+(https://slurm.schedmd.com/job_state_codes.html).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from aitne.core.errors import IllegalTransition
+
+
+class JobState(StrEnum):
+    """Where a job is on its path. Values are what the API, the CLI and the database say."""
+
+    PENDING_SUBMIT = "PENDING_SUBMIT"
+    """Accepted and stored; the controller has not yet given it to the scheduler."""
+    SUBMITTING = "SUBMITTING"
+    """The controller is giving it to the scheduler right now."""
+    UNCERTAIN = "UNCERTAIN"
+    """The scheduler's answer was ambiguous; its UUID is being searched for."""
+    QUEUED = "QUEUED"
+    """The scheduler holds it and it waits."""
+    STARTING = "STARTING"
+    """It has an allocation; the agent has not reported yet."""
+    RUNNING = "RUNNING"
+    """The user's program runs."""
+    READY = "READY"
+    """Sessions only: the app answers."""
+    SUSPENDED = "SUSPENDED"
+    COMPLETING = "COMPLETING"
+    """The program has ended; the scheduler still cleans up."""
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMED_OUT = "TIMED_OUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    NODE_FAILED = "NODE_FAILED"
+    PREEMPTED = "PREEMPTED"
+    LOST = "LOST"
+    """The scheduler no longer knows it, and a look of its own has confirmed that."""
+    UNKNOWN = "UNKNOWN"
+    """The scheduler does not answer for it. This never means finished."""
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing more happens to a job in this state (in this attempt)."""
+        return self in TERMINAL
+
+    @property
+    def active(self) -> bool:
+        """Whether the job holds an allocation, as far as is known."""
+        return self in ACTIVE
+
+
+TERMINAL = frozenset(
+    {
+        JobState.COMPLETED,
+        JobState.FAILED,
+        JobState.CANCELLED,
+        JobState.TIMED_OUT,
+        JobState.OUT_OF_MEMORY,
+        JobState.NODE_FAILED,
+        JobState.PREEMPTED,
+        JobState.LOST,
+    }
+)
+ACTIVE = frozenset(
+    {
+        JobState.STARTING,
+        JobState.RUNNING,
+        JobState.READY,
+        JobState.SUSPENDED,
+        JobState.COMPLETING,
+    }
+)
+LIVE = frozenset(JobState) - TERMINAL
+
+_S = JobState
+_ENDS = TERMINAL | {_S.UNKNOWN}
+_ALLOCATED = frozenset({_S.STARTING, _S.RUNNING, _S.SUSPENDED, _S.COMPLETING})
+
+TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    _S.PENDING_SUBMIT: frozenset({_S.SUBMITTING, _S.CANCELLED, _S.FAILED}),
+    # A submission is over when the scheduler says so, refuses, or leaves it open.
+    _S.SUBMITTING: frozenset({_S.PENDING_SUBMIT, _S.QUEUED, _S.UNCERTAIN, _S.FAILED, _S.CANCELLED}),
+    _S.UNCERTAIN: frozenset({_S.QUEUED, _S.PENDING_SUBMIT, _S.FAILED, _S.CANCELLED}) | _ALLOCATED,
+    _S.QUEUED: _ALLOCATED | _ENDS,
+    # Back to QUEUED is a requeue: the scheduler starts the same job once more.
+    _S.STARTING: frozenset({_S.RUNNING, _S.SUSPENDED, _S.COMPLETING, _S.QUEUED}) | _ENDS,
+    _S.RUNNING: frozenset({_S.READY, _S.SUSPENDED, _S.COMPLETING, _S.QUEUED}) | _ENDS,
+    _S.READY: frozenset({_S.SUSPENDED, _S.COMPLETING, _S.QUEUED}) | _ENDS,
+    _S.SUSPENDED: frozenset({_S.RUNNING, _S.READY, _S.COMPLETING, _S.QUEUED}) | _ENDS,
+    _S.COMPLETING: frozenset({_S.QUEUED}) | _ENDS,
+    _S.UNKNOWN: frozenset({_S.QUEUED, _S.READY}) | _ALLOCATED | TERMINAL,
+    # A terminal state is left only by a retry, which is a new attempt of the same job.
+    **{state: frozenset({_S.PENDING_SUBMIT}) for state in TERMINAL},
+}
+
+
+def check_transition(old: JobState, new: JobState) -> None:
+    """Pass when ``old -> new`` is legal or no change at all.
+
+    Raises:
+        IllegalTransition: the machine has no such edge.
+    """
+    if old is not new and new not in TRANSITIONS[old]:
+        allowed = ", ".join(sorted(TRANSITIONS[old]))
+        raise IllegalTransition(
+            f"A job cannot go from {old} to {new}; from {old} it may go to {allowed}."
+        )
+
+
+class TerminationReason(StrEnum):
+    """Why an attempt ended, finer than its state. Names a metric label, so the set stays small."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    """The user's program ended with a non-zero exit code or by a signal of its own."""
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    OUT_OF_MEMORY = "out_of_memory"
+    NODE_FAILED = "node_failed"
+    PREEMPTED = "preempted"
+    LOST = "lost"
+    REJECTED = "rejected"
+    """The scheduler refused the submission."""
+    DEPENDENCY_FAILED = "dependency_failed"
+    DUPLICATE = "duplicate"
+    """The fence was already taken by another run of this attempt. Never an outcome of a job."""
+    START_FAILED = "start_failed"
+    """The app never answered, or the agent could not start the program."""
+
+
+RETRYABLE = frozenset(
+    {
+        TerminationReason.FAILED,
+        TerminationReason.OUT_OF_MEMORY,
+        TerminationReason.NODE_FAILED,
+        TerminationReason.PREEMPTED,
+        TerminationReason.LOST,
+    }
+)
+"""What a job file may name under ``retry.on``."""
+
+STATE_OF_REASON: dict[TerminationReason, JobState] = {
+    TerminationReason.COMPLETED: JobState.COMPLETED,
+    TerminationReason.FAILED: JobState.FAILED,
+    TerminationReason.CANCELLED: JobState.CANCELLED,
+    TerminationReason.TIMED_OUT: JobState.TIMED_OUT,
+    TerminationReason.OUT_OF_MEMORY: JobState.OUT_OF_MEMORY,
+    TerminationReason.NODE_FAILED: JobState.NODE_FAILED,
+    TerminationReason.PREEMPTED: JobState.PREEMPTED,
+    TerminationReason.LOST: JobState.LOST,
+    TerminationReason.REJECTED: JobState.FAILED,
+    TerminationReason.DEPENDENCY_FAILED: JobState.CANCELLED,
+    TerminationReason.DUPLICATE: JobState.FAILED,
+    TerminationReason.START_FAILED: JobState.FAILED,
+}
+
+
+def retries(
+    reason: TerminationReason, on: frozenset[TerminationReason], attempt: int, most: int
+) -> bool:
+    """Whether an attempt (counted from 1) that ended for ``reason`` is followed by another.
+
+    ``on`` and ``most`` are the job's retry policy: its reasons, and how many further attempts.
+    """
+    return reason in RETRYABLE and reason in on and attempt <= most

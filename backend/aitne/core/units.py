@@ -1,0 +1,299 @@
+"""Quantities as people and schedulers write them, both ways.
+
+Memory follows Slurm's ``--mem`` (https://slurm.schedmd.com/sbatch.html#OPT_mem): suffixes are powers
+of 1024. Durations are either words (``90m``, ``1h30m``, ``2d``) or Slurm's clock forms
+(``minutes``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``). Host lists follow
+``scontrol show hostnames``. Every parser raises ``ValueError`` with what was given and what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_MEMORY_UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*(?:([KMGTP])(?:i?B)?|(B))", re.IGNORECASE)
+MEMORY_HINT = "a number with K, M, G or T, such as 512M or 16G"
+
+_DURATION_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_WORDS = re.compile(r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d{1,2}))?(?::(\d{1,2}))?")
+DURATION_HINT = "a duration such as 30m, 4h, 1h30m, 2d or Slurm's 1-12:00:00"
+
+MAX_HOSTS = 65_536
+"""No host list of ours expands to more; a longer one is a typing error or an attack."""
+
+
+def parse_memory(text: str) -> int:
+    """``"16G"`` -> bytes. Fractions are rounded to whole bytes.
+
+    A bare number is refused: Slurm reads megabytes, other tools bytes, so it is a mistake half the time.
+    """
+    match = _MEMORY.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not an amount of memory: write {MEMORY_HINT}")
+    number, unit = match[1], match[2] or match[3]
+    scale = _MEMORY_UNITS[unit.upper()]
+    return int(number) * scale if "." not in number else round(float(number) * scale)
+
+
+def format_memory(amount_bytes: int) -> str:
+    """Bytes -> the shortest exact form (``17179869184`` -> ``"16G"``); ``parse_memory`` reads it back."""
+    if amount_bytes < 0:
+        raise ValueError(f"{amount_bytes} is not an amount of memory: it is negative")
+    for unit in reversed(_MEMORY_UNITS):
+        scale = _MEMORY_UNITS[unit]
+        if amount_bytes % scale == 0 and (amount_bytes or unit == "B"):
+            return f"{amount_bytes // scale}{unit}"
+    raise AssertionError("every number is a multiple of one byte")
+
+
+def parse_duration(text: str) -> int:
+    """``"1h30m"`` or a Slurm clock form -> seconds. A bare number is minutes, as Slurm's is."""
+    given = text.strip()
+    words = _WORDS.fullmatch(given)
+    if words and any(words.groups()):
+        return sum(
+            int(count) * unit
+            for count, unit in zip(words.groups(), _DURATION_UNITS.values(), strict=True)
+            if count
+        )
+    clock = _CLOCK.fullmatch(given)
+    if clock is None:
+        raise ValueError(f"{text!r} is not a duration: write {DURATION_HINT}")
+    days, first, second, third = (None if part is None else int(part) for part in clock.groups())
+    if days is not None:
+        return days * 86_400 + (first or 0) * 3_600 + (second or 0) * 60 + (third or 0)
+    if second is None:
+        return (first or 0) * 60
+    if third is None:
+        return (first or 0) * 60 + second
+    return (first or 0) * 3_600 + second * 60 + third
+
+
+def format_duration(seconds: int) -> str:
+    """Seconds -> words (``5400`` -> ``"1h30m"``); ``parse_duration`` reads it back."""
+    if seconds < 0:
+        raise ValueError(f"{seconds} is not a duration: it is negative")
+    parts = []
+    for unit in ("d", "h", "m", "s"):
+        count, seconds = divmod(seconds, _DURATION_UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def format_slurm_time(seconds: int) -> str:
+    """Seconds -> Slurm's ``D-HH:MM:SS``, which every release's ``--time`` takes."""
+    days, rest = divmod(seconds, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    return f"{days}-{hours:02}:{rest // 60:02}:{rest % 60:02}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gres:
+    """One generic resource: ``gpu:a100:4`` has kind ``gpu``, type ``a100``, count 4."""
+
+    kind: str
+    type: str | None
+    count: int
+
+    def __str__(self) -> str:
+        middle = "" if self.type is None else f":{self.type}"
+        return f"{self.kind}{middle}:{self.count}"
+
+
+_GRES = re.compile(
+    r"(?P<kind>[a-z][\w.-]*)(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>\d+))?(?:\([^()]*\))?"
+)
+
+
+def parse_gres(text: str) -> tuple[Gres, ...]:
+    """Slurm's ``gpu:a100:4(S:0-1),shard:8`` -> one ``Gres`` each; socket and index notes are dropped.
+
+    An empty text, ``(null)`` and ``N/A`` mean none. A missing count is 1.
+    """
+    if text.strip() in ("", "(null)", "N/A"):
+        return ()
+    found = []
+    for part in _split_outside(text.strip(), "()"):
+        match = _GRES.fullmatch(part.removeprefix("gres/").removeprefix("gres:"))
+        if match is None:
+            raise ValueError(
+                f"{part!r} is not a generic resource: write kind:count or kind:type:count"
+            )
+        found.append(Gres(match["kind"], match["type"], int(match["count"] or 1)))
+    return tuple(found)
+
+
+def format_gres(resources: Iterable[Gres]) -> str:
+    """The inverse of ``parse_gres``."""
+    return ",".join(map(str, resources))
+
+
+_HOST_PART = re.compile(r"([^\[\],]*)\[([^\[\]]*)\]")
+_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def expand_hostlist(text: str) -> list[str]:
+    """``"node[01-03,7],gpu1"`` -> the names in the order written. Several brackets multiply out."""
+    names: list[str] = []
+    for part in _split_outside(text.strip(), "[]") if text.strip() else []:
+        names.extend(_expand_one(part))
+        if len(names) > MAX_HOSTS:
+            raise ValueError(f"a host list of more than {MAX_HOSTS} names is refused")
+    return names
+
+
+def compress_hostlist(names: Sequence[str]) -> str:
+    """Names -> one host list that expands to the same names in the same order.
+
+    Neighbours that differ only in their last number, at the same width and one apart, share a range.
+    """
+    parts: list[str] = []
+    prefix, width, runs = "", 0, list[tuple[int, int]]()
+
+    def flush() -> None:
+        if not runs:
+            return
+        if len(runs) == 1 and runs[0][0] == runs[0][1]:
+            parts.append(f"{prefix}{runs[0][0]:0{width}}")
+        else:
+            inner = ",".join(
+                f"{a:0{width}}" if a == b else f"{a:0{width}}-{b:0{width}}" for a, b in runs
+            )
+            parts.append(f"{prefix}[{inner}]")
+        runs.clear()
+
+    for name in names:
+        if not _HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a host name")
+        match = re.fullmatch(r"(.*?)(\d{1,18})", name)
+        if match is None:
+            flush()
+            parts.append(name)
+            prefix = ""
+            continue
+        here, digits = match.groups()
+        number = int(digits)
+        # A width of its own counts only where it is visible: 9 and 10 share "n[9-10]", 09 and 9 do not.
+        fits = here == prefix and runs and _same_width(digits, width)
+        if not fits:
+            flush()
+            prefix, width = here, len(digits) if digits.startswith("0") else 0
+            runs.append((number, number))
+        elif number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    flush()
+    return ",".join(parts)
+
+
+def _same_width(digits: str, width: int) -> bool:
+    return len(digits) == width if width else not digits.startswith("0") or digits == "0"
+
+
+def _expand_one(part: str) -> list[str]:
+    match = _HOST_PART.search(part)
+    if match is None:
+        if not _HOST_NAME.fullmatch(part):
+            raise ValueError(f"{part!r} is not a host name")
+        return [part]
+    before, inner = match.groups()
+    rest = part[match.end() :]
+    tails = _expand_one_tail(rest)
+    names = []
+    for number in _expand_range(inner):
+        names.extend(part[: match.start()] + before + number + tail for tail in tails)
+        if len(names) > MAX_HOSTS:
+            raise ValueError(f"a host list of more than {MAX_HOSTS} names is refused")
+    for name in names:
+        if not _HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a host name")
+    return names
+
+
+def _expand_one_tail(rest: str) -> list[str]:
+    match = _HOST_PART.search(rest)
+    if match is None:
+        if "[" in rest or "]" in rest:
+            raise ValueError(f"{rest!r} has a bracket without its partner")
+        return [rest]
+    before, inner = match.groups()
+    return [
+        before + number + tail
+        for number in _expand_range(inner)
+        for tail in _expand_one_tail(rest[match.end() :])
+    ]
+
+
+def _expand_range(inner: str) -> list[str]:
+    numbers: list[str] = []
+    for piece in inner.split(","):
+        match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", piece)
+        if match is None:
+            raise ValueError(f"{piece!r} is not a number or a range such as 01-04")
+        low, high = match[1], match[2] or match[1]
+        if int(high) < int(low) or int(high) - int(low) >= MAX_HOSTS:
+            raise ValueError(f"the range {piece!r} runs backwards or is too long")
+        numbers.extend(f"{value:0{len(low)}}" for value in range(int(low), int(high) + 1))
+    return numbers
+
+
+def _split_outside(text: str, brackets: str) -> list[str]:
+    opening, closing = brackets
+    parts, depth, start = [], 0, 0
+    for index, char in enumerate(text):
+        if char == opening:
+            depth += 1
+        elif char == closing:
+            depth -= 1
+            if depth < 0:
+                raise ValueError(f"{text!r} has a bracket without its partner")
+        elif char == "," and depth == 0:
+            parts.append(text[start:index])
+            start = index + 1
+    if depth:
+        raise ValueError(f"{text!r} has a bracket without its partner")
+    return [*parts, text[start:]]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRange:
+    """The tasks of an array job and how many may run at once (``None``: no bound)."""
+
+    indices: tuple[int, ...]
+    throttle: int | None = None
+
+    def __str__(self) -> str:
+        runs: list[list[int]] = []
+        for index in self.indices:
+            if runs and index == runs[-1][1] + 1:
+                runs[-1][1] = index
+            else:
+                runs.append([index, index])
+        text = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+        return text if self.throttle is None else f"{text}%{self.throttle}"
+
+
+MAX_ARRAY_TASKS = 10_000
+ARRAY_HINT = "indices such as 0-9, 1,3,5 or 0-99:10, and %N for at most N at once"
+
+
+def parse_array(text: str) -> ArrayRange:
+    """Slurm's ``--array`` form: ``"0-9%2"``, ``"1,3,5"``, ``"0-99:10"``. Indices come out sorted, once each."""
+    body, percent, most = text.strip().partition("%")
+    if percent and not re.fullmatch(r"[1-9]\d{0,6}", most):
+        raise ValueError(f"{text!r} is not an array: write {ARRAY_HINT}")
+    found: set[int] = set()
+    for piece in body.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::([1-9]\d{0,8}))?)?", piece)
+        if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
+            raise ValueError(f"{text!r} is not an array: write {ARRAY_HINT}")
+        indices = range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1))
+        if len(indices) + len(found) > MAX_ARRAY_TASKS:
+            raise ValueError(f"an array of more than {MAX_ARRAY_TASKS} tasks is refused")
+        found.update(indices)
+    return ArrayRange(tuple(sorted(found)), int(most) if percent else None)

@@ -1,0 +1,1 @@
+"""Floor 1: use cases over ports. Knows no adapter."""

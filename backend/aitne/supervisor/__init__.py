@@ -1,0 +1,1 @@
+"""Floor 3: `aitne up`, its children, their restarts and status."""
