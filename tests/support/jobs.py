@@ -1,0 +1,71 @@
+"""Builders of jobs for tests: valid by themselves, every field open to an override."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
+from aitne.core.states import JobState
+from aitne.core.units import parse_array
+
+CREATED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+"""When a job that ``make_job`` built was created, unless the test says otherwise."""
+
+
+def make_spec(**overrides: Any) -> JobSpec:
+    """A small batch job's specification; a session gets the JupyterHub app."""
+    values: dict[str, Any] = {
+        "type": JobType.JOB,
+        "name": "digits",
+        "project": "vision",
+        "commands": ("python train.py",),
+        **overrides,
+    }
+    if values["type"] == JobType.SESSION and "apps" not in overrides:
+        values |= {"apps": (AppSpec(name="lab", title="JupyterLab"),), "commands": ()}
+    return JobSpec.model_validate(values)
+
+
+def make_job(**overrides: Any) -> Job:
+    """A job of ada's in the project vision, PENDING_SUBMIT.
+
+    ``spec`` may be a ``JobSpec`` or a dictionary of its fields; ``type``, ``name`` and ``project``
+    are kept the same on the job and in its specification.
+    """
+    spec = overrides.pop("spec", {})
+    if isinstance(spec, dict):
+        shared = {key: overrides[key] for key in ("type", "name", "project") if key in overrides}
+        spec = make_spec(**{**spec, **shared})
+    values: dict[str, Any] = {
+        "id": uuid4(),
+        "owner": "ada",
+        "project": spec.project,
+        "type": spec.type,
+        "name": spec.name,
+        "spec": spec,
+        "state": JobState.PENDING_SUBMIT,
+        "created_at": CREATED_AT,
+        **overrides,
+    }
+    return Job.model_validate(values)
+
+
+def make_session(**overrides: Any) -> Job:
+    """A JupyterLab session."""
+    return make_job(**{"type": JobType.SESSION, "name": "lab", **overrides})
+
+
+def make_array(indices: str = "0-2", **overrides: Any) -> tuple[Job, list[Job]]:
+    """An array job and its task rows; ``indices`` as in a job file's ``array:``."""
+    parent = make_job(**{**overrides, "spec": {**overrides.get("spec", {}), "array": indices}})
+    return parent, [make_task(parent, index) for index in parse_array(indices).indices]
+
+
+def make_task(parent: Job, index: int, **overrides: Any) -> Job:
+    """One task row of an array job."""
+    task_id: UUID = overrides.pop("id", uuid4())
+    return parent.model_copy(
+        update={"id": task_id, "array_job_id": parent.id, "array_task_id": index, **overrides}
+    )
