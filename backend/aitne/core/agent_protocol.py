@@ -17,7 +17,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen
 from aitne.core.models.job import Sample
 
 VERSION = 1
@@ -51,6 +51,8 @@ class AgentSpec(Frozen):
 
 
 class Phase(StrEnum):
+    """How far the program has come, as an ``AgentReport`` says it."""
+
     STARTED = "started"
     """The fence is taken; the program is about to start. For an app: its address is known."""
     RUNNING = "running"
@@ -61,6 +63,8 @@ class Phase(StrEnum):
 
 
 class AgentReport(Frozen):
+    """What the agent tells the platform. A report that is lost is never missed for good."""
+
     protocol: int
     attempt: int
     task: int | None = None
@@ -75,6 +79,8 @@ class AgentReport(Frozen):
 
 
 class AgentReply(Frozen):
+    """The platform's answer to a report."""
+
     protocol: int = VERSION
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 SCRIPT = "script.sh"
 AGENT_SPEC = "agent.json"
-TOKEN = "token"
+TOKEN = "token"  # noqa: S105 - a file's name
 SPOOL = "spool"
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-
 from pathlib import Path
 from typing import Any, Self
 
@@ -187,7 +186,7 @@ class Settings(BaseSettings):
 
 
 def _url_host(bind: str) -> str:
-    if bind in ("0.0.0.0", ""):
+    if bind in ("0.0.0.0", "", "::"):  # noqa: S104 - every address: then loopback reaches it
         return "127.0.0.1"
     return f"[{bind}]" if ":" in bind else bind
 

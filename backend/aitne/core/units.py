@@ -204,7 +204,7 @@ def _expand_one(part: str) -> list[str]:
     before, inner = match.groups()
     rest = part[match.end() :]
     tails = _expand_one_tail(rest)
-    names = []
+    names: list[str] = []
     for number in _expand_range(inner):
         names.extend(part[: match.start()] + before + number + tail for tail in tails)
         if len(names) > MAX_HOSTS:
@@ -243,7 +243,7 @@ def _expand_range(inner: str) -> list[str]:
 
 
 def _split_outside(text: str, brackets: str) -> list[str]:
-    opening, closing = brackets
+    opening, closing = brackets[0], brackets[1]
     parts, depth, start = [], 0, 0
     for index, char in enumerate(text):
         if char == opening:

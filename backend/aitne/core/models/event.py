@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from pydantic import Field
+
 from aitne.core.models.base import Frozen, UtcTime
 
 
@@ -21,4 +23,4 @@ class Event(Frozen):
     job_id: UUID | None = None
     owner: str | None = None
     project: str | None = None
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = Field(default_factory=dict)

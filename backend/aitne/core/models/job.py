@@ -143,6 +143,8 @@ class AppSpec(Frozen):
 
 
 class RetryPolicy(Frozen):
+    """``RetryFile``, resolved. The default never retries."""
+
     max: int = 0
     on: frozenset[TerminationReason] = frozenset()
 

@@ -8,6 +8,8 @@ from aitne.core.models.base import Frozen, UtcTime
 
 
 class NodeState(StrEnum):
+    """What a node can do for a new job."""
+
     IDLE = "idle"
     MIXED = "mixed"
     """Partly in use."""
@@ -27,6 +29,8 @@ class GpuCount(Frozen):
 
 
 class Node(Frozen):
+    """One node: what it has, and how much of that is given to jobs."""
+
     name: str
     cluster: str = "local"
     state: NodeState

@@ -14,6 +14,8 @@ from aitne.core.models.resources import Gpu, GpuRequest
 
 
 class ParameterType(StrEnum):
+    """Which control the form shows, and which values are taken."""
+
     STRING = "string"
     TEXT = "text"
     """Several lines."""
@@ -66,17 +68,23 @@ class IntLimit(Strict):
 
 
 class MemoryLimit(Strict):
+    """Memory per node with its default and its bounds for this template."""
+
     default: MemoryBytes
     min: MemoryBytes = 1 << 20
     max: MemoryBytes | None = None
 
 
 class GpuLimit(Strict):
+    """GPUs per node with their default and the most for this template."""
+
     default: Gpu = GpuRequest(count=0)
     max: int | None = Field(None, ge=0)
 
 
 class DurationLimit(Strict):
+    """The time limit with its default and the most for this template."""
+
     default: Seconds
     max: Seconds | None = None
 

@@ -25,6 +25,8 @@ class Scope(StrEnum):
 
 
 class User(Frozen):
+    """A person with an account. The password's hash is not part of it."""
+
     name: UserName
     display_name: str = ""
     role: Role = Role.USER
@@ -34,6 +36,8 @@ class User(Frozen):
 
 
 class Project(Frozen):
+    """What jobs are accounted to; its members see each other's jobs."""
+
     name: ProjectName
     title: str = ""
     members: tuple[str, ...] = ()

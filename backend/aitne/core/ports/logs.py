@@ -17,6 +17,8 @@ class LogChunk(Frozen):
 
 
 class Logs(Protocol):
+    """Reads logs wherever they lie."""
+
     async def read(
         self, job_id: UUID, attempt: int, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:

@@ -19,7 +19,7 @@ from aitne.core.models.base import Frozen
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobFilter, Sample
 from aitne.core.models.node import Node
-from aitne.core.models.user import Project, Role, Scope, Token, User
+from aitne.core.models.user import Project, Role, Token, User
 from aitne.core.states import JobState
 
 T = TypeVar("T")
@@ -49,6 +49,8 @@ class Created(Frozen):
 
 
 class OutboxKind(StrEnum):
+    """What is to be done."""
+
     SUBMIT = "submit"
     CANCEL = "cancel"
     EXTEND = "extend"
@@ -75,6 +77,8 @@ class Lease(Frozen):
 
 
 class JobStore(Protocol):
+    """Jobs, their events and samples, and what is to be done about them."""
+
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
     ) -> Created:
@@ -110,7 +114,9 @@ class JobStore(Protocol):
         """Every job that is not in a terminal state, oldest first."""
         ...
 
-    async def count_by_state(self) -> dict[JobState, int]: ...
+    async def count_by_state(self) -> dict[JobState, int]:
+        """How many jobs are in each state; states without any may be missing."""
+        ...
 
     async def transition(
         self,
@@ -183,9 +189,13 @@ class JobStore(Protocol):
         """What the Hub leaves for the waiting agent (environment and arguments)."""
         ...
 
-    async def get_handover(self, job_id: UUID) -> dict[str, Any] | None: ...
+    async def get_handover(self, job_id: UUID) -> dict[str, Any] | None:
+        """What ``put_handover`` left; None while there is nothing."""
+        ...
 
-    async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None: ...
+    async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
+        """Append measurements; one that is there already is dropped."""
+        ...
 
     async def samples(
         self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
@@ -199,24 +209,36 @@ class JobStore(Protocol):
 
 
 class ClusterStore(Protocol):
+    """The nodes, the lead among controllers, and the event log."""
+
     async def save_nodes(self, nodes: Sequence[Node], *, epoch: int) -> None:
         """Replace the snapshot; writes ``nodes.changed`` only if something other than
         ``seen_at`` differs. Raises ``StaleEpoch``."""
         ...
 
-    async def nodes(self) -> Sequence[Node]: ...
+    async def nodes(self) -> Sequence[Node]:
+        """The latest snapshot; empty before the first."""
+        ...
 
     async def take_lease(self, name: str, holder: str, *, duration_s: float) -> Lease | None:
         """Take or renew the named lease; None while another holder's has not expired."""
         ...
 
-    async def drop_lease(self, name: str, holder: str) -> None: ...
+    async def drop_lease(self, name: str, holder: str) -> None:
+        """Give the lease back, if ``holder`` still has it."""
+        ...
 
-    async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]: ...
+    async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
+        """The events that were committed after ``event_id``, oldest first."""
+        ...
 
-    async def last_event_id(self) -> int: ...
+    async def last_event_id(self) -> int:
+        """The newest event's id; 0 if there is none."""
+        ...
 
-    async def add_event(self, kind: str, data: dict[str, Any]) -> None: ...
+    async def add_event(self, kind: str, data: dict[str, Any]) -> None:
+        """Append an event that belongs to no job and that everyone may see."""
+        ...
 
     async def wait_for_change(self, timeout_s: float) -> bool:
         """Return True soon (aim 50 ms) after any process committed a change, False after the timeout.
@@ -227,10 +249,14 @@ class ClusterStore(Protocol):
         """
         ...
 
-    async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None: ...
+    async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
+        """Delete what is older, and every secret and web session that has expired."""
+        ...
 
 
 class UserStore(Protocol):
+    """People, projects, credentials."""
+
     async def create_user(self, user: User, password_hash: str | None, project: Project) -> User:
         """Also creates the project if it is missing and makes the user its member.
 
@@ -241,7 +267,9 @@ class UserStore(Protocol):
         """Raises ``NotFound``."""
         ...
 
-    async def list_users(self, *, cursor: str | None = None, limit: int = 100) -> Page[User]: ...
+    async def list_users(self, *, cursor: str | None = None, limit: int = 100) -> Page[User]:
+        """All users by name."""
+        ...
 
     async def update_user(
         self,
@@ -255,29 +283,43 @@ class UserStore(Protocol):
         """Disabling or a new password ends the user's web sessions. Raises ``NotFound``."""
         ...
 
-    async def password_hash(self, name: str) -> str | None: ...
+    async def password_hash(self, name: str) -> str | None:
+        """None: no such user, or one without a password."""
+        ...
 
-    async def projects_of(self, name: str) -> frozenset[str]: ...
+    async def projects_of(self, name: str) -> frozenset[str]:
+        """The names of the projects that the user is a member of."""
+        ...
 
-    async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]: ...
+    async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
+        """By name. ``visible_to`` None: all; else those the user is a member of."""
+        ...
 
     async def create_web_session(
         self, token_hash: str, owner: str, csrf: str, expires_at: datetime
-    ) -> None: ...
+    ) -> None:
+        """A login in a browser: the cookie's hash and the CSRF token that goes with it."""
+        ...
 
     async def web_session(self, token_hash: str, now: datetime) -> tuple[User, str] | None:
         """The user and the CSRF token, unless expired or the user is disabled."""
         ...
 
-    async def end_web_session(self, token_hash: str) -> None: ...
+    async def end_web_session(self, token_hash: str) -> None:
+        """Log out. An unknown session is no error."""
+        ...
 
-    async def create_token(self, token: Token, token_hash: str) -> None: ...
+    async def create_token(self, token: Token, token_hash: str) -> None:
+        """Store a personal access token with its secret's hash."""
+        ...
 
     async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
         """Also notes the use (at most once a minute). None: unknown, expired, user disabled."""
         ...
 
-    async def list_tokens(self, owner: str) -> Sequence[Token]: ...
+    async def list_tokens(self, owner: str) -> Sequence[Token]:
+        """The owner's tokens, newest first."""
+        ...
 
     async def delete_token(self, owner: str, token_id: str) -> None:
         """Raises ``NotFound``."""
@@ -299,16 +341,22 @@ class UserStore(Protocol):
         """Count one attempt under ``key`` (a name, an address) and return how many fall into the window."""
         ...
 
-    async def clear_attempts(self, key: str) -> None: ...
+    async def clear_attempts(self, key: str) -> None:
+        """Forget what was counted under ``key``."""
+        ...
 
 
 class Store(JobStore, ClusterStore, UserStore, Protocol):
+    """The whole store."""
+
     async def start(self) -> None:
         """Open the database and migrate it. Raises ``SetupError`` (damaged, read-only, full,
         newer than this release, SQLite on a network file system) with what to do."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Let go of every connection."""
+        ...
 
     async def ping(self) -> None:
         """Raises ``StoreUnavailable``."""
