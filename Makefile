@@ -1,0 +1,81 @@
+# `make up` and `make test` are all that a fresh machine needs; the rest is for developers.
+#   make up ARGS="--port 8000 --data-dir DIR --detach"
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+NPM    := $(BIN)/python scripts/npm.py
+ARGS   ?=
+
+.PHONY: up down check fmt test test-unit gen bench docs clean
+
+up: $(VENV)/.installed frontend/dist/.built
+	@$(BIN)/aitne up $(ARGS)
+
+down: $(VENV)/.installed
+	@$(BIN)/aitne down $(ARGS)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Aitne needs Python 3.11 or newer; run: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "Python cannot make virtual environments here; on Debian and Ubuntu install python3-venv." >&2; \
+	  rm -rf $(VENV); exit 1; }
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	@echo "Installing Aitne into $(VENV) …"
+	@$(PIP) install --constraint constraints.txt --editable '.[server]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	@echo "Installing what tests and checks need …"
+	@$(PIP) install --constraint constraints.txt --editable '.[server,dev,docs]'
+	@touch $@
+
+frontend/node_modules/.installed: $(VENV)/.installed frontend/package.json frontend/package-lock.json
+	@echo "Installing the portal's packages …"
+	@$(NPM) ci --prefix frontend --no-audit --no-fund --loglevel=error
+	@touch $@
+
+FRONTEND_SOURCES := $(shell find frontend/src frontend/public frontend/index.html frontend/vite.config.ts -type f 2>/dev/null)
+
+frontend/dist/.built: frontend/node_modules/.installed $(FRONTEND_SOURCES)
+	@echo "Building the portal …"
+	@$(NPM) run --prefix frontend --silent build
+	@touch $@
+
+check: $(VENV)/.dev frontend/node_modules/.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_module_size.py
+	$(BIN)/python scripts/gen.py --check
+	$(NPM) run --prefix frontend --silent typecheck
+	$(NPM) run --prefix frontend --silent lint
+
+fmt: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test-unit: $(VENV)/.dev
+	$(BIN)/pytest -n 2 -q tests/unit
+
+test: $(VENV)/.dev frontend/dist/.built
+	@$(BIN)/python scripts/test_packages.py
+	$(NPM) run --prefix frontend --silent test
+	$(BIN)/pytest -n 2 -q tests/unit tests/contract tests/security
+	$(BIN)/pytest -q tests/integration tests/fault tests/e2e
+
+gen: $(VENV)/.dev frontend/node_modules/.installed
+	$(BIN)/python scripts/gen.py
+
+bench: $(VENV)/.dev frontend/dist/.built
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) frontend/node_modules frontend/dist site

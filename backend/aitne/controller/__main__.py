@@ -1,0 +1,113 @@
+"""The controller process: ``python -m aitne.controller run | init | drain``.
+
+``run`` is the controller itself. ``init`` prepares a data directory (database, first administrator,
+the command line's token). ``drain`` ends all live jobs and waits until they have ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+
+from aitne.bootstrap import build, build_controller
+from aitne.controller.lock import hold_lock
+from aitne.core.errors import AitneError
+from aitne.core.settings import Settings, load_settings
+
+DRAIN_TIMEOUT_S = 30.0
+
+
+def main() -> int:
+    """Parse, run, and turn expected errors into one sentence."""
+    parser = argparse.ArgumentParser(prog="aitne.controller", description=__doc__)
+    parser.add_argument("what", choices=("run", "init", "drain"))
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        settings = load_settings()
+        work = {"run": _run, "init": _init, "drain": _drain}[arguments.what]
+        return asyncio.run(work(settings))
+    except AitneError as error:
+        print(error.message, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+async def _init(settings: Settings) -> int:
+    platform = build(settings)
+    await platform.store.start()
+    try:
+        await platform.setup.prepare()
+    finally:
+        await platform.store.close()
+    return 0
+
+
+async def _run(settings: Settings) -> int:
+    """Work until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await _with_controller(settings, stop)
+    return 0
+
+
+async def _drain(settings: Settings) -> int:
+    """Ask every live job to end, and control until they have ended or the time is up."""
+    done = asyncio.Event()
+    platform = build(settings)
+    await platform.store.start()
+
+    async def watch() -> None:
+        for job in await platform.store.live_jobs():
+            if job.array_job_id is None:
+                await platform.store.request_cancel(job.id, platform.clock())
+        while await platform.store.live_jobs():
+            await platform.store.wait_for_change(0.5)
+        done.set()
+
+    try:
+        async with asyncio.timeout(DRAIN_TIMEOUT_S), asyncio.TaskGroup() as group:
+            group.create_task(watch())
+            group.create_task(_with_controller(settings, done))
+    except TimeoutError:
+        left = len(await platform.store.live_jobs())
+        print(f"{left} jobs have not ended within {DRAIN_TIMEOUT_S:.0f} s.", file=sys.stderr)
+        return 1
+    finally:
+        await platform.store.close()
+    return 0
+
+
+async def _with_controller(settings: Settings, stop: asyncio.Event) -> None:
+    with hold_lock(settings.run_dir / "controller.lock") as lock:
+        parts = build_controller(settings, holder=lock.holder)
+        await parts.store.start()
+        if lock.previous is not None:
+            await parts.controller.end_lead_of(lock.previous)
+        await parts.scheduler.start()
+        work = asyncio.create_task(parts.controller.run())
+        stopped = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                await work
+        finally:
+            work.cancel()
+            stopped.cancel()
+            await asyncio.gather(work, stopped, return_exceptions=True)
+            await parts.controller.release()
+            await parts.scheduler.close()
+            await parts.close_hub()
+            await parts.store.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

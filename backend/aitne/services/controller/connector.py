@@ -1,0 +1,168 @@
+"""Sessions meet JupyterHub here: when the agent waits, the Hub is asked to adopt the running job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from aitne.core.errors import (
+    Conflict,
+    HubUnavailable,
+    SchedulerUnavailable,
+    StaleEpoch,
+)
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job, JobChanges, JobType
+from aitne.core.ports.hub import Hub
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.store import Store
+from aitne.core.sessions import server_name, session_url
+from aitne.core.states import JobState, TerminationReason
+from aitne.services.controller.leader import Leader
+
+log = logging.getLogger(__name__)
+
+HUB_RETRY_S = 0.5
+REFUSALS = 3
+"""So often may the Hub's start of one session fail before the session is given up."""
+FORGET_TRIES = 40
+
+
+class Connector:
+    """One task per session that is being connected or forgotten; none for sessions that just run."""
+
+    def __init__(
+        self,
+        store: Store,
+        hub: Hub,
+        scheduler: Scheduler,
+        leader: Leader,
+        clock: Callable[[], datetime],
+        sessions_origin: str,
+    ) -> None:
+        self._store = store
+        self._hub = hub
+        self._scheduler = scheduler
+        self._leader = leader
+        self._clock = clock
+        self._origin = sessions_origin
+        self._tasks: dict[UUID, asyncio.Task[None]] = {}
+
+    async def resume(self) -> None:
+        """Take up every session that was left between running and ready."""
+        for job in await self._store.live_jobs():
+            self._consider(job)
+
+    async def on_event(self, event: Event) -> None:
+        """React to a session's new state."""
+        if event.job_id is None or event.data.get("type") != JobType.SESSION:
+            return
+        state = event.data.get("state")
+        if state == JobState.RUNNING:
+            self._consider(await self._store.get_job(event.job_id))
+        elif state is not None and JobState(state).terminal and event.kind == "job.state":
+            self._spawn(event.job_id, self._forget(await self._store.get_job(event.job_id)))
+
+    async def close(self) -> None:
+        """Stop what is going on; the next leader resumes it."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _consider(self, job: Job) -> None:
+        waiting = job.type is JobType.SESSION and job.state is JobState.RUNNING and job.address
+        if waiting and job.id not in self._tasks:
+            self._spawn(job.id, self._connect(job))
+
+    def _spawn(self, job_id: UUID, work: Coroutine[Any, Any, None]) -> None:
+        if (running := self._tasks.get(job_id)) is not None:
+            running.cancel()
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[job_id] = task
+        task.add_done_callback(lambda done: self._finished(job_id, done))
+
+    def _finished(self, job_id: UUID, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(job_id) is task:
+            del self._tasks[job_id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("Connecting session %s went wrong.", job_id, exc_info=error)
+
+    async def _connect(self, job: Job) -> None:
+        app = job.spec.apps[0]
+        try:
+            async with asyncio.timeout(app.readiness.timeout_s):
+                if not await self._start_server(job):
+                    return
+        except TimeoutError:
+            await self._give_up(job, f"it did not answer within {app.readiness.timeout_s} s.")
+            return
+        await self._move(
+            job,
+            JobState.READY,
+            JobChanges(
+                ready_at=self._clock(),
+                url=session_url(self._origin, job.owner, job.id, app.path),
+                message=None,
+            ),
+        )
+
+    async def _start_server(self, job: Job) -> bool:
+        """True once the Hub routes to the session's app; False if the session needs it no more."""
+        refusals = 0
+        while True:
+            try:
+                await self._hub.start_server(job.owner, server_name(job.id), job.id, job.name)
+                return True
+            except HubUnavailable as error:
+                log.info("Session %s waits for the Hub: %s", job.id, error.message)
+            except Conflict as error:
+                refusals += 1
+                log.warning("The Hub did not start session %s: %s", job.id, error.message)
+                if refusals == REFUSALS:
+                    await self._give_up(job, error.message)
+                    return False
+            await asyncio.sleep(HUB_RETRY_S)
+            if (await self._store.get_job(job.id)).state is not JobState.RUNNING:
+                return False
+
+    async def _give_up(self, job: Job, why: str) -> None:
+        if job.scheduler_id is not None:
+            try:
+                await self._scheduler.cancel(job.scheduler_id)
+            except SchedulerUnavailable as silent:
+                log.warning("Session %s could not be ended: %s", job.id, silent.message)
+                return
+        await self._move(
+            job,
+            JobState.FAILED,
+            JobChanges(
+                reason=TerminationReason.START_FAILED,
+                message=f"{job.spec.apps[0].title} did not start: {why} The log says more.",
+                ended_at=self._clock(),
+            ),
+        )
+
+    async def _forget(self, job: Job) -> None:
+        for _ in range(FORGET_TRIES):
+            try:
+                await self._hub.remove_server(job.owner, server_name(job.id))
+            except HubUnavailable:
+                await asyncio.sleep(HUB_RETRY_S)
+            else:
+                return
+        # The Hub's own look at the job ends the route too, so this is only untidy.
+        log.warning("The Hub was not told that session %s has ended.", job.id)
+
+    async def _move(self, job: Job, to: JobState, changes: JobChanges) -> None:
+        try:
+            await self._store.transition(
+                job.id, to, changes, attempt=job.attempt, epoch=self._leader.epoch
+            )
+        except StaleEpoch:
+            raise
+        except Conflict as error:
+            log.info("Session %s moved on by itself: %s", job.id, error.message)

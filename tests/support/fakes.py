@@ -1,0 +1,220 @@
+"""Schedulers that fail on purpose, each named for its failure. They exist only to produce failures.
+
+``FakeScheduler`` starts what fits its one endless node at once; a test ends jobs with ``finish``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+from aitne.core import units
+from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain
+from aitne.core.models.node import Node, NodeState
+from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
+from aitne.core.states import JobState, TerminationReason
+
+
+class FakeScheduler:
+    """Keeps its jobs in memory and counts what it is asked."""
+
+    name = "fake"
+
+    def __init__(self) -> None:
+        self.records: dict[str, SchedulerJob] = {}
+        self.requests: list[SubmitRequest] = []
+        self.polls = 0
+        self.cancelled: list[str] = []
+        self._next_id = 1
+        self._changed = asyncio.Event()
+
+    async def start(self) -> None:
+        """Nothing to connect to."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """Accept and, by ``_first_state``, start."""
+        return self._accept(request)
+
+    def _accept(self, request: SubmitRequest) -> str:
+        self.requests.append(request)
+        scheduler_id = str(self._next_id)
+        self._next_id += 1
+        indices: Sequence[int | None] = (
+            units.parse_array(request.array).indices if request.array else (None,)
+        )
+        for index in indices:
+            own = scheduler_id if index is None else f"{scheduler_id}_{index}"
+            self.records[own] = SchedulerJob(
+                scheduler_id=own,
+                job_id=request.job_id,
+                attempt=request.attempt,
+                array_task_id=index,
+                state=self._first_state(),
+                submitted_at=datetime.now(UTC),
+                time_limit_s=request.time_limit_s,
+                **self._allocation(),
+            )
+        self._changed.set()
+        return scheduler_id
+
+    def _first_state(self) -> JobState:
+        return JobState.RUNNING
+
+    def _allocation(self) -> dict[str, object]:
+        if self._first_state() is not JobState.RUNNING:
+            return {"pending_reason": "Waits because the test says so."}
+        return {"nodes": ("node01",), "started_at": datetime.now(UTC)}
+
+    async def find(self, job_id: UUID, attempt: int) -> Sequence[SchedulerJob]:
+        """By identity."""
+        return [r for r in self.records.values() if (r.job_id, r.attempt) == (job_id, attempt)]
+
+    async def poll(self) -> Sequence[SchedulerJob]:
+        """All of them, in one query."""
+        self.polls += 1
+        return list(self.records.values())
+
+    async def cancel(self, scheduler_id: str) -> None:
+        """End it, or every task of the array."""
+        self.cancelled.append(scheduler_id)
+        for own, record in self.records.items():
+            mine = own == scheduler_id or own.startswith(f"{scheduler_id}_")
+            if mine and not record.state.terminal:
+                self.finish(own, JobState.CANCELLED, TerminationReason.CANCELLED)
+
+    async def extend(self, scheduler_id: str, time_limit_s: int) -> None:
+        """Only what runs."""
+        record = self.records.get(scheduler_id)
+        if record is None or record.state is not JobState.RUNNING:
+            raise SchedulerRejected(f"Job {scheduler_id} does not run.")
+        self.change(scheduler_id, time_limit_s=time_limit_s)
+
+    async def nodes(self) -> Sequence[Node]:
+        """One node, as large as anybody needs."""
+        return [
+            Node(
+                name="node01",
+                state=NodeState.IDLE,
+                cpu_total=1_000,
+                cpu_used=0,
+                memory_total_bytes=1 << 42,
+                memory_used_bytes=0,
+                seen_at=datetime(2026, 1, 1, tzinfo=UTC),
+            )
+        ]
+
+    async def changed(self) -> None:
+        """When the test changed something."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    def change(self, scheduler_id: str, **fields: object) -> None:
+        """Replace fields of one record."""
+        self.records[scheduler_id] = self.records[scheduler_id].model_copy(update=fields)
+        self._changed.set()
+
+    def finish(
+        self,
+        scheduler_id: str,
+        state: JobState = JobState.COMPLETED,
+        reason: TerminationReason = TerminationReason.COMPLETED,
+        exit_code: int | None = 0,
+    ) -> None:
+        """End one job or task."""
+        self.change(
+            scheduler_id,
+            state=state,
+            reason=reason,
+            exit_code=exit_code,
+            ended_at=datetime.now(UTC),
+        )
+
+
+class SlowStart(FakeScheduler):
+    """Jobs wait until ``let_go``."""
+
+    def _first_state(self) -> JobState:
+        return JobState.QUEUED
+
+    def let_go(self) -> None:
+        """Start all that waits."""
+        for own, record in self.records.items():
+            if record.state is JobState.QUEUED:
+                self.change(
+                    own,
+                    state=JobState.RUNNING,
+                    nodes=("node01",),
+                    started_at=datetime.now(UTC),
+                    pending_reason=None,
+                )
+
+
+class NeverStarts(SlowStart):
+    """Jobs wait for ever."""
+
+    def let_go(self) -> None:
+        """Not this one."""
+
+
+class Vanishes(FakeScheduler):
+    """Knows nothing of a job any more once ``vanish`` was called for it."""
+
+    def vanish(self, scheduler_id: str) -> None:
+        """Forget it."""
+        del self.records[scheduler_id]
+        self._changed.set()
+
+
+class ControllerDown(FakeScheduler):
+    """Answers nothing while ``down``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = True
+
+    def _check(self) -> None:
+        if self.down:
+            raise SchedulerUnavailable("the scheduler is down because the test says so.")
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """Not while down."""
+        self._check()
+        return await super().submit(request)
+
+    async def poll(self) -> Sequence[SchedulerJob]:
+        """Not while down."""
+        self._check()
+        return await super().poll()
+
+    async def find(self, job_id: UUID, attempt: int) -> Sequence[SchedulerJob]:
+        """Not while down."""
+        self._check()
+        return await super().find(job_id, attempt)
+
+    async def cancel(self, scheduler_id: str) -> None:
+        """Not while down."""
+        self._check()
+        await super().cancel(scheduler_id)
+
+
+class AmbiguousSubmit(FakeScheduler):
+    """The first submission times out: ``arrives`` says whether the work was done all the same."""
+
+    def __init__(self, *, arrives: bool) -> None:
+        super().__init__()
+        self.arrives = arrives
+        self._timed_out = False
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """Time out once."""
+        if self._timed_out:
+            return self._accept(request)
+        self._timed_out = True
+        if self.arrives:
+            self._accept(request)
+        raise SubmitUncertain("the scheduler did not answer in time.")
