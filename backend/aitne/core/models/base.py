@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from aitne.core import units
 
@@ -29,6 +29,22 @@ def _duration(value: object) -> object:
     return units.parse_duration(value) if isinstance(value, str) else value
 
 
+MAX_STRING_BYTES = 120_000
+"""Linux refuses to start a program with an argument or a variable of 128 KiB (MAX_ARG_STRLEN)."""
+
+
+def passable(text: str) -> str:
+    """The text, if a program can receive it as one argument or one variable; else ``ValueError``."""
+    if "\0" in text:
+        raise ValueError("it contains a NUL character, which no program can receive")
+    if len(text.encode()) > MAX_STRING_BYTES:
+        raise ValueError(
+            f"it is longer than {MAX_STRING_BYTES} bytes, more than a program can receive; "
+            "put it into a file"
+        )
+    return text
+
+
 MemoryText = Annotated[
     str,
     Field(
@@ -46,6 +62,6 @@ Seconds = Annotated[int, BeforeValidator(_duration), Field(ge=1, le=10 * 365 * 8
 UserName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
 """A login name: what Unix and JupyterHub both take."""
 ProjectName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
-JobName = Annotated[str, Field(min_length=1, max_length=200)]
+JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(passable)]
 """Any text: quotes, newlines and emoji included. It is data, never part of a script."""
 UtcTime = AwareDatetime

@@ -6,10 +6,19 @@ from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from aitne.core import units
-from aitne.core.models.base import Frozen, JobName, ProjectName, Seconds, Strict, UserName, UtcTime
+from aitne.core.models.base import (
+    Frozen,
+    JobName,
+    ProjectName,
+    Seconds,
+    Strict,
+    UserName,
+    UtcTime,
+    passable,
+)
 from aitne.core.models.resources import Resources, ResourcesFile
 from aitne.core.states import RETRYABLE, JobState, TerminationReason
 
@@ -21,8 +30,10 @@ RESERVED_ENV = ("AITNE_", "SLURM_", "JUPYTERHUB_")
 """Prefixes that a job file's ``env`` may not set: the platform and the scheduler own them."""
 
 EnvName = Annotated[str, Field(pattern=ENV_NAME)]
-EnvValue = Annotated[str, Field(max_length=32_768)]
-Command = Annotated[str, Field(min_length=1, max_length=65_536)]
+EnvValue = Annotated[str, Field(max_length=32_768), AfterValidator(passable)]
+Command = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(passable)]
+MAX_ENV_BYTES = 512 << 10
+"""Names and values of ``env`` together: a program's arguments and environment share 2 MiB."""
 
 
 class JobType(StrEnum):
@@ -94,20 +105,17 @@ class JobFile(Strict):
     @field_validator("env")
     @classmethod
     def _env(cls, value: dict[str, str]) -> dict[str, str]:
-        for name, text in value.items():
+        for name in value:
             if name.startswith(RESERVED_ENV):
                 raise ValueError(
                     f"{name} belongs to the platform; choose a name without its prefix"
                 )
-            if "\0" in text:
-                raise ValueError(f"{name} contains a NUL character, which no program can receive")
-        return value
-
-    @field_validator("commands")
-    @classmethod
-    def _commands(cls, value: list[str]) -> list[str]:
-        if any("\0" in command for command in value):
-            raise ValueError("a command contains a NUL character, which no program can receive")
+        size = sum(len(f"{name}={text}".encode()) + 1 for name, text in value.items())
+        if size > MAX_ENV_BYTES:
+            raise ValueError(
+                f"all variables together have {size} bytes; allowed: {MAX_ENV_BYTES}; "
+                "put large values into files"
+            )
         return value
 
     @field_validator("workdir")
@@ -115,9 +123,7 @@ class JobFile(Strict):
     def _workdir(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("/", "~/")) and value != "~":
             raise ValueError("write an absolute path, or one below home such as ~/project")
-        if value is not None and "\0" in value:
-            raise ValueError("a path cannot contain a NUL character")
-        return value
+        return None if value is None else passable(value)
 
 
 class Readiness(Frozen):

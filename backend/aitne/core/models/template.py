@@ -6,10 +6,19 @@ import re
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
-from aitne.core.models.job import AppSpec, Command, EnvName, EnvValue, JobType, Scalar
+from aitne.core.models.job import (
+    RESERVED_ENV,
+    AppSpec,
+    Command,
+    EnvName,
+    EnvValue,
+    JobType,
+    Readiness,
+    Scalar,
+)
 from aitne.core.models.resources import Gpu, GpuRequest
 
 
@@ -40,6 +49,7 @@ class Parameter(Strict):
     maximum: float | None = None
     choices: list[str] = Field(default_factory=list)
     pattern: str | None = None
+    """A regular expression that the whole value must match."""
     max_length: int = Field(65_536, ge=1, le=1_000_000)
 
     @field_validator("pattern")
@@ -89,6 +99,20 @@ class DurationLimit(Strict):
     max: Seconds | None = None
 
 
+class ReadinessFile(Readiness):
+    """``Readiness`` as a template file writes it: strict."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AppFile(AppSpec):
+    """``AppSpec`` as a template file writes it: strict."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    readiness: ReadinessFile = ReadinessFile()
+
+
 class TemplateResources(Strict):
     """What the form offers for each resource; a part left out is not offered."""
 
@@ -114,7 +138,19 @@ class Template(Strict):
     resources: TemplateResources = Field(default_factory=TemplateResources)
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     commands: list[Command] = Field(default_factory=list)
-    apps: list[AppSpec] = Field(default_factory=list)
+    apps: list[AppFile] = Field(default_factory=list)
+    workdir_from: str | None = None
+    """The path parameter that names the folder it runs in; omitted: home."""
+
+    @field_validator("env")
+    @classmethod
+    def _env(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if name.startswith(RESERVED_ENV):
+                raise ValueError(
+                    f"{name} belongs to the platform; choose a name without its prefix"
+                )
+        return value
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -125,4 +161,11 @@ class Template(Strict):
             raise ValueError("a session needs at least one app")
         if self.type is JobType.JOB and not self.commands:
             raise ValueError("a job needs at least one command")
+        folders = {p.name for p in self.parameters if p.type is ParameterType.PATH}
+        if self.workdir_from is not None and self.workdir_from not in folders:
+            raise ValueError(f"workdir_from: {self.workdir_from} is not a parameter of type path")
         return self
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter of that name, if there is one."""
+        return next((each for each in self.parameters if each.name == name), None)

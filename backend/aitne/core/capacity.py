@@ -1,0 +1,178 @@
+"""Whether the cluster can run a request: ever, and now. Pure arithmetic on a snapshot of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aitne.core.errors import FieldProblem
+from aitne.core.models.node import Node, NodeState
+from aitne.core.models.resources import Resources
+from aitne.core.units import format_memory
+
+_USABLE = frozenset({NodeState.IDLE, NodeState.MIXED, NodeState.ALLOCATED})
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """``problems`` say why it never fits; ``reason`` why it does not start now."""
+
+    fits: bool
+    starts_now: bool
+    reason: str | None = None
+    problems: tuple[FieldProblem, ...] = ()
+
+
+def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
+    """Compare the request with every node as if it were empty, then with what is free.
+
+    Without any node nothing is known: the request is let through and waits.
+    """
+    if not nodes:
+        return Fit(True, False, "No node has reported to the platform yet.")
+    able = [node for node in nodes if not _short(resources, _total(resources, node))]
+    if len(able) < resources.nodes:
+        return Fit(False, False, None, tuple(_problems(resources, nodes, len(able))))
+    usable = [node for node in able if node.state in _USABLE]
+    if len(usable) < resources.nodes:
+        gone = ", ".join(sorted(node.name for node in able if node.state not in _USABLE))
+        return Fit(True, False, f"Waits for nodes that are down or drained: {gone}.")
+    missing = [_short(resources, _free(resources, node)) for node in usable]
+    free_now = missing.count({})
+    if free_now >= resources.nodes:
+        return Fit(True, True)
+    if resources.nodes > 1:
+        verb = "has" if free_now == 1 else "have"
+        return Fit(
+            True,
+            False,
+            f"Waits for {resources.nodes} nodes with that much free; {free_now} {verb} it now.",
+        )
+    nearest = min(missing, key=lambda each: (len(each), sum(each.values())))
+    return Fit(True, False, f"Waits for {_words(nearest, resources)} to become free.")
+
+
+def _total(resources: Resources, node: Node) -> dict[str, int]:
+    return {
+        "gpu": sum(gpu.total for gpu in node.gpus if resources.gpu.type in (None, gpu.type)),
+        "cpu": node.cpu_total,
+        "memory": node.memory_total_bytes,
+    }
+
+
+def _free(resources: Resources, node: Node) -> dict[str, int]:
+    return {
+        "gpu": sum(
+            gpu.total - gpu.used for gpu in node.gpus if resources.gpu.type in (None, gpu.type)
+        ),
+        "cpu": node.cpu_total - node.cpu_used,
+        "memory": node.memory_total_bytes - node.memory_used_bytes,
+    }
+
+
+def _asked(resources: Resources) -> dict[str, int]:
+    return {
+        "gpu": resources.gpu.count,
+        "cpu": resources.cpu,
+        "memory": resources.memory_bytes,
+    }
+
+
+def _short(resources: Resources, has: dict[str, int]) -> dict[str, int]:
+    """How much of each kind is missing; empty when there is enough."""
+    return {
+        kind: asked - has[kind] for kind, asked in _asked(resources).items() if asked > has[kind]
+    }
+
+
+def _words(missing: dict[str, int], resources: Resources) -> str:
+    parts = []
+    for kind, amount in missing.items():
+        if kind == "memory":
+            parts.append(f"{_round_memory(amount)} of memory")
+        elif kind == "cpu":
+            parts.append("1 CPU" if amount == 1 else f"{amount} CPUs")
+        else:
+            name = f"{resources.gpu.type} GPU" if resources.gpu.type else "GPU"
+            parts.append(f"{amount} {name}{'' if amount == 1 else 's'}")
+    return " and ".join(parts)
+
+
+def _round_memory(amount_bytes: int) -> str:
+    """In whole mebibytes, rounded up: ``1.3G`` to the byte helps nobody."""
+    return format_memory(-(-amount_bytes // (1 << 20)) << 20)
+
+
+def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterable[FieldProblem]:
+    asked = _asked(resources)
+    found = False
+    if asked["gpu"] > max(_total(resources, node)["gpu"] for node in nodes):
+        found = True
+        yield _gpu_problem(resources, nodes)
+    most_cpu = max(node.cpu_total for node in nodes)
+    if asked["cpu"] > most_cpu:
+        found = True
+        yield FieldProblem(
+            "resources.cpu",
+            f"{asked['cpu']} asked for; the largest node has {most_cpu}",
+            str(asked["cpu"]),
+            f"1 to {most_cpu}",
+        )
+    most_memory = max(node.memory_total_bytes for node in nodes)
+    if asked["memory"] > most_memory:
+        found = True
+        value, most = format_memory(asked["memory"]), format_memory(most_memory >> 20 << 20)
+        yield FieldProblem(
+            "resources.memory",
+            f"{value} asked for; the largest node has {most}",
+            value,
+            f"at most {most}",
+        )
+    if found:
+        return
+    if able:
+        number = "1 node has" if able == 1 else f"{able} nodes have"
+        yield FieldProblem(
+            "resources.nodes",
+            f"{resources.nodes} asked for; {number} that much",
+            str(resources.nodes),
+            f"1 to {able}",
+        )
+    else:
+        yield FieldProblem(
+            "resources",
+            "no node has that many CPUs, that much memory and that many GPUs at once",
+            _words({kind: amount for kind, amount in asked.items() if amount}, resources),
+            "; ".join(sorted({_node_words(node) for node in nodes})),
+        )
+
+
+def _gpu_problem(resources: Resources, nodes: Sequence[Node]) -> FieldProblem:
+    wanted = resources.gpu
+    most: dict[str, int] = {}
+    for node in nodes:
+        for gpu in node.gpus:
+            if gpu.total:
+                name = gpu.type or "GPU"
+                most[name] = max(most.get(name, 0), gpu.total)
+    allowed = ", ".join(
+        f"{count}" if name == "GPU" else f"{name}:{count}" for name, count in sorted(most.items())
+    )
+    if not most:
+        return FieldProblem("resources.gpu", "no node has a GPU", str(wanted), "0")
+    if wanted.type is not None and wanted.type not in most:
+        message = f"no node has a GPU of type {wanted.type}"
+    else:
+        largest = max(nodes, key=lambda node: _total(resources, node)["gpu"])
+        has = ", ".join(
+            f"{gpu.total} {gpu.type or ('GPU' if gpu.total == 1 else 'GPUs')}"
+            for gpu in largest.gpus
+            if gpu.total and wanted.type in (None, gpu.type)
+        )
+        message = f"{wanted.count} asked for; the largest node has {has}"
+    return FieldProblem("resources.gpu", message, str(wanted), f"at most {allowed}")
+
+
+def _node_words(node: Node) -> str:
+    gpus = "".join(f", {gpu.total} {gpu.type or 'GPU'}" for gpu in node.gpus if gpu.total)
+    return f"{node.cpu_total} CPUs, {format_memory(node.memory_total_bytes >> 20 << 20)}{gpus}"

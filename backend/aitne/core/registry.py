@@ -1,0 +1,104 @@
+"""Finds plug-ins: one module of a package is one plug-in, and other distributions may add theirs.
+
+A plug-in is the one public class of its module that has a ``name``; ``name`` is the module's own
+(``slurm_cli.py`` holds the plug-in ``slurm_cli``), so asking for one imports that module alone.
+Modules that start with ``_`` are helpers. Installed distributions add plug-ins by entry points in
+the registry's group, such as ``aitne.schedulers``; a module of ours wins over one of the same name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+from aitne.core.errors import SetupError
+
+P = TypeVar("P")
+
+
+class Registry(Generic[P]):
+    """The plug-ins of one kind. ``kind`` is the word that error messages use ("scheduler")."""
+
+    def __init__(self, kind: str, package: str, group: str) -> None:
+        self.kind = kind
+        self.package = package
+        self.group = group
+
+    def names(self) -> list[str]:
+        """Every name that ``get`` takes, sorted. Imports no plug-in."""
+        return sorted({*self._modules(), *self._entry_points()})
+
+    def get(self, name: str) -> Callable[..., P]:
+        """The plug-in class called ``name``.
+
+        Raises:
+            SetupError: there is none, or it cannot be imported; the message says what there is.
+        """
+        if name in self._modules():
+            return self._load(name, lambda: _plugin_of(self._module(name)))
+        point = self._entry_points().get(name)
+        if point is None:
+            raise SetupError(
+                f"There is no {self.kind} {name!r}; there is: {', '.join(self.names()) or 'none'}."
+            )
+        return self._load(name, point.load)
+
+    def all(self) -> dict[str, Callable[..., P]]:
+        """Every plug-in by name; imports them all."""
+        return {name: self.get(name) for name in self.names()}
+
+    def _load(self, name: str, load: Callable[[], Any]) -> Callable[..., P]:
+        try:
+            found = load()
+        except ImportError as error:
+            raise SetupError(
+                f"The {self.kind} {name!r} cannot be used here: {error}. Install what it needs."
+            ) from error
+        if getattr(found, "name", None) != name:
+            raise SetupError(
+                f"The {self.kind} {name!r} is called {getattr(found, 'name', None)!r} by its own "
+                "class: the two must be the same."
+            )
+        plugin: Callable[..., P] = found
+        return plugin
+
+    def _module(self, name: str) -> ModuleType:
+        return importlib.import_module(f"{self.package}.{name}")
+
+    def _modules(self) -> frozenset[str]:
+        package = importlib.import_module(self.package)
+        return frozenset(
+            module.name
+            for module in pkgutil.iter_modules(package.__path__)
+            if not module.name.startswith("_")
+        )
+
+    def _entry_points(self) -> Mapping[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group=self.group)}
+
+
+def _plugin_of(module: ModuleType) -> type:
+    """The one public class that ``module`` itself defines and that has a ``name``.
+
+    Raises:
+        SetupError: there is none, or more than one.
+    """
+    found = [
+        value
+        for name, value in vars(module).items()
+        if inspect.isclass(value)
+        and not name.startswith("_")
+        and value.__module__ == module.__name__
+        and isinstance(vars(value).get("name"), str)
+    ]
+    if len(found) != 1:
+        names = ", ".join(sorted(each.__name__ for each in found)) or "none"
+        raise SetupError(
+            f"{module.__name__} must define exactly one public class with a name; found: {names}."
+        )
+    return found[0]

@@ -1,0 +1,108 @@
+"""The batch script: complete, readable, and free of anything that a user wrote.
+
+Commands, names, parameters and variables travel in ``agent.json`` beside it. What stands in the
+script are UUIDs, numbers, words that were checked here, and paths of the platform, quoted.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from uuid import UUID
+
+from aitne.core.models.resources import Resources
+from aitne.core.units import format_duration, format_memory
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_ARRAY = re.compile(r"[0-9,%:-]{1,4000}")
+
+_TEMPLATE = """\
+#!/bin/bash
+# Aitne {what} {job_id}, attempt {attempt}
+#
+{facts}
+#
+# What it runs - commands, variables, its name - lies in agent.json in the job's folder;
+# nothing that a user wrote is part of this script.
+
+umask 077
+
+export AITNE_JOB_ID={job_id}
+{session}export AITNE_ATTEMPT={attempt}
+export AITNE_PROJECT={project}
+export AITNE_JOB_DIR={job_dir}
+export AITNE_NODES={nodes}
+export AITNE_NODE_RANK="${{SLURM_NODEID:-0}}"
+export AITNE_GPUS_PER_NODE={gpus}
+
+# Where the ranks of a distributed program meet: the first node of the allocation
+# ("gpu[03-05,9],n1" begins with gpu03), and a port below the ones the kernel gives out.
+hosts="${{SLURM_JOB_NODELIST:-localhost}}"
+first=
+while [[ $hosts =~ ^([^][,]*)\\[([0-9]+)[^]]*\\](.*)$ ]]; do
+  first+="${{BASH_REMATCH[1]}}${{BASH_REMATCH[2]}}"
+  hosts="${{BASH_REMATCH[3]}}"
+done
+number="${{SLURM_JOB_ID:-0}}"
+number="${{number//[!0-9]/}}"
+export MASTER_ADDR="$first${{hosts%%,*}}"
+export MASTER_PORT=$((20000 + 10#0${{number:0:9}} % 12000))
+unset hosts first number
+
+exec {python} -I -m aitne.agent "$AITNE_JOB_DIR"
+"""
+
+
+def render_script(
+    *,
+    job_id: UUID,
+    attempt: int,
+    session: bool,
+    project: str,
+    resources: Resources,
+    time_limit_s: int,
+    array: str | None,
+    job_dir: str,
+    python: str,
+) -> str:
+    """The script of one attempt. ``job_id`` is the array job's for an array.
+
+    Raises:
+        ValueError: a value that has to be a plain word or an array is not one.
+    """
+    facts = {
+        "nodes": _describe(resources),
+        "time limit": format_duration(time_limit_s),
+        "project": _checked(_WORD, project),
+    }
+    if array is not None:
+        facts["tasks"] = _checked(_ARRAY, array)
+    return _TEMPLATE.format(
+        what="session" if session else "job",
+        job_id=job_id,
+        attempt=int(attempt),
+        facts="\n".join(f"#   {name:<11} {text}" for name, text in facts.items()),
+        session=f"export AITNE_SESSION_ID={job_id}\n" if session else "",
+        project=_checked(_WORD, project),
+        job_dir=shlex.quote(job_dir),
+        nodes=resources.nodes,
+        gpus=resources.gpu.count,
+        python=shlex.quote(python),
+    )
+
+
+def _checked(pattern: re.Pattern[str], text: str) -> str:
+    if pattern.fullmatch(text) is None:
+        raise ValueError(f"{text!r} cannot stand in a batch script")
+    return text
+
+
+def _describe(resources: Resources) -> str:
+    parts = [
+        "1 CPU" if resources.cpu == 1 else f"{resources.cpu} CPUs",
+        f"{format_memory(resources.memory_bytes)} of memory",
+    ]
+    if count := resources.gpu.count:
+        kind = f"{_checked(_WORD, resources.gpu.type)} " if resources.gpu.type else ""
+        parts.append(f"{count} {kind}GPU{'' if count == 1 else 's'}")
+    return f"{resources.nodes}, {'on it' if resources.nodes == 1 else 'on each'} {', '.join(parts)}"
