@@ -1,0 +1,64 @@
+"""Write every generated file anew, or with ``--check`` say which are out of date.
+
+The OpenAPI document, the portal's types made from it, and the configuration reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OPENAPI = ROOT / "frontend" / "openapi.json"
+
+
+def _python(*arguments: str) -> bytes:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE
+    ).stdout
+
+
+def _openapi() -> bytes:
+    return _python("-m", "aitne.api.openapi")
+
+
+def _portal_types() -> bytes:
+    script = "frontend/node_modules/openapi-typescript/bin/cli.js"
+    return _python("scripts/node.py", script, str(OPENAPI))
+
+
+def _configuration() -> bytes:
+    return _python("scripts/gen_settings.py")
+
+
+GENERATED: dict[Path, Callable[[], bytes]] = {
+    OPENAPI: _openapi,
+    ROOT / "frontend" / "src" / "api" / "schema.d.ts": _portal_types,
+    ROOT / "docs" / "reference" / "configuration.md": _configuration,
+}
+
+
+def main() -> int:
+    """Generate, or compare; the exit status says whether something was out of date."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing, only compare")
+    check = parser.parse_args().check
+    stale = []
+    for path, make in GENERATED.items():
+        made = make()
+        if path.is_file() and path.read_bytes() == made:
+            continue
+        stale.append(path.relative_to(ROOT))
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(made)
+    for name in stale:
+        print(f"{name} is out of date: run `make gen`." if check else f"{name} was written.")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
