@@ -9,14 +9,15 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from aitne.core.models.base import Frozen, MemoryBytes, Strict
 
-_GPU = re.compile(r"(?:([A-Za-z][\w.-]{0,39}):)?(\d{1,4})")
+_TYPE = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
+_GPU = re.compile(rf"(?:({_TYPE}):)?([0-9]{{1,4}})")
 
 
 class GpuRequest(Frozen):
     """GPUs on each node: how many, and of which type if that matters."""
 
     count: int = Field(ge=0, le=1024)
-    type: str | None = None
+    type: Annotated[str | None, Field(pattern=f"^{_TYPE}$")] = None
 
     def __str__(self) -> str:
         return str(self.count) if self.type is None else f"{self.type}:{self.count}"

@@ -1,0 +1,138 @@
+"""From a job to what the scheduler is given: the script, and the files that lie beside it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import aitne
+from aitne.core.agent_protocol import AgentApp, AgentSpec
+from aitne.core.errors import InvalidInput
+from aitne.core.layout import AGENT_SPEC, TOKEN, job_dir
+from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
+from aitne.core.ports.runtime import ContainerSpec, Runtime
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.script import render_script
+from aitne.core.settings import Settings
+
+LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
+"""Runs in the session environment: imports the single-user server early, waits for its hand-over."""
+
+
+class Renderer:
+    """Pure: turns records into text and bytes, and starts nothing."""
+
+    def __init__(
+        self, settings: Settings, runtimes: Mapping[str, Runtime], python: str = sys.executable
+    ) -> None:
+        self._settings = settings
+        self._runtimes = runtimes
+        self._python = python
+
+    def images(self) -> dict[str, str]:
+        """Every image that can be asked for, with the name of the runtime that serves it."""
+        return {
+            image: name for name, runtime in self._runtimes.items() for image in runtime.images()
+        }
+
+    def script(self, job: Job) -> str:
+        """The exact batch script of the job's present attempt."""
+        return render_script(
+            job_id=_run_id(job),
+            attempt=job.attempt,
+            session=job.type is JobType.SESSION,
+            project=job.project,
+            resources=job.spec.resources,
+            time_limit_s=job.spec.max_duration_s,
+            array=_array(job),
+            job_dir=self._job_dir(job),
+            python=self._python,
+        )
+
+    def agent_spec(self, job: Job) -> AgentSpec:
+        """What ``agent.json`` says.
+
+        Raises:
+            InvalidInput: the runtime cannot serve the image.
+        """
+        spec = job.spec
+        runtime = self._runtime(spec)
+        return AgentSpec(
+            job_id=_run_id(job),
+            attempt=job.attempt,
+            platform_url=self._settings.internal_url,
+            commands=tuple(
+                tuple(runtime.argv(_container(spec, ("bash", "-c", command))))
+                for command in spec.commands
+            ),
+            apps=tuple(self._app(spec, runtime, app) for app in spec.apps),
+            env={**runtime.environment(), **spec.env},
+            workdir=spec.workdir or "~",
+        )
+
+    def submit_request(self, job: Job, tasks_after: Sequence[str], token: str) -> SubmitRequest:
+        """All that the scheduler needs. ``tasks_after`` are scheduler ids that must complete first.
+
+        For an array, give the array job's row; for one task that is tried again, the task's.
+        """
+        spec = self.agent_spec(job)
+        return SubmitRequest(
+            job_id=_run_id(job),
+            attempt=job.attempt,
+            owner=job.owner,
+            project=job.project,
+            name=job.name,
+            script=self.script(job),
+            files={AGENT_SPEC: spec.model_dump_json(indent=1).encode(), TOKEN: token.encode()},
+            job_dir=self._job_dir(job),
+            resources=job.spec.resources,
+            time_limit_s=job.spec.max_duration_s,
+            array=_array(job),
+            after=tuple(tasks_after),
+        )
+
+    def _job_dir(self, job: Job) -> str:
+        return str(job_dir(self._settings.jobs_dir, _run_id(job), job.attempt))
+
+    def _runtime(self, spec: JobSpec) -> Runtime:
+        runtime = self._runtimes.get(spec.runtime)
+        if runtime is None:
+            raise InvalidInput.field(
+                "image",
+                f"{spec.image} needs the runtime {spec.runtime}, which this platform no longer has",
+                value=spec.image,
+                allowed=", ".join(sorted(self.images())),
+            )
+        return runtime
+
+    def _app(self, spec: JobSpec, runtime: Runtime, app: AppSpec) -> AgentApp:
+        environment = getattr(runtime, "session_env", None)
+        python = "python" if environment is None else str(Path(environment) / "bin" / "python")
+        return AgentApp(
+            name=app.name,
+            kind=app.kind,
+            argv=tuple(runtime.argv(_container(spec, (python, str(LAUNCHER))))),
+            readiness_path=app.readiness.path,
+            timeout_s=app.readiness.timeout_s,
+        )
+
+
+def _run_id(job: Job) -> UUID:
+    """Whose folder and token it uses: tasks share their array job's."""
+    return job.array_job_id or job.id
+
+
+def _array(job: Job) -> str | None:
+    return job.spec.array if job.array_task_id is None else str(job.array_task_id)
+
+
+def _container(spec: JobSpec, argv: tuple[str, ...]) -> ContainerSpec:
+    return ContainerSpec(
+        image=spec.image,
+        argv=argv,
+        env=spec.env,
+        workdir=spec.workdir,
+        gpus=spec.resources.gpu.count > 0,
+    )
