@@ -1,0 +1,148 @@
+"""One template file read strictly: every mistake is reported with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from aitne.core.errors import TemplateError
+from aitne.core.models.template import Template
+from aitne.services.parameters import check_value
+
+MAX_BYTES = 1 << 20
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader, which also refuses a key that stands twice in one mapping."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value} stands here twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load_template(path: Path) -> Template:
+    """The template in ``path``.
+
+    Raises:
+        TemplateError: it cannot be read, is not YAML, or does not keep to the schema.
+    """
+    text = _read(path)
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise TemplateError(str(path), 1, "a template is a mapping of fields, such as name: …")
+        content = loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        raise TemplateError(str(path), line, error.problem or "this is not YAML") from error
+    except yaml.YAMLError as error:
+        raise TemplateError(str(path), None, f"this is not YAML: {error}") from error
+    except RecursionError as error:
+        raise TemplateError(str(path), None, "it is nested too deeply") from error
+    finally:
+        loader.dispose()
+    try:
+        template = Template.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = _within(node, first["loc"])
+        raise TemplateError(str(path), _line(node, first["loc"]), _reason(where, first)) from error
+    for where, reason in _inconsistencies(template):
+        raise TemplateError(str(path), _line(node, where), f"{_dotted(where)}: {reason}")
+    return template
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise TemplateError(str(path), None, f"it is larger than {MAX_BYTES} bytes")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TemplateError(str(path), None, f"it cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TemplateError(str(path), None, f"it is not UTF-8: {error.reason}") from error
+
+
+def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], str]]:
+    """What the schema alone cannot see: defaults outside of their own limits."""
+    for index, parameter in enumerate(template.parameters):
+        if parameter.default is not None:
+            try:
+                check_value(parameter, parameter.default)
+            except ValueError as error:
+                yield ("parameters", index, "default"), str(error)
+    resources = template.resources
+    for name, limit in (
+        ("nodes", resources.nodes),
+        ("cpu", resources.cpu),
+        ("memory", resources.memory),
+    ):
+        if limit.default < limit.min:
+            yield ("resources", name, "default"), f"{limit.default} is less than min ({limit.min})"
+        if limit.max is not None and limit.default > limit.max:
+            yield ("resources", name, "default"), f"{limit.default} is more than max ({limit.max})"
+    gpu, duration = resources.gpu, resources.max_duration
+    if gpu.max is not None and gpu.default.count > gpu.max:
+        yield ("resources", "gpu", "default"), f"{gpu.default} is more than max ({gpu.max})"
+    if duration.max is not None and duration.default > duration.max:
+        yield (
+            ("resources", "max_duration", "default"),
+            f"{duration.default} s is more than max ({duration.max} s)",
+        )
+
+
+def _steps(
+    node: yaml.Node, where: Sequence[str | int]
+) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
+    """Walk down as far as ``where`` names something in the file: (step, key or item, value)."""
+    for step in where:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if key.value == str(step):
+                    yield step, key, value
+                    node = value
+                    break
+            else:
+                # Not in the file: a missing field, or a part that only the validator has.
+                continue
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            node = node.value[step]
+            yield step, node, node
+
+
+def _line(node: yaml.Node, where: Sequence[str | int]) -> int:
+    line: int = node.start_mark.line + 1
+    for _, key, _ in _steps(node, where):
+        line = key.start_mark.line + 1
+    return line
+
+
+def _within(node: yaml.Node, where: Sequence[str | int]) -> Sequence[str | int]:
+    return [step for step, _, _ in _steps(node, where)]
+
+
+def _dotted(where: Sequence[str | int]) -> str:
+    return ".".join(map(str, where))
+
+
+def _reason(where: Sequence[str | int], error: Any) -> str:
+    """``resources.cpu.max: Input should be a valid integer``, in words where pydantic has none."""
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "missing":
+        return f"{_dotted([*where, error['loc'][-1]])} is missing"
+    if error["type"] == "extra_forbidden":
+        return f"{_dotted(where)} is not a field that is known here"
+    return f"{_dotted(where)}: {message}" if where else message

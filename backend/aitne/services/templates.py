@@ -1,0 +1,143 @@
+"""The catalogue of job templates, and their parameters turned into variables.
+
+A file that is wrong is refused with its line and the reason; the others serve. Files are looked at
+again when they are asked for, at most once a second, so an edit needs no restart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aitne
+from aitne.core.errors import InvalidInput, TemplateError
+from aitne.core.models.job import Scalar
+from aitne.core.models.template import Template
+from aitne.services.parameters import check_parameters, suggestion
+from aitne.services.template_file import load_template
+
+RECHECK_S = 1.0
+
+
+def builtin_folder() -> Path:
+    """The templates we ship: package data in a wheel, the repository's folder in a checkout."""
+    package = Path(aitne.__file__).parent
+    packaged = package / "_data" / "jobtemplates"
+    return packaged if packaged.is_dir() else package.parents[1] / "jobtemplates"
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A template with its parameters filled in."""
+
+    parameters: dict[str, Scalar]
+    """Every parameter with the value that holds, defaults included."""
+    env: dict[str, str]
+    """The template's variables and one ``AITNE_PARAM_<NAME>`` per parameter."""
+    workdir: str | None
+
+
+_Seen = tuple[tuple[Path, int, int], ...]
+
+
+@dataclass(slots=True)
+class _Loaded:
+    seen: _Seen | None = None
+    checked_at: float = float("-inf")
+    templates: dict[str, Template] = field(default_factory=dict)
+    problems: tuple[TemplateError, ...] = ()
+
+
+class TemplateCatalog:
+    """The templates of several folders. A later folder's template replaces an earlier one's."""
+
+    def __init__(
+        self, folders: Sequence[Path], *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folders = tuple(folders)
+        self._monotonic = monotonic
+        self._loaded = _Loaded()
+
+    def templates(self) -> Sequence[Template]:
+        """All that can be used, by name."""
+        loaded = self._fresh().templates
+        return [loaded[name] for name in sorted(loaded)]
+
+    def problems(self) -> Sequence[TemplateError]:
+        """What is wrong with the files that were refused."""
+        return self._fresh().problems
+
+    def get(self, name: str) -> Template:
+        """The template called ``name``.
+
+        Raises:
+            InvalidInput: there is none; it says which there are.
+        """
+        loaded = self._fresh().templates
+        if name not in loaded:
+            raise InvalidInput.field(
+                "template",
+                f"there is no template {name!r}{suggestion(name, loaded)}",
+                value=name,
+                allowed=", ".join(sorted(loaded)) or "none",
+            )
+        return loaded[name]
+
+    def expand(self, template: Template, parameters: dict[str, Scalar]) -> Expanded:
+        """Check the values against the parameters' types and limits and fill in the defaults.
+
+        Raises:
+            InvalidInput: one problem per wrong value, each named ``parameters.<name>``.
+        """
+        values = check_parameters(template, parameters)
+        env = dict(template.env)
+        env.update({f"AITNE_PARAM_{name.upper()}": _text(value) for name, value in values.items()})
+        workdir = None if template.workdir_from is None else _text(values[template.workdir_from])
+        return Expanded(values, env, workdir)
+
+    def _fresh(self) -> _Loaded:
+        now = self._monotonic()
+        if now - self._loaded.checked_at >= RECHECK_S:
+            seen = self._look()
+            if seen != self._loaded.seen:
+                self._loaded = self._load(seen)
+            self._loaded.checked_at = now
+        return self._loaded
+
+    def _look(self) -> _Seen:
+        found = []
+        for folder in self._folders:
+            for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+                try:
+                    stat = path.stat()
+                except OSError:
+                    # A dangling link, or deleted since: reading it will say so, or it is gone.
+                    found.append((path, 0, 0))
+                else:
+                    found.append((path, stat.st_mtime_ns, stat.st_size))
+        return tuple(found)
+
+    def _load(self, seen: _Seen) -> _Loaded:
+        templates: dict[str, Template] = {}
+        origin: dict[str, Path] = {}
+        problems: list[TemplateError] = []
+        for path, _, _ in seen:
+            try:
+                template = load_template(path)
+            except TemplateError as error:
+                problems.append(error)
+                continue
+            other = origin.get(template.name)
+            if other is not None and other.parent == path.parent:
+                reason = f"name: {template.name} is already the name of {other.name}"
+                problems.append(TemplateError(str(path), 1, reason))
+                continue
+            templates[template.name], origin[template.name] = template, path
+        return _Loaded(seen, float("-inf"), templates, tuple(problems))
+
+
+def _text(value: Scalar) -> str:
+    """As a program reads it from a variable: ``true``, ``3``, ``0.001``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
