@@ -34,9 +34,7 @@ def up(
     raise NotImplementedError
 
 
-def down(
-    data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None
-) -> bool:
+def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:
     """End the platform, and its sessions and jobs unless ``keep_jobs``. False: none was running."""
     raise NotImplementedError
 

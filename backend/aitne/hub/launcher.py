@@ -1,0 +1,123 @@
+"""What runs in the session's environment: the single-user server, its imports done before it is needed.
+
+The agent starts ``<session env>/bin/python launcher.py`` in the job's working directory as soon as the
+job runs. While JupyterHub is still being asked, the slow modules are imported; then one line of JSON,
+``{"env": {…}, "args": […]}``, is read from standard input. Its variables are set and the server
+starts. End of input before that line means that there will be no server: exit status 1, in silence.
+
+Standard library and Jupyter only; nothing else of this package is there.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from importlib import import_module
+from types import ModuleType
+
+# jsonschema takes it as an optional checker of one string format, and it builds a grammar for a
+# second while it is imported.
+SKIPPED = "rfc3987_syntax"
+
+# The Hub's own half of the jupyterhub package, which the single-user half imports and never uses:
+# a third of the import time and 30 MB of every session.
+HUB_ONLY = (
+    "jupyterhub.orm",
+    "jupyterhub.handlers",
+    "jupyterhub.handlers.pages",
+    "sqlalchemy",
+    "sqlalchemy.exc",
+)
+PLAIN = "--plain"
+
+# What the server imports on its way up, in an order that keeps import cycles out of the way.
+EARLY = (
+    "jupyterhub.singleuser.extension",
+    "jupyter_server.serverapp",
+    "jupyterlab",
+    "jupyterlab.labapp",
+    "jupyter_server_terminals",
+    "terminado",
+    "ipykernel.kernelspec",
+    "jupyter_client.ioloop",
+    "jupyter_server.services.contents.largefilemanager",
+)
+
+SLIM = (
+    # Language servers are not installed, and the classic notebook's paths are not served.
+    "--ServerApp.jpserver_extensions=jupyter_lsp=False",
+    "--ServerApp.jpserver_extensions=nbdime=False",
+    "--ServerApp.jpserver_extensions=notebook_shim=False",
+    # The default manager asks PyPI.
+    "--LabApp.extension_manager=readonly",
+    "--LabApp.news_url=None",
+    "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+    # File > Shut Down ends the session; JupyterHub hides it otherwise.
+    "--ServerApp.quit_button=True",
+)
+
+
+class _StandIn(ModuleType):
+    """A module that has every name, each a class of its own that nothing is an instance of."""
+
+    __path__: list[str] = []
+
+    def __getattr__(self, name: str) -> type[Exception]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (Exception,), {})
+
+
+def import_early(*, plain: bool) -> None:
+    """Import what the server needs; ``plain`` without any of the shortcuts.
+
+    The stand-ins are gone afterwards, so that an extension which needs the real module gets it.
+    """
+    stand_ins: dict[str, ModuleType | None] = {}
+    if not plain:
+        stand_ins = {name: _StandIn(name) for name in HUB_ONLY} | {SKIPPED: None}
+    sys.modules.update(stand_ins)  # type: ignore[arg-type]  # None is how Python spells "is not there"
+    try:
+        for name in EARLY:
+            import_module(name)
+    finally:
+        for name in stand_ins:
+            del sys.modules[name]
+
+
+def main() -> None:
+    """Import, wait for the hand-over, be the server."""
+    # The folder of this file is not the session's business.
+    sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]
+    for name in [name for name in os.environ if name.startswith(("JUPYTERHUB_", "JPY_"))]:
+        del os.environ[name]
+    # Read at import.
+    os.environ["JUPYTERHUB_SINGLEUSER_EXTENSION"] = "1"
+    plain = PLAIN in sys.argv[1:]
+    try:
+        import_early(plain=plain)
+    except (ImportError, AttributeError, TypeError):
+        if plain:
+            raise
+        # Another version of JupyterHub, which needs more than the stand-ins have.
+        os.execv(sys.executable, [sys.executable, __file__, PLAIN])
+    gc.freeze()
+
+    line = sys.stdin.readline()
+    if not line.endswith("\n"):
+        raise SystemExit(1)
+    handover = json.loads(line)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+
+    os.environ.update(handover["env"])
+    root = ["--allow-root"] if os.geteuid() == 0 else []
+    arguments = [*SLIM, f"--ServerApp.root_dir={os.getcwd()}", *root, *handover["args"]]
+    sys.argv[1:] = arguments
+    import_module("jupyterhub.singleuser").main(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""The environments beside the platform's own: JupyterHub, the sessions' JupyterLab, the proxy.
+
+Each is made once per lock file and Python version below ``cache_dir()/envs`` and then shared by all
+platforms of this user. A virtual environment cannot be moved, so it is built in place: a lock file
+lets one builder in, and ``.complete`` is written last; a folder without it is made again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from aitne.core.errors import SetupError
+from aitne.core.settings import cache_dir
+from aitne.supervisor.node import find_node
+
+LOCKS = Path(__file__).parent / "envs"
+NAMES = ("session", "hub", "proxy")
+NEEDED_BYTES = 2 * 1024**3
+"""What the three take on disk, with room for the downloads."""
+REPORT_EVERY_S = 3.0
+
+Progress = Callable[[str], None]
+
+
+def session_env_dir() -> Path:
+    """JupyterLab and what notebooks and bare jobs see: numpy, scikit-learn, matplotlib."""
+    return _env_dir("session")
+
+
+def hub_env_dir() -> Path:
+    """JupyterHub with its OAuth client."""
+    return _env_dir("hub")
+
+
+def proxy_env_dir() -> Path:
+    """The npm package ``configurable-http-proxy``."""
+    return _env_dir("proxy")
+
+
+def proxy_command() -> list[str]:
+    """What starts the proxy, before its arguments.
+
+    Raises:
+        SetupError: there is no Node that is new enough.
+    """
+    script = proxy_env_dir() / "node_modules/configurable-http-proxy/bin/configurable-http-proxy"
+    return [str(find_node().program), str(script)]
+
+
+def is_complete(name: str) -> bool:
+    """Whether the environment is there and its program still runs."""
+    folder = _env_dir(name)
+    if os.environ.get(_override(name)):
+        return folder.is_dir()
+    probe = folder / ("node_modules" if name == "proxy" else "bin/python")
+    return (folder / ".complete").exists() and os.access(probe, os.X_OK)
+
+
+def ensure(progress: Progress, names: Sequence[str] = NAMES) -> None:
+    """Make the environments that are missing, at the same time; ``progress`` gets a line per step.
+
+    Raises:
+        SetupError: one could not be made; the message has the last lines of what pip or npm said.
+    """
+    missing = [name for name in names if not is_complete(name)]
+    if not missing:
+        return
+    for name in missing:
+        if os.environ.get(_override(name)):
+            raise SetupError(
+                f"{_override(name)} names {_env_dir(name)}, which is not a folder. "
+                "Correct the variable, or unset it to have the environment made."
+            )
+    _check_space()
+    progress(
+        f"Making the {_list(missing)} environment{'s' if len(missing) > 1 else ''} in "
+        f"{_root()}: once, and it takes a few minutes."
+    )
+    with ThreadPoolExecutor(len(missing)) as pool:
+        for result in [pool.submit(_make, name, progress) for name in missing]:
+            result.result()
+
+
+def _make(name: str, progress: Progress) -> None:
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        progress(f"{name} environment: {what} ({time.monotonic() - began:.0f} s)")
+
+    folder = _env_dir(name)
+    with _only_builder(folder, lambda: say("another process makes it; waiting")):
+        if is_complete(name):
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        build = _make_npm if name == "proxy" else _make_venv
+        build(name, folder, say)
+        (folder / ".complete").touch()
+    say("ready")
+
+
+def _make_venv(name: str, folder: Path, say: Progress) -> None:
+    lock = LOCKS / f"{name}.txt"
+    total = len(lock.read_text().split())
+    say("creating")
+    own_pip = find_spec("pip") is not None
+    without_pip = ["--without-pip"] if own_pip else []
+    _run(name, [sys.executable, "-m", "venv", *without_pip, str(folder)], lambda line: None)
+    python = str(folder / "bin/python")
+    pip = [sys.executable, "-m", "pip", "--python", python] if own_pip else [python, "-m", "pip"]
+    seen = 0
+    last = time.monotonic()
+
+    def watch(line: str) -> None:
+        nonlocal seen, last
+        seen += line.startswith("Collecting ")
+        if line.startswith("Installing collected packages"):
+            say(f"installing {total} packages")
+        elif time.monotonic() - last > REPORT_EVERY_S:
+            last = time.monotonic()
+            say(f"downloading, {min(seen, total)} of {total} packages")
+
+    # pip compiles what it installs: without the compiled files a session starts in twice the time.
+    options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+    _run(name, [*pip, "install", *options, "--prefer-binary", "-r", str(lock)], watch)
+
+
+def _make_npm(name: str, folder: Path, say: Progress) -> None:
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(LOCKS / "proxy" / file, folder)
+    say("installing")
+    options = ["--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"]
+    argv = find_node().npm_argv(["ci", "--prefix", str(folder), *options])
+    _run(name, argv, lambda line: None, cwd=folder)
+
+
+def _run(name: str, argv: Sequence[str], watch: Progress, cwd: Path | None = None) -> None:
+    tail: deque[str] = deque(maxlen=12)
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        cwd=cwd,
+    ) as process:
+        assert process.stdout is not None  # noqa: S101 (a pipe was asked for)
+        for line in process.stdout:
+            watch(line.rstrip())
+            if line.strip() and not line.startswith("WARNING"):
+                tail.append(line.rstrip())
+    if process.returncode:
+        raise SetupError(
+            f"The {name} environment could not be made: "
+            f"{Path(argv[0]).name} {' '.join(argv[1:3])} ended with status {process.returncode}. "
+            "It said:\n  " + "\n  ".join(tail) + "\nSee that this machine reaches its package "
+            f"indexes (pip and npm settings) and that {_root()} has space, then run it again; "
+            f"or set {_override(name)} to an environment that has what "
+            f"{LOCKS / (name if name == 'proxy' else name + '.txt')} lists."
+        )
+
+
+@contextmanager
+def _only_builder(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _check_space() -> None:
+    try:
+        _root().mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(_root()).free
+    except OSError as error:
+        raise SetupError(
+            f"{_root()} cannot be made: {error.strerror}. Set XDG_CACHE_HOME to a folder "
+            "that you may write to."
+        ) from error
+    if free < NEEDED_BYTES:
+        raise SetupError(
+            f"The environments need {NEEDED_BYTES // 1024**3} GiB in {_root()}, where "
+            f"{free / 1024**3:.1f} GiB are free. Make room, or set XDG_CACHE_HOME to another disk."
+        )
+
+
+def _root() -> Path:
+    return cache_dir() / "envs"
+
+
+def _override(name: str) -> str:
+    return f"AITNE_{name.upper()}_ENV"
+
+
+def _env_dir(name: str) -> Path:
+    given = os.environ.get(_override(name))
+    if given:
+        return Path(given).expanduser().absolute()
+    digest = hashlib.sha256(f"{os.uname().machine}\n".encode())
+    if name == "proxy":
+        digest.update((LOCKS / "proxy" / "package-lock.json").read_bytes())
+    else:
+        digest.update(f"{sys.version_info[:2]}\n".encode() + (LOCKS / f"{name}.txt").read_bytes())
+    return _root() / f"{name}-{digest.hexdigest()[:12]}"
+
+
+def _list(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
