@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import aitne
-from aitne.core.errors import InvalidInput, TemplateError
+from aitne.core.errors import InvalidInput, NotFound, TemplateError
 from aitne.core.models.job import Scalar
 from aitne.core.models.template import Template
-from aitne.services.parameters import check_parameters, suggestion
+from aitne.services.parameters import check_parameters
 from aitne.services.template_file import load_template
 
 RECHECK_S = 1.0
@@ -73,16 +73,11 @@ class TemplateCatalog:
         """The template called ``name``.
 
         Raises:
-            InvalidInput: there is none; it says which there are.
+            NotFound: there is none, or its file was refused.
         """
         loaded = self._fresh().templates
         if name not in loaded:
-            raise InvalidInput.field(
-                "template",
-                f"there is no template {name!r}{suggestion(name, loaded)}",
-                value=name,
-                allowed=", ".join(sorted(loaded)) or "none",
-            )
+            raise NotFound("template", name)
         return loaded[name]
 
     def expand(self, template: Template, parameters: dict[str, Scalar]) -> Expanded:
@@ -94,7 +89,15 @@ class TemplateCatalog:
         values = check_parameters(template, parameters)
         env = dict(template.env)
         env.update({f"AITNE_PARAM_{name.upper()}": _text(value) for name, value in values.items()})
-        workdir = None if template.workdir_from is None else _text(values[template.workdir_from])
+        folder = template.workdir_from
+        workdir = None if folder is None else str(values[folder])
+        if workdir is not None and workdir != "~" and not workdir.startswith(("/", "~/")):
+            raise InvalidInput.field(
+                f"parameters.{folder}",
+                f"{workdir!r} is not a path that starts at / or at home",
+                value=workdir,
+                allowed="an absolute path, or one below home such as ~/project",
+            )
         return Expanded(values, env, workdir)
 
     def _fresh(self) -> _Loaded:

@@ -90,6 +90,12 @@ class JobStore(Protocol):
         """
         ...
 
+    async def find_replay(self, idempotency: Idempotency) -> Job | None:
+        """The job that this key made before, so that a repeated request is not judged anew.
+
+        Raises ``IdempotencyConflict`` as ``create_job`` does."""
+        ...
+
     async def get_job(self, job_id: UUID) -> Job:
         """Raises ``NotFound``."""
         ...
@@ -149,8 +155,10 @@ class JobStore(Protocol):
         old attempt are cleared. Raises as ``transition``."""
         ...
 
-    async def request_cancel(self, job_id: UUID, now: datetime) -> Job:
+    async def request_cancel(self, job_id: UUID, now: datetime, message: str | None = None) -> Job:
         """Note the wish and queue a CANCEL in the outbox; of an array, for every live task.
+
+        ``message`` says who ended it; it becomes the message of each job that is concerned.
 
         A job still PENDING_SUBMIT becomes CANCELLED at once and its SUBMIT is dropped. A terminal
         job is returned as it is.

@@ -1,0 +1,136 @@
+"""Following logs: one watcher per log, however many people look on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from aitne.core.errors import AitneError
+from aitne.core.models.job import Job
+from aitne.core.ports.logs import LogChunk, Logs
+from aitne.core.ports.store import Store
+
+GROWTH_INTERVAL_S = 0.2
+"""How often a followed log's size is looked at."""
+STATE_EVERY = 3
+"""The job's state is asked for at every so-manieth look while the log is quiet."""
+CHUNK_BYTES = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """Which job's row tells about the log, and whose folder and file hold it."""
+
+    row_id: UUID
+    folder_id: UUID
+    task: int | None
+
+    @classmethod
+    def of(cls, job: Job) -> LogSource:
+        """The log of one job, or of one task of an array."""
+        return cls(job.id, job.array_job_id or job.id, job.array_task_id)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What is known about one log. ``changed`` is replaced each time it is set."""
+
+    attempt: int
+    ended: bool
+    size: int = -1
+    error: AitneError | None = None
+    followers: int = 0
+    task: asyncio.Task[None] | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class LogFollower:
+    """Streams logs while they grow."""
+
+    def __init__(
+        self, store: Store, logs: Logs, *, growth_interval_s: float = GROWTH_INTERVAL_S
+    ) -> None:
+        self._store = store
+        self._logs = logs
+        self._interval_s = growth_interval_s
+        self._watches: dict[LogSource, _Watch] = {}
+
+    async def read(self, source: LogSource, attempt: int, offset: int, limit: int) -> LogChunk:
+        """One piece of the log, as it is now."""
+        return await self._logs.read(
+            source.folder_id, attempt, source.task, offset=offset, limit=limit
+        )
+
+    async def follow(self, job: Job, offset: int) -> AsyncGenerator[bytes, None]:
+        """The log from ``offset`` (negative: from the end) until the job has ended and all is read.
+
+        A further attempt of the job goes on with its own log, from the beginning.
+        Raises ``Unavailable`` when the log can no longer be read.
+        """
+        source = LogSource.of(job)
+        watch = self._join(source, job)
+        try:
+            attempt = job.attempt
+            while True:
+                # Taken before the read: what is written after it sets this very event.
+                changed, ended, now = watch.changed, watch.ended, watch.attempt
+                chunk = await self.read(source, attempt, offset, CHUNK_BYTES)
+                offset = chunk.offset + len(chunk.data)
+                if chunk.data:
+                    yield chunk.data
+                elif attempt != now:
+                    attempt, offset = now, 0
+                elif ended:
+                    return
+                elif watch.error is not None:
+                    raise watch.error
+                else:
+                    await changed.wait()
+        finally:
+            self._leave(source, watch)
+
+    def _join(self, source: LogSource, job: Job) -> _Watch:
+        watch = self._watches.get(source)
+        if watch is None or watch.error is not None or watch.ended:
+            watch = _Watch(job.attempt, job.state.terminal)
+            self._watches[source] = watch
+            if not watch.ended:
+                watch.task = asyncio.create_task(self._watch(source, watch))
+        watch.followers += 1
+        return watch
+
+    def _leave(self, source: LogSource, watch: _Watch) -> None:
+        watch.followers -= 1
+        if watch.followers == 0:
+            if watch.task is not None:
+                watch.task.cancel()
+            if self._watches.get(source) is watch:
+                del self._watches[source]
+
+    async def _watch(self, source: LogSource, watch: _Watch) -> None:
+        quiet = 0
+        try:
+            while not watch.ended:
+                size = (await self.read(source, watch.attempt, 0, 0)).size
+                if size != watch.size:
+                    watch.size, quiet = size, 0
+                    watch.tell()
+                else:
+                    quiet += 1
+                # A log that grows all the time must not hide that its job has ended or was retried.
+                if quiet % STATE_EVERY == 0:
+                    job = await self._store.get_job(source.row_id)
+                    if job.state.terminal or job.attempt != watch.attempt:
+                        watch.ended, watch.attempt = job.state.terminal, job.attempt
+                        watch.size = -1
+                        watch.tell()
+                await asyncio.sleep(self._interval_s)
+        except AitneError as error:
+            watch.error = error
+            watch.tell()

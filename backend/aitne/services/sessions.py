@@ -1,0 +1,91 @@
+"""Sessions: what can be done with one, beyond what any job can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from aitne.core.errors import Conflict, InvalidInput, NotFound
+from aitne.core.models.job import Job, JobType
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.core.states import JobState
+from aitne.core.units import format_duration
+from aitne.services.jobs import JobService
+
+
+class SessionService:
+    """Open, extend and stop. Creating, listing and reading are ``JobService``'s."""
+
+    def __init__(
+        self, jobs: JobService, store: Store, settings: Settings, clock: Callable[[], datetime]
+    ) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+
+    async def open(self, actor: Actor, job_id: UUID) -> str:
+        """The URL at which the session answers.
+
+        Raises:
+            NotFound: there is no such session.
+            NotAllowed: it is somebody else's.
+            Conflict: it is not ready.
+        """
+        job = await self._session(Action.JOB_OPEN, actor, job_id)
+        if job.state is not JobState.READY or job.url is None:
+            why = f" {job.message}" if job.message else ""
+            advice = "Start a new one." if job.state.terminal else "Wait until it is READY."
+            raise Conflict(f"The session cannot be opened: it is {job.state}.{why} {advice}")
+        return job.url
+
+    async def extend(self, actor: Actor, job_id: UUID, seconds: int) -> Job:
+        """Move the session's end by ``seconds``.
+
+        Raises:
+            InvalidInput: it would last longer than the platform allows.
+            NotFound, NotAllowed: as ``open``.
+            Conflict: it does not run.
+        """
+        job = await self._session(Action.JOB_EXTEND, actor, job_id)
+        began = job.allocated_at or job.started_at
+        ends = job.expires_at
+        if began is None or ends is None or not job.state.active or job.cancel_requested_at:
+            raise Conflict(
+                f"The session cannot be extended: it is {job.state}. Only a running one has an end "
+                "that can be moved."
+            )
+        if seconds < 1:
+            raise InvalidInput.field(
+                "duration", "it has to be longer than nothing", value=seconds, allowed="at least 1s"
+            )
+        most = self._settings.limits.max_duration
+        limit_s = round((ends - began).total_seconds()) + seconds
+        if limit_s > most:
+            left = max(0, limit_s - seconds)
+            raise InvalidInput.field(
+                "duration",
+                f"a session may last {format_duration(most)} in all (limits.max_duration), and "
+                f"this one already has {format_duration(left)}",
+                value=format_duration(seconds),
+                allowed=f"at most {format_duration(max(0, most - left))}",
+            )
+        if ends + timedelta(seconds=seconds) <= self._clock():
+            raise Conflict("The session's time is up already; start a new one.")
+        return await self._store.request_extend(job_id, limit_s)
+
+    async def stop(self, actor: Actor, job_id: UUID) -> Job:
+        """End the session: it becomes CANCELLED, "Stopped by …". Raises ``NotFound``, ``NotAllowed``."""
+        await self._session(Action.JOB_CANCEL, actor, job_id)
+        return await self._jobs.cancel(actor, job_id)
+
+    async def _session(self, action: Action, actor: Actor, job_id: UUID) -> Job:
+        job = await self._store.get_job(job_id)
+        require(action, actor, "session", job_id, owner=job.owner, project=job.project)
+        if job.type is not JobType.SESSION:
+            raise NotFound("session", job_id)
+        return job
