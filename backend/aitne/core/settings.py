@@ -93,13 +93,13 @@ class Settings(BaseSettings):
         None, description="The proxy's own interface, loopback only; unset: port + 3."
     )
     public_url: str | None = Field(
-        None, description="How browsers reach the portal; unset: http://<bind>:<port>."
+        None, description="How browsers reach the portal; unset: `http://<bind>:<port>`."
     )
     sessions_url: str | None = Field(
         None, description="How browsers reach sessions: another origin than the portal's."
     )
     database: str | None = Field(
-        None, description="postgresql://… ; unset: SQLite in the data directory."
+        None, description="`postgresql://…`; unset: SQLite in the data directory."
     )
     scheduler: str = Field("local", description="The scheduler adapter.")
     poll_interval_s: float = Field(
