@@ -47,16 +47,22 @@ def passable(text: str) -> str:
 
 MemoryText = Annotated[
     str,
-    Field(
-        max_length=32, examples=["16G"], description=f"An amount of memory: {units.MEMORY_HINT}."
-    ),
+    Field(max_length=32, examples=["16G"], description=f"As text: {units.MEMORY_HINT}."),
 ]
 DurationText = Annotated[
-    str, Field(max_length=32, examples=["4h"], description=f"A duration: {units.DURATION_HINT}.")
+    str, Field(max_length=32, examples=["4h"], description=f"As text: {units.DURATION_HINT}.")
 ]
-MemoryBytes = Annotated[int, BeforeValidator(_memory), Field(ge=1, le=1 << 60)]
+MemoryBytes = Annotated[
+    int,
+    Field(ge=1, le=1 << 60),
+    BeforeValidator(_memory, json_schema_input_type=int | MemoryText),
+]
 """Bytes, read from ``16G`` too."""
-Seconds = Annotated[int, BeforeValidator(_duration), Field(ge=1, le=10 * 365 * 86_400)]
+Seconds = Annotated[
+    int,
+    Field(ge=1, le=10 * 365 * 86_400),
+    BeforeValidator(_duration, json_schema_input_type=int | DurationText),
+]
 """Seconds, read from ``4h`` too."""
 
 UserName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]

@@ -1,0 +1,112 @@
+"""``python -m aitne.api``: the API process, one worker, uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+import socket
+import sys
+
+import uvicorn
+
+from aitne.api.app import create_app
+from aitne.api.streaming import OpenStreams
+from aitne.bootstrap import build
+from aitne.core.errors import AitneError, SetupError
+from aitne.core.settings import Settings, load_settings
+
+STOP_WITHIN_S = 2
+_BACKLOG = 2_048
+
+
+class _Server(uvicorn.Server):
+    """Ends the open streams first, so that stopping does not wait for them."""
+
+    def __init__(self, config: uvicorn.Config, streams: OpenStreams) -> None:
+        super().__init__(config)
+        self._streams = streams
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._streams.close()
+        await super().shutdown(sockets)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The portal's socket.
+
+    Raises:
+        SetupError: the port is taken, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in settings.bind else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.bind, settings.port))
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise SetupError(
+                f"Port {settings.port} on {settings.bind} is taken by another program. Stop that "
+                "one, or start this platform with another port: `aitne up --port N`."
+            ) from error
+        raise SetupError(
+            f"The portal cannot listen on {settings.bind}:{settings.port}: {error.strerror}. "
+            "Set `bind` to an address of this machine, and `port` to one you may use."
+        ) from error
+    return listener
+
+
+async def serve(settings: Settings) -> None:
+    """Run until a signal says stop."""
+    listener = listen(settings)
+    platform = build(settings)
+    await platform.store.start()
+    try:
+        app = create_app(platform)
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_graceful_shutdown=STOP_WITHIN_S,
+            # Only behind a proxy of its own does the platform believe what a proxy says.
+            proxy_headers=settings.public_url is not None,
+        )
+        # What was built by now lives as long as the process: the collector need not look at it.
+        gc.collect()
+        gc.freeze()
+        await _Server(config, app.state.streams).serve(sockets=[listener])
+    finally:
+        await platform.store.close()
+
+
+def main() -> int:
+    """Start, and say in a sentence why not if that cannot be."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    try:
+        settings = load_settings()
+        try:
+            import uvloop
+        except ImportError:
+            asyncio.run(serve(settings))
+        else:
+            uvloop.run(serve(settings))
+    except KeyboardInterrupt:
+        return 130
+    except AitneError as error:
+        sys.stderr.write(f"aitne api: {error.message}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""The application: routers, errors and the edge around them. Nothing is made at import."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.responses import JSONResponse
+
+from aitne import __version__
+from aitne.api import oauth, problems
+from aitne.api.metrics import Metrics
+from aitne.api.middleware import Edge
+from aitne.api.openapi import document
+from aitne.api.routers import (
+    auth,
+    cluster,
+    events,
+    health,
+    internal,
+    jobs,
+    sessions,
+    users,
+)
+from aitne.api.static import portal_dir, portal_router
+from aitne.api.streaming import OpenStreams
+from aitne.bootstrap import Platform
+
+
+def create_app(platform: Platform) -> FastAPI:
+    """The API over a platform whose store is started.
+
+    ``app.state.streams.close()`` ends what would never end by itself; a server that stops calls it.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await platform.events.start()
+        try:
+            yield
+        finally:
+            app.state.streams.close()
+            await platform.events.stop()
+
+    app = bare_app(lifespan=lifespan)
+    app.state.platform = platform
+    app.state.metrics = Metrics()
+    app.state.streams = OpenStreams()
+    spec = JSONResponse(document(app))
+
+    @app.get("/api/v1/openapi.json", include_in_schema=False)
+    async def openapi() -> JSONResponse:
+        return spec
+
+    app.include_router(portal_router(portal_dir()))
+    app.add_middleware(
+        Edge,
+        metrics=app.state.metrics,
+        https=platform.settings.portal_url.startswith("https:"),
+    )
+    return app
+
+
+def bare_app(**options: Any) -> FastAPI:
+    """The routes alone, with no platform behind them: enough to describe them."""
+    app = FastAPI(
+        title="Aitne",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+        **options,
+    )
+    problems.install(app)
+    v1 = APIRouter(prefix="/api/v1")
+    for part in (auth, users, jobs, sessions, cluster, events):
+        v1.include_router(part.router)
+    app.include_router(v1)
+    for part_outside in (oauth, internal, health):
+        app.include_router(part_outside.router)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """The handler's name: stable, and good to read in a generated client."""
+    return route.name

@@ -1,0 +1,155 @@
+"""Who asks, and for what: the dependencies that every route shares."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Header, Request
+
+from aitne.api.metrics import Metrics
+from aitne.bootstrap import Platform
+from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
+from aitne.core.models.user import Actor, Role, Scope
+from aitne.core.settings import Settings
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+CSRF_HEADER = "x-csrf-token"
+
+
+def cookie_name(settings: Settings) -> str:
+    """The login cookie's name: cookies ignore ports, so two platforms on one host must differ."""
+    identity = f"{settings.data_dir}\0{settings.portal_url}".encode()
+    return f"aitne_{hashlib.sha256(identity).hexdigest()[:8]}"
+
+
+def get_platform(request: Request) -> Platform:
+    """The platform this application was created with."""
+    return cast(Platform, request.app.state.platform)
+
+
+def get_metrics(request: Request) -> Metrics:
+    """The metrics of this application."""
+    return cast(Metrics, request.app.state.metrics)
+
+
+PlatformDep = Annotated[Platform, Depends(get_platform)]
+MetricsDep = Annotated[Metrics, Depends(get_metrics)]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The actor, and for a browser's login its CSRF token."""
+
+    actor: Actor
+    csrf: str | None = None
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    """The token of an ``Authorization: Bearer`` header, if there is one."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+def check_origin(request: Request, settings: Settings, *, required: bool) -> None:
+    """Refuse a request that a page of another origin made. What is no browser sends neither header.
+
+    A session's page shares the portal's site (cookies and SameSite ignore ports), never its origin.
+    """
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if site == "same-origin" or origin == settings.portal_url:
+        return
+    if required or origin is not None or site not in (None, "none"):
+        raise NotAllowed(
+            f"This request did not come from a page of the portal at {settings.portal_url}. "
+            "Open the portal at that address, or use a personal access token."
+        )
+
+
+def _check_browser(request: Request, settings: Settings, csrf: str) -> None:
+    if request.method in SAFE_METHODS:
+        navigation = request.headers.get("sec-fetch-mode") == "navigate"
+        if not navigation:
+            check_origin(request, settings, required=False)
+        return
+    check_origin(request, settings, required=True)
+    given = request.headers.get(CSRF_HEADER, "")
+    if not hmac.compare_digest(given.encode(), csrf.encode()):
+        raise NotAllowed(
+            "The header X-CSRF-Token is missing or is not this login's. Reload the page; a script "
+            "reads it from GET /api/v1/me or uses a personal access token."
+        )
+
+
+async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDep) -> Caller:
+    """Who asks. A token wins over a cookie.
+
+    Raises:
+        NotAuthenticated: no credential, or one that is not valid.
+        NotAllowed: a browser's request that did not come from the portal.
+    """
+    token = bearer(request.headers)
+    cookie = request.cookies.get(cookie_name(platform.settings))
+    try:
+        if token is not None:
+            return Caller(await platform.identity.actor_of_token(token))
+        if cookie is not None:
+            session = await platform.identity.actor_of_session(cookie)
+            _check_browser(request, platform.settings, session.csrf)
+            return Caller(session.actor, session.csrf)
+    except AitneError as error:
+        metrics.auth_failed("token" if token is not None else "cookie", error)
+        raise
+    raise NotAuthenticated(
+        "You are not logged in. Log in at the portal, or send a personal access token as "
+        "Authorization: Bearer."
+    )
+
+
+CallerDep = Annotated[Caller, Depends(get_caller)]
+
+
+def _require(actor: Actor, scope: Scope) -> Actor:
+    if scope not in actor.scopes:
+        held = ", ".join(sorted(actor.scopes)) or "none"
+        raise NotAllowed(
+            f"This needs a token with the scope {scope}; the one in use has: {held}. "
+            "Make another one under Tokens in the portal."
+        )
+    return actor
+
+
+def get_reader(caller: CallerDep) -> Actor:
+    """An actor who may look."""
+    return _require(caller.actor, Scope.READ)
+
+
+def get_writer(caller: CallerDep) -> Actor:
+    """An actor who may change things."""
+    return _require(caller.actor, Scope.WRITE)
+
+
+def get_admin(caller: CallerDep) -> Actor:
+    """An administrator."""
+    if caller.actor.user.role is not Role.ADMIN:
+        raise NotAllowed("Only an administrator may do this.")
+    return _require(caller.actor, Scope.ADMIN)
+
+
+Reader = Annotated[Actor, Depends(get_reader)]
+Writer = Annotated[Actor, Depends(get_writer)]
+Admin = Annotated[Actor, Depends(get_admin)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="A text of your choice. The same key with the same body gives the same job "
+        "again; with another body 409.",
+    ),
+]

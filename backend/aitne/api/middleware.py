@@ -1,0 +1,110 @@
+"""What holds for every request: its size, its time, its headers, and that a bug stays inside.
+
+Plain ASGI: streams pass through unbuffered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from aitne.api.metrics import Metrics
+from aitne.api.problems import internal_error, problem_response
+
+MAX_BODY_BYTES = 1 << 20
+
+_ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin-allow-popups",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_API_CSP = "default-src 'none'; frame-ancestors 'none'"
+# The component library sets styles from script; scripts themselves come from files only.
+PORTAL_CSP = (
+    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class Edge:
+    """The outermost layer of the application."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, https: bool) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._headers: Mapping[str, str] = (
+            {**_ALWAYS, "Strict-Transport-Security": "max-age=31536000"} if https else _ALWAYS
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, and measure it when it ends."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status = 0
+
+        async def send_marked(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._mark(scope, MutableHeaders(raw=message.setdefault("headers", [])))
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, send_marked)
+        except _TooLarge:
+            response = problem_response(
+                413,
+                "too_large",
+                f"The body is larger than {MAX_BODY_BYTES} bytes, the most the platform reads.",
+                instance=scope["path"],
+                headers={"Connection": "close"},
+            )
+            if not status:
+                await response(scope, receive, send_marked)
+        except Exception as error:  # noqa: BLE001 - logged with its trace by internal_error
+            response = internal_error(scope["path"], error)
+            if status:
+                raise  # half an answer is out: only a broken connection tells the client
+            await response(scope, receive, send_marked)
+        finally:
+            route = getattr(scope.get("route"), "path", None) or "unmatched"
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.request(method, route, status, time.perf_counter() - began)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if length.isdigit() and int(length) > MAX_BODY_BYTES:
+            raise _TooLarge
+        read = 0
+
+        async def receive_bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > MAX_BODY_BYTES:
+                raise _TooLarge
+            return message
+
+        await self._app(scope, receive_bounded, send)
+
+    def _mark(self, scope: Scope, headers: MutableHeaders) -> None:
+        for name, value in self._headers.items():
+            headers[name] = value
+        headers.setdefault("Content-Security-Policy", _API_CSP)
+        headers.setdefault("Cache-Control", "no-store")
+
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -1,0 +1,144 @@
+"""The OpenAPI document. ``python -m aitne.api.openapi`` prints it; no database is needed.
+
+The portal's client and the SDK are generated from it, and a test holds it against the stored one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from aitne.api.problems import MEDIA_TYPE, Problem
+
+_DESCRIPTION = """\
+Everything the portal does, it does through this API.
+
+**Authentication.** `Authorization: Bearer <personal access token>`, or the portal's login cookie; \
+with the cookie, requests that change something also need `X-CSRF-Token` (from `/me`) and must come \
+from the portal's own origin.
+
+**Errors** are RFC 9457 problems (`application/problem+json`): `code` is for programs, `detail` for \
+people, `problems` names each wrong field with its value and what is allowed.
+
+**Lists** come in pages: pass `next_cursor` of one page as `cursor` for the next.
+"""
+_TAGS = {
+    "auth": "Logging in and out.",
+    "tokens": "Personal access tokens.",
+    "users": "Accounts.",
+    "projects": "Projects.",
+    "jobs": "Jobs: the one path that all work takes. A session is a job too.",
+    "sessions": "Jobs whose app somebody works in.",
+    "templates": "The entries of the launch form.",
+    "cluster": "Where jobs run.",
+    "events": "What changes, as it changes.",
+}
+_NO_LOGIN = frozenset({"login", "use_login_link", "logout"})
+_PROBLEM = {"$ref": "#/components/schemas/Problem"}
+_WRITES = frozenset({"post", "put", "patch", "delete"})
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The document of an application's routes."""
+    spec = get_openapi(
+        title="Aitne",
+        version="1",
+        summary="A multi-user, interactive machine-learning cluster platform",
+        description=_DESCRIPTION,
+        routes=app.routes,
+        tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
+        separate_input_output_schemas=True,
+    )
+    components = spec["components"]
+    schemas = components["schemas"]
+    for replaced in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(replaced, None)
+    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= problem.pop("$defs") | {"Problem": problem}
+    components["securitySchemes"] = {
+        "token": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A personal access token, `aitne_pat_…`.",
+        },
+        "login": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": "aitne_<platform>",
+            "description": "The portal's login.",
+        },
+    }
+    for path in spec["paths"].values():
+        for method, operation in path.items():
+            _finish(method, operation)
+    components["schemas"] = {name: _plain(schemas[name]) for name in sorted(schemas)}
+    return spec
+
+
+def _plain(schema: Any) -> Any:
+    """The schema without what only makes generated clients worse."""
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if isinstance(schema, float) and schema.is_integer():
+        return int(schema)
+    if not isinstance(schema, dict):
+        return schema
+    plain = {}
+    for key, value in schema.items():
+        if key == "title" and isinstance(value, str):
+            continue  # pydantic's, made of the name
+        if key == "patternProperties":
+            # Generators know one kind of map.
+            ((pattern, inner),) = value.items()
+            plain["propertyNames"] = {"pattern": pattern}
+            plain["additionalProperties"] = _plain(inner)
+        elif key == "properties":
+            plain[key] = {name: _plain(inner) for name, inner in value.items()}
+        else:
+            plain[key] = _plain(value)
+    return plain
+
+
+def _finish(method: str, operation: dict[str, Any]) -> None:
+    """Say how each operation is allowed, and that whatever fails is a problem."""
+    name = operation["operationId"]
+    operation["security"] = [] if name in _NO_LOGIN else [{"token": []}, {"login": []}]
+    for parameter in operation.get("parameters", []):
+        parameter["schema"] = _plain(parameter["schema"])
+        parameter["schema"].pop("description", None)
+    responses = operation["responses"]
+    responses.pop("422", None)
+    responses["default"] = {
+        "description": "A problem (RFC 9457).",
+        "content": {MEDIA_TYPE: {"schema": _PROBLEM}},
+    }
+    if method in _WRITES and name not in _NO_LOGIN:
+        operation.setdefault("parameters", []).append(
+            {
+                "name": "X-CSRF-Token",
+                "in": "header",
+                "required": False,
+                "description": "Needed with the login cookie, not with a token.",
+                "schema": {"type": "string"},
+            }
+        )
+
+
+def render(app: FastAPI) -> str:
+    """The document as it is stored: two spaces, a newline at its end."""
+    return json.dumps(document(app), indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    """Print the document."""
+    from aitne.api.app import bare_app
+
+    sys.stdout.write(render(bare_app()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The live stream of events."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request, Response
+
+from aitne.api.deps import MetricsDep, PlatformDep, Reader, get_caller
+from aitne.api.sse import event_stream
+from aitne.api.streaming import Stream, streams_of
+from aitne.core.models.user import Actor
+
+router = APIRouter(tags=["events"])
+
+
+@router.get(
+    "/events",
+    response_class=Response,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def stream_events(
+    request: Request,
+    actor: Reader,
+    platform: PlatformDep,
+    metrics: MetricsDep,
+    last_event_id: Annotated[
+        str | None,
+        Header(
+            alias="Last-Event-ID",
+            max_length=20,
+            description="The last event that was seen: what came after it is sent first.",
+        ),
+    ] = None,
+) -> Response:
+    """Server-sent events: what changes, as it changes.
+
+    The first message is ``hello``. ``reset`` means that events were left out: fetch anew.
+    """
+
+    async def again() -> Actor:
+        return (await get_caller(request, platform, metrics)).actor
+
+    seen = int(last_event_id) if last_event_id and last_event_id.isdecimal() else None
+    return Stream(
+        event_stream(platform.events, actor, seen, again, metrics),
+        streams_of(request.app),
+        media_type="text/event-stream",
+        headers={"X-Accel-Buffering": "no"},
+    )

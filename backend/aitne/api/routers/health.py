@@ -1,0 +1,80 @@
+"""For those who watch the platform: alive, ready, and in numbers."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from aitne import __version__
+from aitne.api.deps import MetricsDep, PlatformDep
+from aitne.bootstrap import Platform
+from aitne.core.errors import AitneError
+from aitne.core.models.base import Frozen
+
+router = APIRouter(include_in_schema=False)
+
+
+class Part(Frozen):
+    """One part of the platform: whether it works, and if not, what is known."""
+
+    ok: bool
+    detail: str | None = None
+
+
+class Readiness(Frozen):
+    ready: bool
+    version: str
+    parts: dict[str, Part]
+
+
+@router.get("/healthz")
+async def healthz() -> dict[str, bool]:
+    """This process answers."""
+    return {"ok": True}
+
+
+@router.get("/readyz")
+async def readyz(platform: PlatformDep, response: Response) -> Readiness:
+    """Whether what is submitted now is stored, and somebody sees to it."""
+    parts = {
+        "database": await _database(platform),
+        "controller": await _controller(platform),
+        "events": _events(platform),
+    }
+    ready = all(part.ok for part in parts.values())
+    if not ready:
+        response.status_code = 503
+    return Readiness(ready=ready, version=__version__, parts=parts)
+
+
+@router.get("/metrics")
+async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
+    """Numbers in Prometheus' text format."""
+    return Response(
+        await metrics.render(platform.store), headers={"Content-Type": CONTENT_TYPE_LATEST}
+    )
+
+
+async def _database(platform: Platform) -> Part:
+    try:
+        await platform.store.ping()
+    except AitneError as error:
+        return Part(ok=False, detail=error.message)
+    return Part(ok=True)
+
+
+async def _controller(platform: Platform) -> Part:
+    try:
+        lease = await platform.store.current_lease("controller")
+    except AitneError as error:
+        return Part(ok=False, detail=error.message)
+    if lease is None:
+        return Part(ok=False, detail="No controller has taken the lead yet.")
+    if lease.expires_at < platform.clock():
+        return Part(ok=False, detail=f"No controller leads since {lease.expires_at.isoformat()}.")
+    return Part(ok=True)
+
+
+def _events(platform: Platform) -> Part:
+    problem = platform.events.problem
+    return Part(ok=problem is None, detail=problem)

@@ -1,0 +1,81 @@
+"""What only the platform's own parts call: the agents with their job's token, the Hub's spawner
+with the Hub's secret. Not part of the public document."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from aitne.api.deps import PlatformDep, bearer
+from aitne.core.agent_protocol import AgentReply, AgentReport, Handover
+from aitne.core.errors import NotAuthenticated
+from aitne.core.models.base import Frozen
+from aitne.services.agents import HubJob
+from aitne.services.secrets import read_secret
+
+router = APIRouter(include_in_schema=False)
+
+
+class LiveJobs(Frozen):
+    job_ids: list[UUID]
+
+
+def get_job_token(request: Request) -> str:
+    """The job's own token, still to be checked."""
+    token = bearer(request.headers)
+    if token is None:
+        raise NotAuthenticated("An agent sends its job's token as Authorization: Bearer.")
+    return token
+
+
+def check_hub(request: Request, platform: PlatformDep) -> None:
+    """Let nobody but the Hub's spawner through."""
+    secret = read_secret(platform.settings, "hub_service_secret")
+    given = bearer(request.headers) or ""
+    if not hmac.compare_digest(given.encode(), secret.encode()):
+        raise NotAuthenticated("Only the platform's own JupyterHub may ask this.")
+
+
+JobToken = Annotated[str, Depends(get_job_token)]
+Hub = Depends(check_hub)
+
+
+@router.post("/agent/v1/jobs/{job_id}/report")
+async def report(
+    job_id: UUID, body: AgentReport, token: JobToken, platform: PlatformDep
+) -> AgentReply:
+    """Take what an agent has to say."""
+    return await platform.agents.report(token, job_id, body)
+
+
+@router.get("/agent/v1/jobs/{job_id}/handover", response_model=Handover)
+async def get_handover(
+    job_id: UUID,
+    token: JobToken,
+    platform: PlatformDep,
+    wait_s: Annotated[float, Query(ge=0, le=60)] = 0,
+) -> Handover | Response:
+    """What the Hub left for the agent; 204 when there is none yet."""
+    handover = await platform.agents.handover(token, job_id, wait_s=wait_s)
+    return Response(status_code=204) if handover is None else handover
+
+
+@router.get("/internal/hub/v1/jobs/{job_id}", dependencies=[Hub])
+async def hub_job(job_id: UUID, platform: PlatformDep) -> HubJob:
+    """The platform's record of a session."""
+    return await platform.agents.hub_job(job_id)
+
+
+@router.put("/internal/hub/v1/jobs/{job_id}/handover", status_code=204, dependencies=[Hub])
+async def put_handover(job_id: UUID, body: Handover, platform: PlatformDep) -> None:
+    """Leave the server's environment for the waiting agent."""
+    await platform.agents.put_handover(job_id, body)
+
+
+@router.get("/internal/hub/v1/live", dependencies=[Hub])
+async def live_jobs(platform: PlatformDep) -> LiveJobs:
+    """The sessions that live."""
+    return LiveJobs(job_ids=list(await platform.agents.live_job_ids()))

@@ -1,0 +1,190 @@
+"""Jobs: the one path that all work takes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
+from aitne.api.streaming import Stream, streams_of
+from aitne.api.views import (
+    AnyJobQuery,
+    EventList,
+    JobMetrics,
+    JobPage,
+    JobQuery,
+    JobView,
+    LogQuery,
+    SampleSummary,
+)
+from aitne.bootstrap import Platform
+from aitne.core.models.job import Job, JobFile, JobFilter, JobType, Plan
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import Created
+
+router = APIRouter(tags=["jobs"])
+JobId = Annotated[UUID, Path(description="The id of a job, session or array task.")]
+
+
+@router.post("/jobs:plan")
+async def plan_job(body: JobFile, actor: Reader, platform: PlatformDep) -> Plan:
+    """What would be submitted, whether it fits and starts now. Nothing is stored."""
+    return await platform.jobs.plan(actor, body)
+
+
+@router.post("/jobs", status_code=201)
+async def create_job(
+    body: JobFile,
+    actor: Writer,
+    platform: PlatformDep,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> JobView:
+    """Submit a job file, ``type`` included."""
+    created = await platform.jobs.create(actor, body, idempotency_key=idempotency_key)
+    return present_created(created, actor, platform, response)
+
+
+@router.get("/jobs", response_model=JobPage)
+async def list_jobs(
+    where: Annotated[AnyJobQuery, Query()], actor: Reader, platform: PlatformDep
+) -> Response:
+    """The jobs and sessions that you may see, newest first."""
+    return await present_page(where, where.type, actor, platform)
+
+
+@router.get("/jobs/{job_id}")
+async def get_job(
+    job_id: JobId, actor: Reader, platform: PlatformDep, response: Response
+) -> JobView:
+    """One job."""
+    job = await platform.jobs.get(actor, job_id)
+    response.headers["ETag"] = f'"{job.version}"'
+    return present(job, actor, platform)
+
+
+@router.post("/jobs/{job_id}/cancel", status_code=202)
+async def cancel_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
+    """Ask for its end, whatever it does now. A job that has ended is left as it is."""
+    return present(await platform.jobs.cancel(actor, job_id), actor, platform)
+
+
+@router.post("/jobs/{job_id}/resubmit", status_code=201)
+async def resubmit_job(
+    job_id: JobId,
+    actor: Writer,
+    platform: PlatformDep,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> JobView:
+    """Submit the same again as a new job."""
+    created = await platform.jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
+    return present_created(created, actor, platform, response)
+
+
+@router.get("/jobs/{job_id}/script", response_class=PlainTextResponse)
+async def get_job_script(job_id: JobId, actor: Reader, platform: PlatformDep) -> str:
+    """The exact batch script."""
+    return await platform.jobs.script(actor, job_id)
+
+
+@router.get("/jobs/{job_id}/metrics")
+async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobMetrics:
+    """What its own processes used."""
+    samples = await platform.jobs.samples(actor, job_id)
+    return JobMetrics(samples=list(samples), summary=SampleSummary.of(samples))
+
+
+@router.get("/jobs/{job_id}/events")
+async def get_job_events(job_id: JobId, actor: Reader, platform: PlatformDep) -> EventList:
+    """Its history, oldest first."""
+    return EventList(items=list(await platform.jobs.events(actor, job_id)))
+
+
+@router.get(
+    "/jobs/{job_id}/logs",
+    response_class=PlainTextResponse,
+    responses={
+        200: {
+            "headers": {
+                "X-Log-Offset": {
+                    "description": "Where in the log the answer begins, in bytes.",
+                    "schema": {"type": "integer"},
+                },
+                "X-Log-Size": {
+                    "description": "How long the log was at that moment, in bytes.",
+                    "schema": {"type": "integer"},
+                },
+            }
+        }
+    },
+)
+async def get_job_logs(
+    job_id: JobId,
+    where: Annotated[LogQuery, Query()],
+    request: Request,
+    actor: Reader,
+    platform: PlatformDep,
+) -> Response:
+    """What its program wrote, stdout and stderr merged."""
+    limit = 1 if where.follow else where.limit
+    first = where.offset
+    if where.tail == 0:
+        # A negative offset cannot say "the very end", so ask how long the log is.
+        first = (
+            await platform.jobs.read_log(actor, job_id, task=where.task, offset=0, limit=1)
+        ).size
+    elif where.tail is not None:
+        first = -where.tail
+    chunk = await platform.jobs.read_log(actor, job_id, task=where.task, offset=first, limit=limit)
+    headers = {"X-Log-Offset": str(chunk.offset), "X-Log-Size": str(chunk.size)}
+    if not where.follow:
+        return PlainTextResponse(chunk.data, headers=headers)
+    lines = platform.jobs.follow_log(actor, job_id, task=where.task, offset=chunk.offset)
+    return Stream(
+        lines, streams_of(request.app), media_type="text/plain; charset=utf-8", headers=headers
+    )
+
+
+def present(job: Job, actor: Actor, platform: Platform) -> JobView:
+    """The job as this actor sees it."""
+    return JobView.of(job, platform.jobs.actions(actor, job))
+
+
+def present_created(
+    created: Created, actor: Actor, platform: Platform, response: Response
+) -> JobView:
+    """A job that was made, or that an earlier request with the same key had made."""
+    response.headers["Location"] = f"/api/v1/jobs/{created.job.id}"
+    if created.replayed:
+        response.headers["Idempotency-Replayed"] = "true"
+    return present(created.job, actor, platform)
+
+
+async def present_page(
+    where: JobQuery, kind: JobType | None, actor: Actor, platform: Platform
+) -> Response:
+    """One page, written out at once: its views are made here and need no validation."""
+    page = await platform.jobs.list(
+        actor,
+        JobFilter(
+            owner=where.owner,
+            project=where.project,
+            type=kind,
+            states=frozenset(where.state),
+            name_contains=where.q,
+            array_job_id=where.array_job_id,
+            top_level_only=where.top_level,
+        ),
+        cursor=where.cursor,
+        limit=where.limit,
+    )
+    view = JobPage.model_construct(
+        items=[present(job, actor, platform) for job in page.items],
+        next_cursor=page.next_cursor,
+        total=page.total,
+    )
+    return Response(view.model_dump_json(), media_type="application/json")

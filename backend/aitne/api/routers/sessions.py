@@ -1,0 +1,69 @@
+"""Sessions: jobs whose app somebody works in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
+from aitne.api.routers.jobs import JobId, present, present_created, present_page
+from aitne.api.views import Extension, JobPage, JobQuery, JobView, SessionFile, SessionUrl
+from aitne.core.errors import NotFound
+from aitne.core.models.job import JobType
+
+router = APIRouter(tags=["sessions"])
+
+
+@router.post("/sessions", status_code=201)
+async def create_session(
+    body: SessionFile,
+    actor: Writer,
+    platform: PlatformDep,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> JobView:
+    """Launch a session."""
+    created = await platform.jobs.create(actor, body, idempotency_key=idempotency_key)
+    return present_created(created, actor, platform, response)
+
+
+@router.get("/sessions", response_model=JobPage)
+async def list_sessions(
+    where: Annotated[JobQuery, Query()], actor: Reader, platform: PlatformDep
+) -> Response:
+    """The sessions that you may see, newest first."""
+    return await present_page(where, JobType.SESSION, actor, platform)
+
+
+@router.get("/sessions/{job_id}")
+async def get_session(
+    job_id: JobId, actor: Reader, platform: PlatformDep, response: Response
+) -> JobView:
+    """One session."""
+    job = await platform.jobs.get(actor, job_id)
+    if job.type is not JobType.SESSION:
+        raise NotFound("session", job_id)
+    response.headers["ETag"] = f'"{job.version}"'
+    return present(job, actor, platform)
+
+
+@router.post("/sessions/{job_id}/open")
+async def open_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> SessionUrl:
+    """Where it answers; 409 until it is READY."""
+    return SessionUrl(url=await platform.sessions.open(actor, job_id))
+
+
+@router.post("/sessions/{job_id}/extend")
+async def extend_session(
+    job_id: JobId, body: Extension, actor: Writer, platform: PlatformDep
+) -> JobView:
+    """Give it more time, as far as the limits allow."""
+    job = await platform.sessions.extend(actor, job_id, body.duration)
+    return present(job, actor, platform)
+
+
+@router.post("/sessions/{job_id}/stop", status_code=202)
+async def stop_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
+    """End it."""
+    return present(await platform.sessions.stop(actor, job_id), actor, platform)

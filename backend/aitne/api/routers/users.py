@@ -1,0 +1,109 @@
+"""Accounts, projects and personal access tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from aitne.api.deps import Admin, PlatformDep, Reader, Writer
+from aitne.api.views import (
+    NewToken,
+    NewUser,
+    PageQuery,
+    ProjectList,
+    TokenList,
+    TokenSecret,
+    UserChanges,
+    UserPage,
+)
+from aitne.core.models.base import UserName
+from aitne.core.models.user import User
+
+router = APIRouter()
+Name = Annotated[UserName, Path(description="A login name.")]
+WhoseTokens = Annotated[
+    UserName | None, Query(description="Whose; administrators only. Omitted: yours.")
+]
+
+
+@router.get("/tokens", tags=["tokens"])
+async def list_tokens(actor: Reader, platform: PlatformDep, user: WhoseTokens = None) -> TokenList:
+    """The personal access tokens, without their secrets."""
+    return TokenList(items=list(await platform.users.list_tokens(actor, owner=user)))
+
+
+@router.post("/tokens", status_code=201, tags=["tokens"])
+async def create_token(body: NewToken, actor: Writer, platform: PlatformDep) -> TokenSecret:
+    """Make a personal access token. Its secret is shown this once."""
+    token, secret = await platform.users.create_token(
+        actor,
+        name=body.name,
+        scopes=frozenset(body.scopes),
+        lifetime_s=body.expires_in,
+        owner=body.user,
+    )
+    return TokenSecret(**dict(token), token=secret)
+
+
+@router.delete("/tokens/{token_id}", status_code=204, tags=["tokens"])
+async def delete_token(
+    token_id: Annotated[str, Path(max_length=100)],
+    actor: Writer,
+    platform: PlatformDep,
+    user: WhoseTokens = None,
+) -> None:
+    """Revoke a token: from now on it opens nothing."""
+    await platform.users.delete_token(actor, token_id, owner=user)
+
+
+@router.get("/users", tags=["users"])
+async def list_users(
+    where: Annotated[PageQuery, Query()], actor: Admin, platform: PlatformDep
+) -> UserPage:
+    """All accounts, for administrators."""
+    page = await platform.users.list(actor, cursor=where.cursor, limit=where.limit)
+    return UserPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
+
+
+@router.post("/users", status_code=201, tags=["users"])
+async def create_user(
+    body: NewUser, actor: Admin, platform: PlatformDep, response: Response
+) -> User:
+    """Make an account, for administrators."""
+    user = await platform.users.create(
+        actor,
+        name=body.name,
+        password=body.password,
+        display_name=body.display_name,
+        role=body.role,
+        default_project=body.default_project,
+    )
+    response.headers["Location"] = f"/api/v1/users/{user.name}"
+    return user
+
+
+@router.get("/users/{name}", tags=["users"])
+async def get_user(name: Name, actor: Reader, platform: PlatformDep) -> User:
+    """One account: your own, or any for administrators."""
+    return await platform.users.get(actor, name)
+
+
+@router.patch("/users/{name}", tags=["users"])
+async def update_user(name: Name, body: UserChanges, actor: Writer, platform: PlatformDep) -> User:
+    """Change an account. A new password, or disabling it, ends its logins."""
+    return await platform.users.update(
+        actor,
+        name,
+        display_name=body.display_name,
+        role=body.role,
+        disabled=body.disabled,
+        password=body.password,
+        current_password=body.current_password,
+    )
+
+
+@router.get("/projects", tags=["projects"])
+async def list_projects(actor: Reader, platform: PlatformDep) -> ProjectList:
+    """Your projects, or all for administrators."""
+    return ProjectList(items=list(await platform.users.projects(actor)))

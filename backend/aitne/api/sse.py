@@ -1,0 +1,60 @@
+"""Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+from aitne.api.metrics import Metrics
+from aitne.core.errors import NotAllowed, Unavailable
+from aitne.core.models.user import Actor
+from aitne.services.events import EventHub, Subscription
+
+HEARTBEAT_S = 15.0
+RECHECK_S = 60.0
+"""A login that ended, or a membership that changed, shows in an open stream after this long."""
+
+_COMMENT = b": still here\n\n"
+
+
+async def event_stream(
+    events: EventHub,
+    actor: Actor,
+    last_event_id: int | None,
+    again: Callable[[], Awaitable[Actor]],
+    metrics: Metrics,
+) -> AsyncGenerator[bytes, None]:
+    """Yield ``hello``, what was missed, then what comes; end when the actor's login ends."""
+    with events.subscribe(actor, after=last_event_id) as subscription:
+        metrics.sse_clients.inc()
+        try:
+            yield _control("hello", subscription.start_id)
+            checked = asyncio.get_running_loop().time()
+            while not events.stopped:
+                yield await _next(subscription)
+                if asyncio.get_running_loop().time() - checked >= RECHECK_S:
+                    checked = asyncio.get_running_loop().time()
+                    try:
+                        subscription.actor = await again()
+                    except NotAllowed:
+                        return
+                    except Unavailable:
+                        continue  # nobody was refused: the question is asked again
+        finally:
+            metrics.sse_clients.dec()
+
+
+async def _next(subscription: Subscription) -> bytes:
+    try:
+        async with asyncio.timeout(HEARTBEAT_S):
+            messages = await subscription.get()
+    except TimeoutError:
+        return _COMMENT
+    reset = _control("reset", messages.last_id) if messages.reset else b""
+    return reset + b"".join(messages.events)
+
+
+def _control(kind: str, last_event_id: int) -> bytes:
+    data = json.dumps({"last_event_id": last_event_id})
+    return f"id: {last_event_id}\nevent: {kind}\ndata: {data}\n\n".encode()

@@ -1,0 +1,83 @@
+"""Answers without an end in sight, which stop when the client goes and when the server stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import cast
+
+from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+
+class OpenStreams:
+    """The streams that are open now. A server that stops closes them first: they never would."""
+
+    def __init__(self) -> None:
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def add(self, pump: asyncio.Task[None]) -> None:
+        """Hold it until it ends; end it at once when the server is stopping already."""
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+        if self._closed:
+            pump.cancel()
+
+    def close(self) -> None:
+        """End them all, and every one that is still to come."""
+        self._closed = True
+        for pump in tuple(self._pumps):
+            pump.cancel()
+
+
+def streams_of(app: FastAPI) -> OpenStreams:
+    """The open streams of this application."""
+    return cast(OpenStreams, app.state.streams)
+
+
+class Stream(Response):
+    """Send what an async generator yields. However it ends, the generator is closed."""
+
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        streams: OpenStreams,
+        *,
+        media_type: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(media_type=media_type, headers=headers)
+        del self.headers["content-length"]
+        self._chunks = chunks
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
+        )
+        pump = asyncio.create_task(self._pump(send))
+        self._streams.add(pump)
+        gone = asyncio.create_task(_disconnected(receive))
+        try:
+            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            pump.cancel()
+            await asyncio.wait({pump, gone})
+        if not pump.cancelled() and (error := pump.exception()) is not None:
+            # The status is sent: a connection that breaks off is all that can still be said.
+            raise error
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pump(self, send: Send) -> None:
+        async with aclosing(self._chunks) as chunks:
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

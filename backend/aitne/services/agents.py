@@ -1,0 +1,170 @@
+"""What the agents beside the jobs report, and what the Hub leaves for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from aitne.core.agent_protocol import AgentReply, AgentReport, Handover, Phase
+from aitne.core.errors import Conflict, NotAuthenticated, NotFound
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job, JobChanges, JobType
+from aitne.core.ports.store import JobStore
+from aitne.core.states import ACTIVE, JobState
+from aitne.services.events import EventHub
+from aitne.services.secrets import hashed
+
+LONGEST_WAIT_S = 30.0
+SUBMIT_WAIT_S = 10.0
+"""A program can begin before the scheduler's answer to its submission is written down."""
+_RACES = 5
+_BEFORE_RUNNING = frozenset({JobState.QUEUED, JobState.STARTING, JobState.UNCERTAIN})
+_SUBMITTING = frozenset({JobState.PENDING_SUBMIT, JobState.SUBMITTING})
+
+
+class HubJob(Frozen):
+    """What the Hub's spawner may know of a session."""
+
+    job_id: UUID
+    owner: str
+    address: str | None
+    live: bool
+
+
+class AgentService:
+    """An agent says when the program runs and what it uses; the scheduler decides how it ended."""
+
+    def __init__(self, store: JobStore, clock: Callable[[], datetime], events: EventHub) -> None:
+        self._store = store
+        self._clock = clock
+        self._events = events
+
+    async def report(self, token: str, job_id: UUID, report: AgentReport) -> AgentReply:
+        """Take a report. One of an earlier attempt is answered like any other, and ignored.
+
+        Raises:
+            NotAuthenticated: the token is not this job's, or the job has ended.
+        """
+        job = await self._target(await self._job_of(token, job_id), report.task)
+        if job is None or job.attempt != report.attempt or job.state.terminal:
+            return AgentReply()
+        if report.samples:
+            await self._store.add_samples(job.id, report.samples)
+        for _ in range(_RACES):
+            if job.state in _SUBMITTING:
+                job = await self._submitted(job)
+            try:
+                await self._apply(job, report)
+                break
+            except Conflict:
+                # The controller was there in between: look again.
+                job = await self._store.get_job(job.id)
+        return AgentReply()
+
+    async def handover(self, token: str, job_id: UUID, *, wait_s: float = 0) -> Handover | None:
+        """What the Hub left, waiting up to ``wait_s`` for it. Raises ``NotAuthenticated``."""
+        deadline = asyncio.get_running_loop().time() + min(wait_s, LONGEST_WAIT_S)
+        while True:
+            await self._job_of(token, job_id)
+            payload = await self._store.get_handover(job_id)
+            if payload is not None:
+                return Handover.model_validate(payload)
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0 or self._events.stopped:
+                return None
+            await self._events.changed(left)
+
+    async def hub_job(self, job_id: UUID) -> HubJob:
+        """A session as the Hub needs it. Raises ``NotFound``."""
+        job = await self._session(job_id)
+        return HubJob(
+            job_id=job.id, owner=job.owner, address=job.address, live=not job.state.terminal
+        )
+
+    async def put_handover(self, job_id: UUID, handover: Handover) -> None:
+        """Leave the server's environment for the agent.
+
+        Raises:
+            NotFound: no such session.
+            Conflict: it has ended.
+        """
+        job = await self._session(job_id)
+        if job.state.terminal:
+            raise Conflict(f"The session {job_id} has ended ({job.state}); nobody waits in it.")
+        await self._store.put_handover(job_id, handover.model_dump(mode="json"))
+
+    async def live_job_ids(self) -> Sequence[UUID]:
+        """The sessions that have not ended."""
+        return [job.id for job in await self._store.live_jobs() if job.type is JobType.SESSION]
+
+    async def _job_of(self, token: str, job_id: UUID) -> Job:
+        job = await self._store.job_of_token(hashed(token))
+        if job is None or job.id != job_id:
+            raise NotAuthenticated("This is not the token of a job that lives.")
+        return job
+
+    async def _target(self, job: Job, task: int | None) -> Job | None:
+        """The row the report is about: an array's tasks share the array's token."""
+        if not job.is_array:
+            return job if task is None else None
+        tasks = await self._store.array_tasks(job.id)
+        return next((each for each in tasks if each.array_task_id == task), None)
+
+    async def _session(self, job_id: UUID) -> Job:
+        job = await self._store.get_job(job_id)
+        if job.type is not JobType.SESSION:
+            raise NotFound("session", job_id)
+        return job
+
+    async def _submitted(self, job: Job) -> Job:
+        deadline = asyncio.get_running_loop().time() + SUBMIT_WAIT_S
+        while job.state in _SUBMITTING and not self._events.stopped:
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                break  # the next heartbeat says it again
+            await self._events.changed(left)
+            job = await self._store.get_job(job.id)
+        return job
+
+    async def _apply(self, job: Job, report: AgentReport) -> None:
+        """Raises ``Conflict`` when the row is no longer as it was read."""
+        if job.attempt != report.attempt or report.restart_count < job.restart_count:
+            return
+        if report.phase is Phase.FINISHED:
+            if job.state in ACTIVE and job.state is not JobState.COMPLETING:
+                await self._move(job, JobState.COMPLETING, JobChanges())
+            return
+        restarted = report.restart_count > job.restart_count
+        if job.state not in ACTIVE | _BEFORE_RUNNING or job.state is JobState.COMPLETING:
+            return
+        if restarted and job.state not in _BEFORE_RUNNING:
+            # The scheduler started the same job again before its poll was read.
+            job = await self._move(job, JobState.QUEUED, JobChanges())
+        to = JobState.RUNNING if job.state in _BEFORE_RUNNING else job.state
+        await self._move(job, to, self._news(job, report, anew=to is not job.state and restarted))
+
+    def _news(self, job: Job, report: AgentReport, *, anew: bool) -> JobChanges:
+        """What the report says that the row does not."""
+        found: dict[str, object] = {}
+        if report.restart_count != job.restart_count:
+            found["restart_count"] = report.restart_count
+        if report.address is not None and report.address != job.address:
+            found["address"] = report.address
+        if job.started_at is None or anew:
+            now = self._clock()
+            found["started_at"] = now
+            found["expires_at"] = now + timedelta(seconds=job.spec.max_duration_s)
+            if job.allocated_at is None:
+                found["allocated_at"] = now
+        if not job.nodes:
+            found["nodes"] = (report.node,)
+        return JobChanges.model_validate(found)
+
+    async def _move(self, job: Job, to: JobState, changes: JobChanges) -> Job:
+        if to is job.state and not changes.model_fields_set:
+            return job
+        return await self._store.transition(
+            job.id, to, changes, attempt=job.attempt, version=job.version
+        )

@@ -1,0 +1,211 @@
+"""Live events: one task per process tails the event table and fans out in memory.
+
+A thousand listeners cost the database what one costs, and each event is serialized once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from aitne.core.errors import StoreUnavailable
+from aitne.core.models.event import Event
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import ClusterStore
+
+log = logging.getLogger(__name__)
+
+HISTORY = 4_000
+"""The newest events, kept for those who come back; who missed more begins anew."""
+BACKLOG = 1_000
+"""What may wait for one listener; one who is slower begins anew."""
+_BATCH = 1_000
+_IDLE_S = 30.0
+_RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    event: Event
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """What a listener gets at once. ``reset``: something was left out, so fetch anew."""
+
+    reset: bool
+    last_id: int
+    events: tuple[bytes, ...]
+
+
+class Subscription:
+    """One listener. ``actor`` may be replaced when what it may see has changed."""
+
+    def __init__(self, actor: Actor, start_id: int, *, backlog: int) -> None:
+        self.actor = actor
+        self.start_id = start_id
+        self._backlog = backlog
+        self._waiting: deque[bytes] = deque()
+        self._last_id = start_id
+        self._reset = False
+        self._ready = asyncio.Event()
+
+    async def get(self) -> Messages:
+        """What came since the last call; waits until something did. Nothing: the hub stopped."""
+        await self._ready.wait()
+        self._ready.clear()
+        taken = Messages(self._reset, self._last_id, tuple(self._waiting))
+        self._waiting.clear()
+        self._reset = False
+        return taken
+
+    def offer(self, messages: Iterable[_Message]) -> None:
+        """Queue what the actor may see."""
+        for message in messages:
+            self._last_id = message.event.id
+            if visible(message.event, self.actor):
+                self._waiting.append(message.frame)
+        if len(self._waiting) > self._backlog:
+            self.reset()
+        elif self._waiting:
+            self._ready.set()
+
+    def reset(self) -> None:
+        """Leave out what waits, and say so."""
+        self._waiting.clear()
+        self._reset = True
+        self._ready.set()
+
+    def wake(self) -> None:
+        """Have ``get`` return."""
+        self._ready.set()
+
+
+class EventHub:
+    """Tails the event table between ``start`` and ``stop``."""
+
+    def __init__(
+        self, store: ClusterStore, *, history: int = HISTORY, backlog: int = BACKLOG
+    ) -> None:
+        self._store = store
+        self._backlog = backlog
+        self._limit = history
+        self._history: deque[_Message] = deque()
+        self._floor = 0
+        """Every event after this one is in the history."""
+        self._last_id = 0
+        self._listeners: set[Subscription] = set()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.problem: str | None = "The event stream has not started."
+        """Why events do not flow; None while they do."""
+        self.stopped = False
+
+    async def start(self) -> None:
+        """Load the newest history, then tail."""
+        self._last_id = await self._store.last_event_id()
+        self._floor = max(0, self._last_id - self._limit)
+        reached = self._floor
+        while reached < self._last_id:
+            batch = await self._store.events_after(reached, limit=_BATCH)
+            if not batch:
+                break
+            self._remember(map(_message, batch))
+            reached = batch[-1].id
+        self._last_id = max(self._last_id, reached)
+        self.problem = None
+        self._task = asyncio.create_task(self._tail(), name="events")
+
+    async def stop(self) -> None:
+        """End the tail and every wait."""
+        self.stopped = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        self._pulse()
+        for listener in self._listeners:
+            listener.wake()
+
+    @contextmanager
+    def subscribe(self, actor: Actor, *, after: int | None = None) -> Iterator[Subscription]:
+        """Listen from now on, or from the event ``after`` if that is not too long ago."""
+        subscription = Subscription(actor, self._last_id, backlog=self._backlog)
+        if after is not None and after != self._last_id:
+            if self._floor <= after < self._last_id:
+                subscription.offer(m for m in self._history if m.event.id > after)
+            else:
+                subscription.reset()
+        self._listeners.add(subscription)
+        try:
+            yield subscription
+        finally:
+            self._listeners.discard(subscription)
+
+    async def changed(self, timeout_s: float) -> None:
+        """Return when anything was committed by anyone, after the timeout, or at the stop.
+
+        All who wait in this process share the one wait for the store.
+        """
+        if self.stopped:
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _tail(self) -> None:
+        while True:
+            try:
+                if await self._read():
+                    continue
+                await self._store.wait_for_change(_IDLE_S)
+            except StoreUnavailable as error:
+                if self.problem is None:
+                    log.warning("Events wait for the database: %s", error.message)
+                self.problem = error.message
+                await asyncio.sleep(_RETRY_S)
+
+    async def _read(self) -> bool:
+        """Publish what is new; True if there may be more."""
+        batch = await self._store.events_after(self._last_id, limit=_BATCH)
+        self.problem = None
+        if batch:
+            messages = [_message(event) for event in batch]
+            self._last_id = batch[-1].id
+            self._remember(messages)
+            for listener in self._listeners:
+                listener.offer(messages)
+        self._pulse()
+        return len(batch) == _BATCH
+
+    def _remember(self, messages: Iterable[_Message]) -> None:
+        self._history.extend(messages)
+        while len(self._history) > self._limit:
+            self._floor = self._history.popleft().event.id
+
+    def _pulse(self) -> None:
+        """Let go all who wait now; whoever comes later waits for the next."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def visible(event: Event, actor: Actor) -> bool:
+    """Whether the actor may hear of it: what is nobody's is everybody's."""
+    return (
+        event.owner is None
+        or event.owner == actor.name
+        or actor.is_admin
+        or event.project in actor.projects
+    )
+
+
+def _message(event: Event) -> _Message:
+    # JSON has no bare line break, so one data line is enough.
+    frame = f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
+    return _Message(event, frame.encode())

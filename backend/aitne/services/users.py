@@ -1,0 +1,197 @@
+"""Accounts, projects and personal access tokens."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed
+from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
+from aitne.core.policy import Action, require
+from aitne.core.ports.identity import IdentitySource, PasswordHasher
+from aitne.core.ports.store import Page, UserStore
+from aitne.services.identity import TOKEN_PREFIX
+from aitne.services.secrets import hashed, new_secret
+
+
+class Accounts(IdentitySource, PasswordHasher, Protocol):
+    """The source that holds the platform's own accounts."""
+
+
+class UserService:
+    """What administrators do to accounts, and everybody to their own."""
+
+    def __init__(self, store: UserStore, clock: Callable[[], datetime], accounts: Accounts) -> None:
+        self._store = store
+        self._clock = clock
+        self._accounts = accounts
+
+    async def list(self, actor: Actor, *, cursor: str | None, limit: int) -> Page[User]:
+        """All accounts. Raises ``NotAllowed`` for anyone but an administrator."""
+        _administer(actor)
+        return await self._store.list_users(cursor=cursor, limit=limit)
+
+    async def get(self, actor: Actor, name: str) -> User:
+        """One account. Raises ``NotFound``, also for one that is not the actor's business."""
+        require(Action.USER_READ, actor, "user", name, owner=name)
+        return await self._store.get_user(name)
+
+    async def create(
+        self,
+        actor: Actor,
+        *,
+        name: str,
+        password: str | None = None,
+        display_name: str = "",
+        role: Role = Role.USER,
+        default_project: str | None = None,
+    ) -> User:
+        """Make an account, and its default project if that is missing.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            Conflict: the name is taken.
+        """
+        _administer(actor)
+        now = self._clock()
+        user = User(
+            name=name,
+            display_name=display_name,
+            role=role,
+            default_project=default_project or default_project_of(name),
+            created_at=now,
+        )
+        project = Project(name=user.default_project, created_at=now)
+        password_hash = None if password is None else await self._accounts.hash(password)
+        return await self._store.create_user(user, password_hash, project)
+
+    async def update(
+        self,
+        actor: Actor,
+        name: str,
+        *,
+        display_name: str | None = None,
+        role: Role | None = None,
+        disabled: bool | None = None,
+        password: str | None = None,
+        current_password: str | None = None,
+    ) -> User:
+        """Change what is given.
+
+        Raises:
+            NotFound: no such account, or none of the actor's business.
+            NotAllowed: role and disabled are an administrator's; the current password is wrong.
+            Conflict: nobody would be left to administer the platform.
+        """
+        require(Action.USER_EDIT, actor, "user", name, owner=name)
+        if role is not None or disabled is not None:
+            _administer(actor)
+        user = await self._store.get_user(name)
+        demoted = role is Role.USER or disabled is True
+        if demoted and user.role is Role.ADMIN and not user.disabled:
+            await self._check_not_last(name)
+        password_hash = None
+        if password is not None:
+            if not actor.is_admin or actor.name == name:
+                await self._check_password(name, current_password)
+            password_hash = await self._accounts.hash(password)
+        return await self._store.update_user(
+            name,
+            display_name=display_name,
+            role=role,
+            disabled=disabled,
+            password_hash=password_hash,
+        )
+
+    async def projects(self, actor: Actor) -> Sequence[Project]:
+        """The actor's projects; all of them for an administrator."""
+        return await self._store.list_projects(visible_to=None if actor.is_admin else actor.name)
+
+    async def list_tokens(self, actor: Actor, *, owner: str | None = None) -> Sequence[Token]:
+        """The tokens of the actor, or for an administrator of ``owner``."""
+        name = owner or actor.name
+        require(Action.TOKEN_READ, actor, "user", name, owner=name)
+        return await self._store.list_tokens((await self._store.get_user(name)).name)
+
+    async def create_token(
+        self,
+        actor: Actor,
+        *,
+        name: str,
+        scopes: frozenset[Scope],
+        lifetime_s: int | None,
+        owner: str | None = None,
+    ) -> tuple[Token, str]:
+        """Make a token; the second value is its secret, which exists nowhere else.
+
+        Raises:
+            NotFound: ``owner`` is none of the actor's business.
+            NotAllowed: it would do more than the credential in use.
+            InvalidInput: it would be for what its owner may not do.
+        """
+        whose = owner or actor.name
+        require(Action.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        user = await self._store.get_user(whose)
+        if excess := scopes - actor.scopes:
+            raise NotAllowed(
+                f"The token in use lacks the scope {', '.join(sorted(excess))}: a token cannot "
+                "make one that may do more."
+            )
+        if Scope.ADMIN in scopes and user.role is not Role.ADMIN:
+            raise InvalidInput.field(
+                "scopes",
+                f"{whose} is no administrator",
+                value=Scope.ADMIN,
+                allowed=f"{Scope.READ}, {Scope.WRITE}",
+            )
+        now = self._clock()
+        secret = new_secret(TOKEN_PREFIX)
+        token = Token(
+            id=secrets.token_hex(8),
+            owner=whose,
+            name=name,
+            scopes=scopes,
+            created_at=now,
+            expires_at=None if lifetime_s is None else now + timedelta(seconds=lifetime_s),
+        )
+        await self._store.create_token(token, hashed(secret))
+        return token, secret
+
+    async def delete_token(self, actor: Actor, token_id: str, *, owner: str | None = None) -> None:
+        """Revoke a token. Raises ``NotFound``."""
+        whose = owner or actor.name
+        require(Action.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        await self._store.delete_token(whose, token_id)
+
+    async def _check_not_last(self, name: str) -> None:
+        cursor: str | None = None
+        while True:
+            page = await self._store.list_users(cursor=cursor, limit=200)
+            for user in page.items:
+                if user.role is Role.ADMIN and not user.disabled and user.name != name:
+                    return
+            if page.next_cursor is None:
+                raise Conflict(
+                    f"{name} is the only administrator. Make another one first, so that somebody "
+                    "can still administer the platform."
+                )
+            cursor = page.next_cursor
+
+    async def _check_password(self, name: str, current: str | None) -> None:
+        stored = await self._store.password_hash(name)
+        if stored is None:
+            return  # whoever logged in by a link has none to give
+        if current is None or not await self._accounts.verify(name, current, stored):
+            raise NotAllowed("Setting your own password needs the current one; it is wrong.")
+
+
+def default_project_of(name: str) -> str:
+    """The project of a user's own name; ``default`` where that is no project's name."""
+    return name if name[0].isalpha() else "default"
+
+
+def _administer(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only an administrator may do this, with a token of the scope admin.")
