@@ -74,7 +74,7 @@ class Edge:
             )
             if not status:
                 await response(scope, receive, send_marked)
-        except Exception as error:  # noqa: BLE001 - logged with its trace by internal_error
+        except Exception as error:
             response = internal_error(scope["path"], error)
             if status:
                 raise  # half an answer is out: only a broken connection tells the client

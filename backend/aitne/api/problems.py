@@ -75,7 +75,7 @@ class Problem(Frozen):
     detail: str
     instance: str
     code: str
-    problems: list[FieldProblemView] = []
+    problems: tuple[FieldProblemView, ...] = ()
 
 
 def status_of(error: AitneError) -> int:
@@ -100,7 +100,7 @@ def problem_response(
         detail=_printable(detail),
         instance=_printable(instance),
         code=code,
-        problems=[FieldProblemView(**_shown(each)) for each in problems],
+        problems=tuple(FieldProblemView(**_shown(each)) for each in problems),
     )
     return Response(
         problem.model_dump_json(), status, media_type=MEDIA_TYPE, headers=dict(headers or {})

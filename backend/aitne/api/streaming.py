@@ -55,6 +55,7 @@ class Stream(Response):
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the stream ends, the client goes or the server stops."""
         await send(
             {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
         )

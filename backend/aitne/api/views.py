@@ -79,7 +79,7 @@ class JobView(Frozen):
     actions: list[Action]
 
     @classmethod
-    def of(cls, job: Job, actions: Sequence[str]) -> Self:
+    def of(cls, job: Job, actions: Sequence[str]) -> JobView:
         """Draw the view. Everything in it was validated when it was stored, so no second time."""
         spec = job.spec
         return cls.model_construct(
@@ -170,11 +170,15 @@ class SampleSummary(Frozen):
 
 
 class JobMetrics(Frozen):
+    """What a job used, measurement by measurement and in sum."""
+
     samples: list[Sample]
     summary: SampleSummary
 
 
 class EventList(Frozen):
+    """A job's history."""
+
     items: list[Event]
 
 
@@ -214,11 +218,15 @@ class NodeList(Frozen):
 
 
 class Login(Strict):
+    """A name and its password."""
+
     username: str = Field(max_length=200)
     password: str = Field(max_length=1_024)
 
 
 class LoginLinkUse(Strict):
+    """What follows `#link=` in a login link."""
+
     token: str = Field(min_length=1, max_length=200)
 
 
@@ -230,6 +238,8 @@ class LoginLink(Frozen):
 
 
 class MeUser(Frozen):
+    """The user who is logged in."""
+
     name: str
     display_name: str
     role: Role
@@ -279,6 +289,8 @@ class TokenSecret(Token):
 
 
 class TokenList(Frozen):
+    """Tokens, without their secrets."""
+
     items: list[Token]
 
 
@@ -307,15 +319,21 @@ class UserChanges(Strict):
 
 
 class UserPage(Frozen):
+    """One page of accounts."""
+
     items: list[User]
     next_cursor: str | None
     total: int
 
 
 class ProjectList(Frozen):
+    """Projects with their members."""
+
     items: list[Project]
 
 
 class PageQuery(Strict):
+    """Which page, and how long."""
+
     cursor: str | None = Field(None, max_length=500, description="next_cursor of the page before.")
     limit: int = Field(100, ge=1, le=500, description="How many on a page.")

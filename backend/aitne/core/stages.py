@@ -27,6 +27,8 @@ class StageKey(StrEnum):
 
 
 class StageStatus(StrEnum):
+    """How far a stage has come."""
+
     DONE = "done"
     CURRENT = "current"
     WAITING = "waiting"

@@ -22,6 +22,8 @@ class Part(Frozen):
 
 
 class Readiness(Frozen):
+    """The parts, and whether they all work."""
+
     ready: bool
     version: str
     parts: dict[str, Part]

@@ -20,6 +20,8 @@ router = APIRouter(include_in_schema=False)
 
 
 class LiveJobs(Frozen):
+    """The sessions whose servers the Hub must keep."""
+
     job_ids: list[UUID]
 
 

@@ -232,6 +232,10 @@ class ClusterStore(Protocol):
         """Take or renew the named lease; None while another holder's has not expired."""
         ...
 
+    async def current_lease(self, name: str) -> Lease | None:
+        """Who holds the lease or held it last, expired or not; None if nobody ever did."""
+        ...
+
     async def drop_lease(self, name: str, holder: str) -> None:
         """Give the lease back, if ``holder`` still has it."""
         ...
