@@ -1,0 +1,424 @@
+"""The life of the tasks: started when there is room, watched, requeued, ended.
+
+Decisions are made on the event loop's thread from what is in memory; threads only touch the disk and start
+processes. A runner's end arrives through its pidfd.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from aitne.adapters.schedulers._local import launcher, planner
+from aitne.adapters.schedulers._local.environment import base_environment, slurm_variables
+from aitne.adapters.schedulers._local.planner import Capacity, Grant
+from aitne.adapters.schedulers._local.records import (
+    Ending,
+    Launch,
+    Records,
+    RunGrant,
+    TaskState,
+)
+from aitne.adapters.schedulers._local.tasks import Book, Job, Phase, Task, dependency
+from aitne.core.layout import log_name
+from aitne.core.states import TerminationReason as Reason
+
+RETRY_S = 5.0
+"""After a start that did not succeed, and before a start on a machine that seemed to go down."""
+
+_log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Everything but the port's own words."""
+
+    def __init__(
+        self,
+        records: Records,
+        nodes: Sequence[Capacity],
+        *,
+        cluster: str,
+        grace_s: float,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.records = records
+        self.nodes = nodes
+        self.book = Book()
+        self.changed = asyncio.Event()
+        self._cluster = cluster
+        self._grace_s = grace_s
+        self._clock = clock
+        self._reasons: dict[int, str] = {}
+        self._forecast: dict[int, datetime] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    def holders(self) -> list[Task]:
+        """The tasks that have slots."""
+        return [task for task in self.book.tasks() if task.holds_slots]
+
+    def pending_reason(self, task: Task) -> str | None:
+        """Why a task waits."""
+        return task.trouble or self._reasons.get(task.number)
+
+    def expected_start(self, task: Task) -> datetime | None:
+        """When a waiting task starts at the latest, as far as that can be told."""
+        if self._forecast is None:
+            now = self._clock()
+            running = [holder.running(now, self._grace_s) for holder in self.holders()]
+            waiting = [waiter.waiting() for waiter in self._startable(now)]
+            found = planner.forecast(self.nodes, running, waiting, now.timestamp())
+            self._forecast = {
+                number: datetime.fromtimestamp(start, UTC) for number, start in found.items()
+            }
+        return self._forecast.get(task.number)
+
+    # --- deciding --------------------------------------------------------------------------------
+
+    def schedule(self) -> None:
+        """Start what can start; say of the others why they wait."""
+        if self._closed:
+            return
+        now = self._clock()
+        self._reasons = {}
+        startable = self._startable(now)
+        running = [task.running(now, self._grace_s) for task in self.holders()]
+        plan = planner.plan(
+            self.nodes, running, [task.waiting() for task in startable], now.timestamp()
+        )
+        self._reasons |= plan.reasons
+        for task in startable:
+            grants = plan.starts.get(task.number)
+            if grants is not None:
+                task.phase, task.grants, task.started_at = Phase.LAUNCHING, grants, None
+                self._spawn(self._launch(task))
+        self.notify()
+
+    def notify(self) -> None:
+        """Something is different from before."""
+        self._forecast = None
+        self.changed.set()
+
+    def _startable(self, now: datetime) -> list[Task]:
+        """Who waits for nothing but room, in the order of arrival. Ends whose dependency failed."""
+        found = []
+        for number in sorted(self.book.jobs):
+            job = self.book.jobs[number]
+            waiting = [
+                task for task in job.tasks if task.phase is Phase.WAITING and not task.cancelled
+            ]
+            if not waiting:
+                continue
+            names, failed = dependency(self.book, job.record.request.after)
+            if failed:
+                for task in waiting:
+                    self._finish(task, Ending(reason=Reason.DEPENDENCY_FAILED, ended_at=now))
+            elif names:
+                text = f"Waits for job{'s' * (len(names) > 1)} {', '.join(names)} to complete"
+                self._reasons.update((task.number, text) for task in waiting)
+            else:
+                found += [
+                    task for task in waiting if task.not_before is None or task.not_before <= now
+                ]
+        return found
+
+    # --- starting --------------------------------------------------------------------------------
+
+    async def _launch(self, task: Task) -> None:
+        run = task.runs
+        task.runs += 1
+        request = task.job.record.request
+        started = self._clock()
+        indices = task.job.record.indices
+        environment = base_environment(os.environ) | slurm_variables(
+            request,
+            job_number=task.number,
+            grants=task.grants,
+            restart_count=task.restart_count,
+            started=started,
+            cluster=self._cluster,
+            array=None
+            if indices is None or task.index is None
+            else (task.job.record.number, task.index, indices),
+            has_gpus=any(node.gpus for node in self.nodes),
+        )
+        grants = tuple(RunGrant(node=grant.node, gpus=grant.gpus) for grant in task.grants)
+
+        def start() -> launcher.Identity:
+            folder = self.records.new_run(
+                task.job.record.number, task.index, run, Launch(grants=grants)
+            )
+            return launcher.launch(
+                folder,
+                job_dir=request.job_dir,
+                environment=environment,
+                log=log_name(task.index),
+                time_limit_s=task.time_limit_s,
+                memory_bytes=request.resources.memory_bytes,
+                grace_s=self._grace_s,
+            )
+
+        try:
+            identity = await asyncio.to_thread(start)
+        except OSError as error:
+            await self._start_failed(task, error)
+        else:
+            self._attach(task, identity)
+        self.notify()
+
+    async def _start_failed(self, task: Task, error: OSError) -> None:
+        """Nothing of it runs; it goes back to its place, or ends if its folder is gone."""
+        _log.warning("Job %s could not be started: %s", task.scheduler_id, error)
+        task.runs -= 1
+        task.phase, task.grants = Phase.WAITING, ()
+        await asyncio.to_thread(shutil.rmtree, self._run_dir(task, task.runs), ignore_errors=True)
+        now = self._clock()
+        if task.cancelled:
+            self._finish(task, Ending(reason=Reason.CANCELLED, ended_at=now))
+        elif not await asyncio.to_thread(os.path.isdir, task.job.record.request.job_dir):
+            self._finish(task, Ending(reason=Reason.START_FAILED, ended_at=now))
+        else:
+            task.trouble = f"It could not be started ({error}); it will be tried again"
+            self._hold(task, RETRY_S)
+        self.schedule()
+
+    def _hold(self, task: Task, seconds: float) -> None:
+        task.not_before = self._clock() + timedelta(seconds=seconds)
+        asyncio.get_running_loop().call_later(seconds + 0.01, self.schedule)
+
+    def _run_dir(self, task: Task, run: int) -> Path:
+        return self.records.run_dir(task.job.record.number, task.index, run)
+
+    # --- watching --------------------------------------------------------------------------------
+
+    def _attach(self, task: Task, identity: launcher.Identity) -> None:
+        """Follow a runner that has claimed the task's last run."""
+        task.phase, task.identity, task.trouble, task.not_before = (
+            Phase.RUNNING,
+            identity,
+            None,
+            None,
+        )
+        task.started_at = datetime.fromtimestamp(identity.started_at, UTC)
+        task.pidfd = identity.open()
+        if task.pidfd is None:
+            self._runner_gone(task)
+            return
+        asyncio.get_running_loop().add_reader(task.pidfd, self._runner_gone, task)
+        if task.cancelled:
+            self._signal(task, signal.SIGTERM)
+
+    def _runner_gone(self, task: Task) -> None:
+        self._let_go(task)
+        task.phase = Phase.SETTLING
+        self._spawn(self._settle(task))
+
+    def _let_go(self, task: Task) -> None:
+        if task.pidfd is not None:
+            asyncio.get_running_loop().remove_reader(task.pidfd)
+            os.close(task.pidfd)
+            task.pidfd = None
+
+    def _signal(self, task: Task, number: int) -> None:
+        if task.pidfd is not None:
+            try:
+                signal.pidfd_send_signal(task.pidfd, number)
+            except ProcessLookupError:
+                return  # its end is on its way to us
+
+    async def _settle(self, task: Task) -> None:
+        """The runner is gone: how did the run end?"""
+        run_dir = self._run_dir(task, task.runs - 1)
+        facts = await asyncio.to_thread(_facts, run_dir, task.identity)
+        now = self._clock()
+        ending = _ending(facts, task, now)
+        requeues = task.job.record.request.max_requeues
+        if ending.reason is Reason.NODE_FAILED and task.cancelled:
+            ending = ending.model_copy(update={"reason": Reason.CANCELLED})
+        if ending.reason is Reason.NODE_FAILED and task.restart_count < requeues:
+            _log.warning("Job %s lost its node and is queued again", task.scheduler_id)
+            task.restart_count += 1
+            task.phase, task.grants, task.identity, task.started_at = Phase.WAITING, (), None, None
+            task.time_limit_s = task.job.record.request.time_limit_s
+            await self._persist(task)
+            if facts is not None:  # the machine was told to go down: not into that
+                self._hold(task, RETRY_S)
+        else:
+            self._finish(task, ending)
+        self.schedule()
+
+    def _finish(self, task: Task, ending: Ending) -> None:
+        task.phase, task.ending, task.trouble = Phase.ENDED, ending, None
+        self._spawn(self._persist(task))
+
+    async def _persist(self, task: Task) -> None:
+        """Write down what memory says. If the disk refuses, the run's own files still tell the end."""
+        try:
+            await asyncio.to_thread(self._write_state, task)
+        except OSError as error:
+            _log.error("The state of job %s could not be written: %s", task.scheduler_id, error)
+
+    def _write_state(self, task: Task) -> None:
+        self.records.write_state(task.job.record.number, task.index, task.state())
+
+    # --- orders ----------------------------------------------------------------------------------
+
+    async def cancel(self, task: Task) -> None:
+        """End a task, wherever it is. Raises ``OSError`` if a waiting one's end cannot be stored."""
+        if task.ended or task.cancelled:
+            return
+        task.cancelled = True
+        if task.phase is Phase.WAITING:
+            ending = Ending(reason=Reason.CANCELLED, ended_at=self._clock())
+            state = TaskState(
+                restart_count=task.restart_count, closed_runs=task.runs, ending=ending
+            )
+            try:
+                await asyncio.to_thread(
+                    self.records.write_state, task.job.record.number, task.index, state
+                )
+            except OSError:
+                task.cancelled = False
+                raise
+            task.phase, task.ending, task.trouble = Phase.ENDED, ending, None
+        elif task.phase is Phase.RUNNING:
+            await self._order(task, signal.SIGTERM)
+
+    async def extend(self, task: Task, time_limit_s: int) -> None:
+        """Set the time limit of a running task. Raises ``OSError`` if it cannot be stored."""
+        before, task.time_limit_s = task.time_limit_s, time_limit_s
+        try:
+            await self._order(task, signal.SIGUSR1)
+        except OSError:
+            task.time_limit_s = before
+            raise
+        self.schedule()
+
+    async def _order(self, task: Task, number: int) -> None:
+        try:
+            await asyncio.to_thread(
+                launcher.write_control,
+                self._run_dir(task, task.runs - 1),
+                time_limit_s=task.time_limit_s,
+                cancel=task.cancelled,
+            )
+        except OSError as error:
+            if number != signal.SIGTERM:
+                raise
+            # It must end even so; memory knows that this was a cancellation.
+            _log.warning("The order for job %s was not stored: %s", task.scheduler_id, error)
+        self._signal(task, number)
+
+    # --- coming and going ------------------------------------------------------------------------
+
+    async def restore(self, jobs: Sequence[Job]) -> None:
+        """Take over what an earlier scheduler left: ended, waiting, running or lost."""
+        for job in jobs:
+            self.book.add(job)
+        lost = await asyncio.to_thread(self._recall)
+        for task in list(self.book.tasks()):
+            if task.identity is not None and task.phase is Phase.RUNNING:
+                self._attach(task, task.identity)
+        for task in lost:
+            task.phase = Phase.SETTLING
+            self._spawn(self._settle(task))
+        self.schedule()
+
+    def _recall(self) -> list[Task]:
+        """Read every task's files; the tasks whose last run has no runner any more."""
+        lost = []
+        for task in self.book.tasks():
+            number = task.job.record.number
+            state = self.records.read_state(number, task.index)
+            task.restart_count, task.runs = state.restart_count, state.closed_runs
+            if state.ending is not None:
+                task.phase, task.ending, task.started_at = (
+                    Phase.ENDED,
+                    state.ending,
+                    state.ending.started_at,
+                )
+                continue
+            run_dir = self._run_dir(task, state.closed_runs)
+            if not run_dir.is_dir():
+                continue
+            identity = launcher.read_identity(run_dir)
+            if identity is None and launcher.give_up(run_dir):
+                shutil.rmtree(run_dir)
+                continue
+            task.runs += 1
+            task.identity = identity or launcher.read_identity(run_dir)
+            launch = self.records.read_launch(run_dir)
+            if launch is not None:
+                task.grants = tuple(Grant(grant.node, grant.gpus) for grant in launch.grants)
+            control = launcher.read_control(run_dir)
+            task.cancelled = bool(control.get("cancel", False))
+            limit = control.get("time_limit_s")
+            task.time_limit_s = int(limit) if isinstance(limit, int | float) else task.time_limit_s
+            if task.identity is None:
+                lost.append(task)
+            else:
+                task.phase = Phase.RUNNING
+        return lost
+
+    def forget_ended_before(self, when: datetime) -> list[int]:
+        """Drop from memory what ended earlier; the numbers whose folders may go.
+
+        Who is named by a waiting job stays, and so does the highest number, which must not return.
+        """
+        gone = []
+        highest = max(self.book.jobs, default=0)
+        for number, job in list(self.book.jobs.items()):
+            ended_at = job.last_ended_at()
+            if ended_at is None or ended_at >= when or self.book.dependents(number):
+                continue
+            del self.book.jobs[number]
+            if number != highest:
+                gone.append(number)
+        return gone
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("The local scheduler stumbled", exc_info=error)
+
+    async def close(self) -> None:
+        """Finish what is under way and let go of the runners."""
+        self._closed = True
+        while self._background:
+            await asyncio.wait(set(self._background))
+        for task in self.book.tasks():
+            self._let_go(task)
+
+
+def _facts(run_dir: Path, identity: launcher.Identity | None) -> dict[str, object] | None:
+    """What the runner wrote at the end; None if it was killed, and then nothing of the run is left."""
+    facts = launcher.read_exit(run_dir)
+    if facts is None:
+        launcher.end_orphans(run_dir, identity)
+    return facts
+
+
+def _ending(facts: dict[str, object] | None, task: Task, now: datetime) -> Ending:
+    if facts is None:
+        return Ending(reason=Reason.NODE_FAILED, started_at=task.started_at, ended_at=now)
+    return Ending.model_validate(
+        {
+            **{name: facts.get(name) for name in ("reason", "exit_code", "signal")},
+            "started_at": facts.get("started_at"),
+            "ended_at": facts.get("ended_at"),
+        }
+    )

@@ -1,0 +1,107 @@
+"""The environment of a job's script: a clean start and the names Slurm sets. Nothing of the platform's own."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from aitne.adapters.schedulers._local.planner import Grant
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.units import compress_hostlist
+
+PASSED_ON = (
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "PATH",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "XDG_RUNTIME_DIR",
+)
+"""What a login gives a program and a job may rely on; LC_* too."""
+
+
+def base_environment(source: Mapping[str, str]) -> dict[str, str]:
+    """What the platform's own environment passes on, filled up from the password database."""
+    person = pwd.getpwuid(os.getuid())
+    given = {
+        name: value for name, value in source.items() if name in PASSED_ON or name.startswith("LC_")
+    }
+    return {
+        "HOME": person.pw_dir,
+        "USER": person.pw_name,
+        "LOGNAME": person.pw_name,
+        "SHELL": person.pw_shell or "/bin/sh",
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        **given,
+    }
+
+
+def slurm_variables(
+    request: SubmitRequest,
+    *,
+    job_number: int,
+    grants: Sequence[Grant],
+    restart_count: int,
+    started: datetime,
+    cluster: str,
+    array: tuple[int, int, Sequence[int]] | None,
+    has_gpus: bool,
+) -> dict[str, str]:
+    """The variables Slurm sets for a batch script (https://slurm.schedmd.com/sbatch.html).
+
+    ``array``: the array's id, this task's index, and all indices. ``has_gpus``: then a job without
+    GPUs sees none.
+    """
+    nodes = compress_hostlist([grant.node for grant in grants])
+    resources = request.resources
+    count = len(grants)
+    per_node = str(resources.cpu) if count == 1 else f"{resources.cpu}(x{count})"
+    start = int(started.timestamp())
+    variables = {
+        "SLURM_JOB_ID": str(job_number),
+        "SLURM_JOBID": str(job_number),
+        "SLURM_JOB_NAME": text_for_process(request.name),
+        "SLURM_CLUSTER_NAME": cluster,
+        "SLURM_SUBMIT_DIR": request.job_dir,
+        "SLURM_RESTART_COUNT": str(restart_count),
+        "SLURM_JOB_NUM_NODES": str(count),
+        "SLURM_NNODES": str(count),
+        "SLURM_JOB_NODELIST": nodes,
+        "SLURM_NODELIST": nodes,
+        "SLURMD_NODENAME": grants[0].node,
+        "SLURM_CPUS_ON_NODE": str(resources.cpu),
+        "SLURM_JOB_CPUS_PER_NODE": per_node,
+        "SLURM_MEM_PER_NODE": str(resources.memory_bytes >> 20),
+        "SLURM_JOB_START_TIME": str(start),
+        "SLURM_JOB_END_TIME": str(start + request.time_limit_s),
+    }
+    if array is not None:
+        array_id, index, indices = array
+        variables |= {
+            "SLURM_ARRAY_JOB_ID": str(array_id),
+            "SLURM_ARRAY_TASK_ID": str(index),
+            "SLURM_ARRAY_TASK_COUNT": str(len(indices)),
+            "SLURM_ARRAY_TASK_MIN": str(min(indices)),
+            "SLURM_ARRAY_TASK_MAX": str(max(indices)),
+        }
+    if has_gpus:
+        devices = ",".join(map(str, grants[0].gpus))
+        variables["CUDA_VISIBLE_DEVICES"] = devices
+        if devices:
+            variables["SLURM_JOB_GPUS"] = devices
+            # CUDA numbers by speed unless told to number as NVML does.
+            variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+            variables["SLURM_GPUS_ON_NODE"] = str(len(grants[0].gpus))
+    return variables
+
+
+def text_for_process(text: str) -> str:
+    """Without what no environment can hold: NUL characters and halves of surrogate pairs."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()

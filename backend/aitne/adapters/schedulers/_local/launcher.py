@@ -1,0 +1,191 @@
+"""Start a runner, recognise it again after a restart, and end what one left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import aitne
+from aitne.adapters.schedulers._local import procfs, runner
+from aitne.adapters.schedulers._local.records import write_atomically
+
+MARK = "AITNE_RUNNER_ID"
+"""In the environment of every process of a job: by it the orphans of a killed runner are found."""
+_BOOT = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from aitne.adapters.schedulers._local.runner import main; main(sys.argv[2:])"
+)
+_PACKAGE_ROOT = str(Path(aitne.__file__).parents[1])
+_GRACE_FOR_ORPHANS_S = 2.0
+
+
+class RunTaken(Exception):
+    """The run has a runner already, or was given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which process a runner is (or was), and the leader it started."""
+
+    pid: int
+    start: int
+    boot: str
+    leader: int = 0
+    leader_start: int = 0
+    started_at: float = 0.0
+
+    def open(self) -> int | None:
+        """A pidfd of this very process; None when it has ended."""
+        if self.boot != procfs.boot_id():
+            return None
+        try:
+            handle = os.pidfd_open(self.pid)
+        except OSError:
+            return None
+        if procfs.start_time(self.pid) != self.start:
+            os.close(handle)
+            return None
+        return handle
+
+
+def launch(
+    run_dir: Path,
+    *,
+    job_dir: str,
+    environment: Mapping[str, str],
+    log: str,
+    time_limit_s: float,
+    memory_bytes: int,
+    grace_s: float,
+) -> Identity:
+    """Start the detached runner and return once its script has started.
+
+    Raises:
+        RunTaken: somebody has this run.
+        OSError: it could not be started; nothing of the job runs.
+    """
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-I", "-S", "-c", _BOOT, _PACKAGE_ROOT),
+            *(str(run_dir), log, repr(time_limit_s), str(memory_bytes), repr(grace_s)),
+        ],
+        cwd=job_dir,
+        env={**environment, MARK: mark_of(run_dir)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    # Both streams end when the runner lets go of them: nothing of ours stays open in it.
+    answer, errors = process.communicate()
+    if answer == runner.TAKEN:
+        raise RunTaken(str(run_dir))
+    if answer != runner.CLAIMED:
+        told = answer.removeprefix(runner.FAILED).decode(errors="replace").strip()
+        raise OSError(told or errors.decode(errors="replace").strip()[-500:] or "no answer")
+    identity = read_identity(run_dir)
+    if identity is None:
+        raise OSError(f"the runner left no {runner.RUNNER}")
+    return identity
+
+
+def mark_of(run_dir: Path) -> str:
+    """The value of ``MARK``: the run's folder, which no other run of this machine has."""
+    return str(run_dir)
+
+
+def read_identity(run_dir: Path) -> Identity | None:
+    """Who runs this run; None if nobody ever claimed it."""
+    found = read_json(run_dir / runner.RUNNER)
+    if found is None or "pid" not in found:
+        return None
+    return Identity(**{name: found[name] for name in Identity.__slots__ if name in found})
+
+
+def give_up(run_dir: Path) -> bool:
+    """Make sure that a run nobody has claimed never starts; False when a runner was quicker."""
+    claim = run_dir / "given-up"
+    claim.write_text("{}\n")
+    try:
+        os.link(claim, run_dir / runner.RUNNER)
+    except FileExistsError:
+        return False
+    finally:
+        claim.unlink()
+    return True
+
+
+def read_exit(run_dir: Path) -> dict[str, object] | None:
+    """How the run ended; None while it has not, or if its runner was killed."""
+    return read_json(run_dir / runner.EXIT)
+
+
+def write_control(run_dir: Path, *, time_limit_s: float, cancel: bool) -> None:
+    """Leave orders for the runner; a signal makes it read them."""
+    orders = {"time_limit_s": time_limit_s, "cancel": cancel}
+    write_atomically(run_dir / runner.CONTROL, json.dumps(orders).encode())
+
+
+def read_control(run_dir: Path) -> dict[str, object]:
+    """The orders left so far."""
+    return read_json(run_dir / runner.CONTROL) or {}
+
+
+def end_orphans(run_dir: Path, identity: Identity | None) -> None:
+    """End every process of a run whose runner is gone; returns when none is left.
+
+    They are known by the mark in their environment, by the leader's session, and by descent from one
+    of these.
+    """
+    if identity is not None and identity.boot != procfs.boot_id():
+        return
+    told: set[int] = set()
+    kill_after = time.monotonic() + _GRACE_FOR_ORPHANS_S
+    pause = 0.01
+    while orphans := _orphans(run_dir, identity):
+        deadly = time.monotonic() >= kill_after
+        for pid, started in orphans.items():
+            if deadly or pid not in told:
+                told.add(pid)
+                number = signal.SIGKILL if deadly else signal.SIGTERM
+                procfs.signal_process(pid, started, number)
+        time.sleep(pause)
+        pause = min(pause * 2, 0.5)
+
+
+def _orphans(run_dir: Path, identity: Identity | None) -> dict[int, int]:
+    mark = os.fsencode(f"{MARK}={mark_of(run_dir)}")
+    # A session's number names it only as long as its leader is the process that we started.
+    session = (
+        identity.leader
+        if identity is not None
+        and identity.leader
+        and procfs.start_time(identity.leader) == identity.leader_start
+        else None
+    )
+    found: dict[int, int] = {}
+    for pid in procfs.everyone():
+        in_session = session is not None and procfs.session_of(pid) == session
+        if in_session or procfs.has_variable(pid, mark):
+            started = procfs.start_time(pid)
+            if started is not None:
+                found[pid] = started
+    for pid in list(found):
+        found |= procfs.descendants(pid)
+    return found
+
+
+def read_json(path: Path) -> dict[str, object] | None:
+    """A JSON object from a file; None if there is none or it was cut off by a power failure."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,94 @@
+"""The slots of this machine: from ``[local]`` in the settings, else what it really has."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+
+from aitne.adapters.schedulers._local.planner import Capacity, Gpu
+from aitne.core.errors import SetupError
+from aitne.core.settings import LocalSettings
+from aitne.core.units import parse_gres
+
+
+def capacities(settings: LocalSettings) -> tuple[Capacity, ...]:
+    """One per node. Declared GPUs are numbered through over all nodes; found ones are the first node's.
+
+    Raises:
+        SetupError: ``gpus`` is none of auto, none and a declaration.
+    """
+    cpus = settings.cpus or len(os.sched_getaffinity(0))
+    memory = settings.memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    names = (
+        [_host_name()]
+        if settings.nodes == 1
+        else [f"node{number:02}" for number in range(1, settings.nodes + 1)]
+    )
+    auto = settings.gpus.strip().lower() == "auto"
+    types = _found() if auto else _declared(settings.gpus)
+    nodes = []
+    for position, name in enumerate(names):
+        first = 0 if auto else position * len(types)
+        here = types if position == 0 or not auto else []
+        gpus = tuple(Gpu(first + offset, kind) for offset, kind in enumerate(here))
+        nodes.append(Capacity(name, cpus, memory, gpus))
+    return tuple(nodes)
+
+
+def _host_name() -> str:
+    name = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().partition(".")[0].lower()).strip("-")
+    return name[:63] or "localhost"
+
+
+def _declared(text: str) -> list[str | None]:
+    """``a100:4`` or ``4`` or ``a100:2,v100:2`` -> one type per GPU."""
+    if text.strip().lower() in ("", "none"):
+        return []
+    try:
+        resources = parse_gres(",".join(f"gpu:{part.strip()}" for part in text.split(",")))
+    except ValueError as error:
+        raise SetupError(
+            f"[local] gpus = {text!r} is not understood: {error}. Write auto, none, a number, or "
+            "type:number such as a100:4."
+        ) from error
+    return [gres.type for gres in resources for _ in range(gres.count)]
+
+
+def _found() -> list[str | None]:
+    """The GPUs that NVML shows; none where there is no NVML or no driver."""
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        handles = (
+            pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
+        )
+        return [gpu_type(_text(pynvml.nvmlDeviceGetName(handle))) for handle in handles]
+    except pynvml.NVMLError:
+        return []
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode(errors="replace") if isinstance(name, bytes) else name
+
+
+def gpu_type(product: str) -> str | None:
+    """``NVIDIA A100-SXM4-80GB`` -> ``a100``, ``NVIDIA GeForce RTX 4090`` -> ``rtx4090``."""
+    words = re.split(r"[^a-z0-9]+", product.lower())
+    kept: list[str] = []
+    for word in words:
+        if word in ("nvidia", "tesla", "quadro", "geforce", ""):
+            continue
+        kept.append(word)
+        if any(char.isdigit() for char in word):
+            break
+    name = "".join(kept)[:40]
+    return name if name[:1].isalpha() else None

@@ -1,0 +1,200 @@
+"""The scheduler's memory on disk: one folder per job, found again after any crash.
+
+::
+
+    <root>/jobs/<number>/job.json              the request as accepted; its appearance is the moment of submission
+    <root>/jobs/<number>/<task>/state.json     what is not in the runs: requeues, and an end without a run
+    <root>/jobs/<number>/<task>/run-<k>/       one folder per start, written by the runner too
+
+A number is never used twice: the folder of the highest is kept when the others are deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from aitne.core.layout import SCRIPT
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.states import TerminationReason
+
+JOB = "job.json"
+STATE = "state.json"
+LAUNCH = "launch.json"
+
+_log = logging.getLogger(__name__)
+
+
+class JobRecord(Frozen):
+    """A job as it was accepted. Never changed."""
+
+    number: int
+    """Of an array: its first task's; the tasks have the numbers from here on."""
+    indices: tuple[int, ...] | None = None
+    throttle: int | None = None
+    submitted_at: UtcTime
+    request: SubmitRequest
+
+    @property
+    def last_number(self) -> int:
+        """The highest number in use for it."""
+        return self.number + (len(self.indices) - 1 if self.indices else 0)
+
+
+class Ending(Frozen):
+    """How a task ended for good."""
+
+    reason: TerminationReason
+    exit_code: int | None = None
+    signal: int | None = None
+    started_at: UtcTime | None = None
+    ended_at: UtcTime
+
+
+class TaskState(Frozen):
+    """What is known of a task beside its runs."""
+
+    restart_count: int = 0
+    closed_runs: int = 0
+    """So many of its runs are over and their outcome is accounted for."""
+    ending: Ending | None = None
+
+
+class RunGrant(Frozen):
+    node: str
+    gpus: tuple[int, ...] = ()
+
+
+class Launch(Frozen):
+    """``launch.json`` of a run: what it was given."""
+
+    grants: tuple[RunGrant, ...]
+
+
+class Records:
+    """Reads and writes the folders. Every method may raise ``OSError``."""
+
+    def __init__(self, root: Path) -> None:
+        self.jobs = root / "jobs"
+
+    def prepare(self) -> None:
+        """Make the folder."""
+        _make_private(self.jobs)
+
+    def load(self) -> tuple[list[JobRecord], int]:
+        """All jobs in the order of their numbers, and the highest number ever given away.
+
+        A folder without a record was never accepted and is deleted.
+        """
+        found, highest = [], 0
+        for folder in self.jobs.iterdir():
+            if not folder.name.isdecimal():
+                continue
+            try:
+                record = JobRecord.model_validate_json((folder / JOB).read_bytes())
+            except FileNotFoundError:
+                shutil.rmtree(folder, ignore_errors=True)
+            except ValidationError as error:
+                # Perhaps another version of the platform wrote it; its job may even run.
+                _log.error("%s is not understood and left alone: %s", folder / JOB, error)
+                highest = max(highest, int(folder.name))
+            else:
+                found.append(record)
+                highest = max(highest, record.last_number)
+        return sorted(found, key=lambda record: record.number), highest
+
+    def create(self, record: JobRecord) -> None:
+        """Write the job's own files, then the record: all of it or nothing."""
+        request = record.request
+        folder = self.jobs / str(record.number)
+        try:
+            job_dir = Path(request.job_dir)
+            _make_private(job_dir)
+            files = {SCRIPT: request.script.encode("utf-8", "surrogateescape"), **request.files}
+            for name, content in files.items():
+                write_atomically(job_dir / name, content)
+            folder.mkdir(0o700)
+            text = record.model_dump_json(exclude={"request": {"files"}})
+            write_atomically(folder / JOB, text.encode(), sync=True)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def delete(self, number: int) -> None:
+        """Forget a job. The record goes first, so that a crash leaves nothing that looks whole."""
+        folder = self.jobs / str(number)
+        (folder / JOB).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def task_dir(self, number: int, index: int | None) -> Path:
+        """Where a task's state and runs lie."""
+        return self.jobs / str(number) / ("task" if index is None else f"task-{index}")
+
+    def run_dir(self, number: int, index: int | None, run: int) -> Path:
+        """Where one start of a task lies."""
+        return self.task_dir(number, index) / f"run-{run}"
+
+    def new_run(self, number: int, index: int | None, run: int, launch: Launch) -> Path:
+        """The folder for the next start, with what it was given."""
+        folder = self.run_dir(number, index, run)
+        _make_private(folder)
+        write_atomically(folder / LAUNCH, launch.model_dump_json().encode())
+        return folder
+
+    def read_state(self, number: int, index: int | None) -> TaskState:
+        """What was written last; the initial state if nothing was."""
+        return _read(TaskState, self.task_dir(number, index) / STATE) or TaskState()
+
+    def write_state(self, number: int, index: int | None, state: TaskState) -> None:
+        """Replace it."""
+        folder = self.task_dir(number, index)
+        _make_private(folder)
+        write_atomically(folder / STATE, state.model_dump_json().encode())
+
+    def read_launch(self, run_dir: Path) -> Launch | None:
+        """What a run was given; None if the start did not get that far."""
+        return _read(Launch, run_dir / LAUNCH)
+
+
+_Model = TypeVar("_Model", bound=Frozen)
+
+
+def _read(model: type[_Model], path: Path) -> _Model | None:
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def write_atomically(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Replace a file in one step, mode 0600; ``sync``: it survives a power failure from here on."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    if sync:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _make_private(folder: Path) -> None:
+    """The folder and those above it that are missing, for nobody else."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(0o700, exist_ok=True)

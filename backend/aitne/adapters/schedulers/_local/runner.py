@@ -1,0 +1,293 @@
+"""One job's supervisor: a detached process that outlives the platform. Standard library only.
+
+Arguments: run folder, log, time limit (s), memory limit (bytes), grace (s). Its working directory is the job's
+folder and its environment the job's, so that nothing has to be parsed before the script runs; modules that are
+slow to import come after it has started.
+
+It claims the run (``runner.json``, made once), adopts every orphan of the job (subreaper), ends the job at its
+time limit or when it takes more memory than it may, and leaves ``exit.json``, in one piece, only when no process
+of the job is left. ``control.json`` holds ``{"time_limit_s": …, "cancel": …}``: SIGUSR1 makes the runner read it,
+SIGTERM ends the job, as a cancellation if ``control.json`` says so, else because the machine goes down.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Sequence
+
+from aitne.adapters.schedulers._local import procfs
+
+RUNNER = "runner.json"
+EXIT = "exit.json"
+CONTROL = "control.json"
+SCRIPT = "script.sh"
+CLAIMED, TAKEN, FAILED = b"claimed", b"taken", b"failed"
+"""What a runner tells who started it, before it lets go of its descriptors."""
+
+_AGENT = b"aitne.agent"
+"""In the command line of the agent, the platform's own program, which the memory limit does not count."""
+_TICK_S = 0.5
+_LEFTOVER_GRACE_S = 2.0
+_EXIT_FILE_BYTES = 1024
+_PR_SET_CHILD_SUBREAPER = 36
+_EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Detach, claim, start the script, tell the starter on stdout, and supervise to the end."""
+    run_dir, log, time_limit, memory_limit, grace = arguments
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    try:
+        runner = Runner(run_dir, log, float(time_limit), int(memory_limit), float(grace))
+        answer = CLAIMED if runner.claim() else TAKEN
+        if answer == CLAIMED:
+            runner.launch()
+    except OSError as error:
+        answer = FAILED + b" " + str(error).encode("utf-8", "replace")
+    os.write(1, answer)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+    if answer == CLAIMED:
+        runner.supervise()
+    os._exit(0)
+
+
+class Runner:
+    """One run of one job (or array task) on this machine."""
+
+    def __init__(
+        self, run_dir: str, log: str, time_limit_s: float, memory_bytes: int, grace_s: float
+    ) -> None:
+        self.run_dir = run_dir
+        self.log = log
+        self.time_limit_s = time_limit_s
+        self.memory_bytes = memory_bytes
+        self.grace_s = grace_s
+        self.started_at = time.time()
+        self.started = time.monotonic()
+        self.leader = 0
+        self.status: int | None = None
+        self.reason: str | None = None
+        self.kill_at: float | None = None
+        self.peak_bytes = 0
+        self.cancelled = False
+        self._leader_is_agent = False
+        self._leftovers_told = False
+
+    # --- the start -------------------------------------------------------------------------------
+
+    def claim(self) -> bool:
+        """Become the one runner of this run; False when it has one, or was given up.
+
+        The exit file's room on the disk is taken now, so that a full disk cannot swallow an outcome.
+        """
+        self._write_identity("claim")
+        try:
+            os.link(self._path("claim"), self._path(RUNNER))
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(self._path("claim"))
+        with open(self._path("outcome"), "wb") as file:
+            file.write(b" " * _EXIT_FILE_BYTES)
+        return True
+
+    def launch(self) -> None:
+        """Start the script in a session of its own, with the log as its output."""
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self.leader = os.posix_spawnp(
+            "bash",
+            ["bash", SCRIPT],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, self.log, flags, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=_EVERY_SIGNAL,
+        )
+        self._write_identity("claim")
+        os.replace(self._path("claim"), self._path(RUNNER))
+
+    def _write_identity(self, name: str) -> None:
+        pid = os.getpid()
+        leader_start = procfs.start_time(self.leader) if self.leader else None
+        with open(self._path(name), "w", encoding="ascii") as file:
+            # Numbers and a boot id: no JSON module is needed, and none has been imported yet.
+            file.write(
+                f'{{"pid": {pid}, "start": {procfs.start_time(pid)}, "boot": "{procfs.boot_id()}", '
+                f'"leader": {self.leader}, "leader_start": {leader_start or 0}, '
+                f'"started_at": {self.started_at!r}}}\n'
+            )
+
+    # --- the watch -------------------------------------------------------------------------------
+
+    def supervise(self) -> None:
+        """Watch until nothing of the job is left, then write down how it ended."""
+        import select
+        import signal
+
+        wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, lambda *_: None)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        self._read_control()
+        next_look = 0.0
+        while self._reap():
+            now = time.monotonic()
+            if now >= next_look:
+                self._check_memory()
+                next_look = now + _TICK_S
+            self._check_time()
+            self._clear_leftovers()
+            self._kill_when_due()
+            until = self._next_event(next_look) - time.monotonic()
+            ready, _, _ = select.select([wake], [], [], max(0.0, until))
+            if ready:
+                received = os.read(wake, 4096)
+                if signal.SIGUSR1 in received or signal.SIGTERM in received:
+                    self._read_control()
+                if signal.SIGTERM in received:
+                    self._end("cancelled" if self.cancelled else "node_failed")
+        self._write_exit()
+
+    def _reap(self) -> bool:
+        """Collect who has ended; False when nobody is left (as subreaper we see everyone)."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.leader:
+                self.status = status
+
+    def _next_event(self, next_look: float) -> float:
+        if self.kill_at is None:
+            return min(next_look, self.started + self.time_limit_s)
+        # Killing is repeated: quickly against a program that forks meanwhile, then against one stuck in the kernel.
+        now = time.monotonic()
+        pause = 0.02 if now < self.kill_at + 1.0 else _TICK_S
+        return min(next_look, max(self.kill_at, now + pause))
+
+    def _check_time(self) -> None:
+        if self.reason is None and time.monotonic() >= self.started + self.time_limit_s:
+            self._read_control()  # an extension may have been written whose signal is still to come
+            if time.monotonic() >= self.started + self.time_limit_s:
+                self._note(f"its time limit of {self.time_limit_s:.0f} s is over")
+                self._end("timed_out")
+
+    def _check_memory(self) -> None:
+        processes = procfs.descendants(os.getpid())
+        if not self._leader_is_agent and self.status is None:
+            self._leader_is_agent = _AGENT in procfs.command_line(self.leader)
+        if self._leader_is_agent:
+            processes.pop(self.leader, None)
+        used = sum(map(procfs.resident_bytes, processes))
+        if used > self.memory_bytes:
+            # Shared pages were counted once per process; only here is the exact answer worth its price.
+            used = sum(map(procfs.proportional_bytes, processes))
+        self.peak_bytes = max(self.peak_bytes, used)
+        if used > self.memory_bytes and self.reason in (None, "timed_out"):
+            self._note(f"it used {used >> 20} MiB of memory and may use {self.memory_bytes >> 20}")
+            self.reason = "out_of_memory"
+            self.kill_at = time.monotonic()
+
+    def _end(self, reason: str) -> None:
+        """Ask the leader to end; it tells its program. Who is left after the grace time is killed."""
+        if self.reason is not None:
+            return
+        if self.status is None:
+            self.reason = reason
+            if reason != "timed_out":
+                self._note("it was cancelled" if reason == "cancelled" else "this node goes down")
+            os.kill(self.leader, 15)  # not reaped yet, so the number is still the leader's
+        self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + self.grace_s)
+
+    def _clear_leftovers(self) -> None:
+        """The leader has ended: what it left in the background ends too."""
+        if self.status is None or self._leftovers_told:
+            return
+        self._leftovers_told = True
+        for pid, started in procfs.descendants(os.getpid()).items():
+            procfs.signal_process(pid, started, 15)
+        grace = min(self.grace_s, _LEFTOVER_GRACE_S)
+        self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + grace)
+
+    def _kill_when_due(self) -> None:
+        if self.kill_at is not None and time.monotonic() >= self.kill_at:
+            for pid, started in procfs.descendants(os.getpid()).items():
+                procfs.signal_process(pid, started, 9)
+
+    def _read_control(self) -> None:
+        import json
+
+        try:
+            with open(self._path(CONTROL), encoding="utf-8") as file:
+                control = json.load(file)
+        except (OSError, ValueError):
+            return  # none yet: it is written in one piece
+        self.time_limit_s = float(control.get("time_limit_s", self.time_limit_s))
+        self.cancelled = bool(control.get("cancel", False))
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _write_exit(self) -> None:
+        import json
+
+        status = self.status or 0
+        code = os.waitstatus_to_exitcode(status)
+        outcome = {
+            "exit_code": code if code >= 0 else None,
+            "signal": -code if code < 0 else None,
+            "reason": self.reason or ("completed" if code == 0 else "failed"),
+            "started_at": self.started_at,
+            "ended_at": time.time(),
+            "peak_memory_bytes": self.peak_bytes,
+        }
+        text = json.dumps(outcome).encode().ljust(_EXIT_FILE_BYTES)
+        delay = 0.1
+        while True:
+            try:
+                file = os.open(self._path("outcome"), os.O_WRONLY | os.O_CREAT, 0o600)
+                try:
+                    os.pwrite(file, text, 0)
+                    os.fsync(file)
+                finally:
+                    os.close(file)
+                os.replace(self._path("outcome"), self._path(EXIT))
+            except FileNotFoundError:
+                return  # the run's folder was deleted: nobody waits for this any more
+            except OSError:
+                time.sleep(delay)  # a sick disk: the outcome is worth waiting for
+                delay = min(delay * 2, 30.0)
+            else:
+                return
+
+    def _note(self, what: str) -> None:
+        """Say in the job's log why the platform ends it, as far as the disk has room."""
+        try:
+            log = os.open(self.log, os.O_WRONLY | os.O_APPEND)
+        except OSError:
+            return
+        try:
+            os.write(log, f"aitne: the job is being ended: {what}.\n".encode())
+        except OSError:
+            return
+        finally:
+            os.close(log)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.run_dir, name)

@@ -1,0 +1,205 @@
+"""Jobs and tasks as the scheduler holds them in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+
+from aitne.adapters.schedulers._local.launcher import Identity
+from aitne.adapters.schedulers._local.planner import Demand, Grant, Running, Waiting
+from aitne.adapters.schedulers._local.records import Ending, JobRecord, TaskState
+from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason
+
+
+class Phase(Enum):
+    """Where a task is, in the scheduler's own terms."""
+
+    WAITING = "waiting"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    SETTLING = "settling"
+    """Its runner is gone; what it left is being read or cleared away."""
+    ENDED = "ended"
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A job that is no array, or one task of an array."""
+
+    job: Job
+    number: int
+    index: int | None
+    phase: Phase = Phase.WAITING
+    grants: tuple[Grant, ...] = ()
+    runs: int = 0
+    """How many starts there have been; the present run is the last of them."""
+    restart_count: int = 0
+    identity: Identity | None = None
+    pidfd: int | None = None
+    started_at: datetime | None = None
+    time_limit_s: int = 0
+    cancelled: bool = False
+    ending: Ending | None = None
+    not_before: datetime | None = None
+    trouble: str | None = None
+    """Why the last start did not succeed; there will be another."""
+
+    @property
+    def scheduler_id(self) -> str:
+        """As the port names it."""
+        base = str(self.job.record.number)
+        return base if self.index is None else f"{base}_{self.index}"
+
+    @property
+    def ended(self) -> bool:
+        """For good."""
+        return self.phase is Phase.ENDED
+
+    @property
+    def holds_slots(self) -> bool:
+        """Whether its grants are in use."""
+        return self.phase in (Phase.LAUNCHING, Phase.RUNNING, Phase.SETTLING)
+
+    def state(self) -> TaskState:
+        """What belongs on disk."""
+        closed = self.runs - 1 if self.holds_slots else self.runs
+        return TaskState(restart_count=self.restart_count, closed_runs=closed, ending=self.ending)
+
+    def row(self, pending: str | None, expected_start_at: datetime | None) -> SchedulerJob:
+        """What the port says of it."""
+        ending = self.ending
+        if ending is not None:
+            state = STATE_OF_REASON[ending.reason]
+        elif self.phase is Phase.WAITING:
+            state = JobState.QUEUED
+        elif self.phase is Phase.LAUNCHING:
+            state = JobState.STARTING
+        elif self.phase is Phase.RUNNING:
+            state = JobState.RUNNING
+        else:
+            state = JobState.COMPLETING
+        waits = self.phase is Phase.WAITING
+        return SchedulerJob(
+            scheduler_id=self.scheduler_id,
+            job_id=self.job.record.request.job_id,
+            attempt=self.job.record.request.attempt,
+            array_task_id=self.index,
+            state=state,
+            reason=None if ending is None else ending.reason,
+            pending_reason=pending if waits else None,
+            restart_count=self.restart_count,
+            exit_code=None if ending is None else ending.exit_code,
+            signal=None if ending is None else ending.signal,
+            nodes=tuple(grant.node for grant in self.grants),
+            submitted_at=self.job.record.submitted_at,
+            started_at=self.started_at if ending is None else ending.started_at,
+            ended_at=None if ending is None else ending.ended_at,
+            expected_start_at=expected_start_at if waits else None,
+            time_limit_s=self.time_limit_s,
+        )
+
+    def waiting(self) -> Waiting:
+        """For the planner."""
+        record = self.job.record
+        group = record.number if record.throttle is not None else 0
+        return Waiting(self.number, self.job.demand, group, record.throttle)
+
+    def running(self, now: datetime, grace_s: float) -> Running:
+        """For the planner: it holds its slots until its time is up and it has been killed."""
+        record = self.job.record
+        started = self.started_at or now
+        ends = started + timedelta(seconds=self.time_limit_s + grace_s)
+        group = record.number if record.throttle is not None else 0
+        return Running(self.job.demand, self.grants, ends.timestamp(), group)
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One submission and its tasks."""
+
+    record: JobRecord
+    demand: Demand = field(init=False)
+    tasks: list[Task] = field(init=False)
+
+    def __post_init__(self) -> None:
+        request = self.record.request
+        wants = request.resources
+        self.demand = Demand(
+            wants.nodes,
+            wants.cpu,
+            wants.memory_bytes,
+            wants.gpu.count,
+            wants.gpu.type,
+            request.time_limit_s,
+        )
+        indices: tuple[int | None, ...] = self.record.indices or (None,)
+        self.tasks = [
+            Task(self, self.record.number + offset, index, time_limit_s=request.time_limit_s)
+            for offset, index in enumerate(indices)
+        ]
+
+    @property
+    def ended(self) -> bool:
+        """Every task has ended."""
+        return all(task.ended for task in self.tasks)
+
+    def last_ended_at(self) -> datetime | None:
+        """When the last task ended; None while one lives."""
+        if not self.ended:
+            return None
+        return max((task.ending.ended_at for task in self.tasks if task.ending), default=None)
+
+
+class Book:
+    """All jobs in memory, found by number, by UUID, by the text ``12`` or ``12_3``."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, Job] = {}
+
+    def add(self, job: Job) -> None:
+        """Enter it."""
+        self.jobs[job.record.number] = job
+
+    def tasks(self) -> Iterator[Task]:
+        """Every task."""
+        for job in self.jobs.values():
+            yield from job.tasks
+
+    def select(self, scheduler_id: str) -> list[Task]:
+        """The tasks that an id means: one, or all of an array. None for an unknown id."""
+        number, underscore, index = scheduler_id.partition("_")
+        if not (number.isascii() and number.isdecimal()) or len(number) > 18:
+            return []
+        job = self.jobs.get(int(number))
+        if job is None:
+            return []
+        if not underscore:
+            return list(job.tasks)
+        return [task for task in job.tasks if str(task.index) == index]
+
+    def dependents(self, number: int) -> list[Job]:
+        """The jobs that live and name this one under ``after``."""
+        return [
+            job
+            for job in self.jobs.values()
+            if not job.ended
+            and any(name.partition("_")[0] == str(number) for name in job.record.request.after)
+        ]
+
+
+def dependency(book: Book, names: tuple[str, ...]) -> tuple[list[str], bool]:
+    """Which of ``names`` have not ended yet, and whether one of them has failed."""
+    open_ones = []
+    for name in names:
+        tasks = book.select(name)
+        if not tasks:
+            return [], True
+        reasons = [task.ending.reason if task.ending else None for task in tasks]
+        if any(reason not in (None, TerminationReason.COMPLETED) for reason in reasons):
+            return [], True
+        if None in reasons:
+            open_ones.append(name)
+    return open_ones, False

@@ -1,0 +1,320 @@
+"""The embedded scheduler: it runs the same scripts as Slurm, as supervised processes on this machine.
+
+Every job has a detached runner of its own, so jobs outlive the platform; every fact lies in a file below
+``<data dir>/local``, so the next start finds all of them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from aitne.adapters.schedulers._local.engine import Engine
+from aitne.adapters.schedulers._local.machine import capacities
+from aitne.adapters.schedulers._local.planner import Capacity, Free, describe
+from aitne.adapters.schedulers._local.records import JobRecord, Records
+from aitne.adapters.schedulers._local.tasks import Job, Phase, Task
+from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SetupError
+from aitne.core.models.node import GpuCount, Node, NodeState
+from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
+from aitne.core.settings import Settings
+from aitne.core.units import format_duration, format_memory, parse_array
+
+_KEEP_ENDED = timedelta(hours=1)
+_LOCK_WAIT_S = 5.0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class LocalScheduler:
+    """Fulfils ``core.ports.scheduler.Scheduler`` on this machine."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Callable[[], datetime] = _utc_now,
+        grace_s: float = 10.0,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._grace_s = grace_s
+        self._root = settings.data_dir / "local"
+        self._records = Records(self._root)
+        self._nodes: tuple[Capacity, ...] = ()
+        self._engine_or_none: Engine | None = None
+        self._next_number = 1
+        self._lock: int | None = None
+
+    # --- coming and going ------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Find the records again and re-attach to what runs.
+
+        Raises:
+            SetupError: the folder cannot be used, or another platform process uses it.
+        """
+        try:
+            await asyncio.to_thread(self._records.prepare)
+            self._lock = await self._take_lock()
+            self._nodes = await asyncio.to_thread(capacities, self._settings.local)
+            records, highest = await asyncio.to_thread(self._records.load)
+        except OSError as error:
+            raise SetupError(
+                f"The local scheduler cannot use {self._root}: {error.strerror or error}. Make the "
+                "data directory writable, or choose another with --data-dir."
+            ) from error
+        self._next_number = highest + 1
+        self._engine_or_none = Engine(
+            self._records,
+            self._nodes,
+            cluster=self._settings.cluster,
+            grace_s=self._grace_s,
+            clock=self._clock,
+        )
+        await self._engine.restore([Job(record) for record in records])
+
+    async def _take_lock(self) -> int:
+        """Two schedulers on one folder would start every job twice."""
+        lock = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        deadline = asyncio.get_running_loop().time() + _LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if asyncio.get_running_loop().time() > deadline:
+                    os.close(lock)
+                    raise SetupError(
+                        f"Another controller schedules the jobs in {self._root}. Stop it first: "
+                        "one platform has one controller."
+                    ) from None
+                await asyncio.sleep(0.1)
+            else:
+                return lock
+
+    async def close(self) -> None:
+        """Let go; running jobs go on."""
+        if self._engine_or_none is not None:
+            await self._engine.close()
+            self._engine_or_none = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def _engine(self) -> Engine:
+        if self._engine_or_none is None:
+            raise SchedulerUnavailable("The local scheduler has not been started, or was closed.")
+        return self._engine_or_none
+
+    # --- the port --------------------------------------------------------------------------------
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """Accept the job and start it at once if there is room.
+
+        Raises:
+            SchedulerRejected: it can never run here; the message names field and limit.
+            SchedulerUnavailable: the record could not be written; nothing was queued.
+        """
+        engine = self._engine
+        array = None if request.array is None else _array(request.array)
+        self._check(request)
+        record = JobRecord(
+            number=self._next_number,
+            indices=None if array is None else array[0],
+            throttle=None if array is None else array[1],
+            submitted_at=self._clock(),
+            request=request,
+        )
+        self._next_number = record.last_number + 1
+        # Once the record may be on disk it must be in memory too, whether or not anybody still waits.
+        await asyncio.shield(asyncio.ensure_future(self._accept(engine, record)))
+        return str(record.number)
+
+    async def _accept(self, engine: Engine, record: JobRecord) -> None:
+        try:
+            await asyncio.to_thread(self._records.create, record)
+        except OSError as error:
+            raise SchedulerUnavailable(
+                f"The job's files could not be written below {self._settings.data_dir}: "
+                f"{error.strerror or error}. Nothing was queued."
+            ) from error
+        kept = record.model_copy(
+            update={"request": record.request.model_copy(update={"script": "", "files": {}})}
+        )
+        engine.book.add(Job(kept))
+        engine.schedule()
+
+    def _check(self, request: SubmitRequest) -> None:
+        job = JobRecord(number=0, submitted_at=self._clock(), request=request)
+        demand = Job(job).demand
+        if not Free(self._nodes).fits(demand):
+            raise SchedulerRejected(_why_never(self._nodes, request))
+        for name in request.files:
+            if name in ("", ".", "..") or "/" in name or "\0" in name:
+                raise SchedulerRejected(f"files: {name!r} is not a plain file name.")
+        for name in request.after:
+            if not self._engine.book.select(name):
+                raise SchedulerRejected(
+                    f"after: job {name} is not known to the local scheduler. It forgets a job "
+                    f"{format_duration(int(_KEEP_ENDED.total_seconds()))} after its end."
+                )
+
+    async def find(self, job_id: UUID, attempt: int) -> Sequence[SchedulerJob]:
+        """All that is held for this UUID and attempt."""
+        engine = self._engine
+        return [
+            self._row(engine, task)
+            for job in engine.book.jobs.values()
+            if job.record.request.job_id == job_id and job.record.request.attempt == attempt
+            for task in job.tasks
+        ]
+
+    async def poll(self) -> Sequence[SchedulerJob]:
+        """Every job, from memory."""
+        engine = self._engine
+        gone = engine.forget_ended_before(self._clock() - _KEEP_ENDED)
+        if gone:
+            await asyncio.to_thread(self._delete, gone)
+        return [self._row(engine, task) for task in engine.book.tasks()]
+
+    def _delete(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            try:
+                self._records.delete(number)
+            except OSError:
+                continue  # read again and tried again by the next start
+
+    def _row(self, engine: Engine, task: Task) -> SchedulerJob:
+        if task.phase is not Phase.WAITING:
+            return task.row(None, None)
+        return task.row(engine.pending_reason(task), engine.expected_start(task))
+
+    async def cancel(self, scheduler_id: str) -> None:
+        """End a job, an array, or a task.
+
+        Raises:
+            SchedulerUnavailable: the end of a waiting job could not be written down.
+        """
+        engine = self._engine
+        try:
+            for task in engine.book.select(scheduler_id):
+                await engine.cancel(task)
+        except OSError as error:
+            raise SchedulerUnavailable(
+                f"The cancellation of job {scheduler_id} could not be written: "
+                f"{error.strerror or error}."
+            ) from error
+        finally:
+            engine.schedule()
+
+    async def extend(self, scheduler_id: str, time_limit_s: int) -> None:
+        """Set the time limit of what runs, counted from its start.
+
+        Raises:
+            SchedulerRejected: nothing of it runs, or that time has passed already.
+            SchedulerUnavailable: the order could not be written down.
+        """
+        engine = self._engine
+        running = [task for task in engine.book.select(scheduler_id) if task.phase is Phase.RUNNING]
+        if not running:
+            raise SchedulerRejected(
+                f"Job {scheduler_id} does not run: only a running job's time can be extended."
+            )
+        for task in running:
+            started = task.started_at or self._clock()
+            passed = (self._clock() - started).total_seconds()
+            if time_limit_s <= passed:
+                raise SchedulerRejected(
+                    f"time_limit_s: {time_limit_s} s lie in the past; job {scheduler_id} has run "
+                    f"for {int(passed)} s."
+                )
+            try:
+                await engine.extend(task, time_limit_s)
+            except OSError as error:
+                raise SchedulerUnavailable(
+                    f"The extension of job {scheduler_id} could not be written: "
+                    f"{error.strerror or error}."
+                ) from error
+
+    async def nodes(self) -> Sequence[Node]:
+        """The nodes with what jobs hold of each."""
+        engine = self._engine
+        free = Free(self._nodes)
+        for task in engine.holders():
+            free.take(task.job.demand, task.grants)
+        now = self._clock()
+        return [self._node(free, node, now) for node in self._nodes]
+
+    def _node(self, free: Free, node: Capacity, now: datetime) -> Node:
+        left = free.gpus[node.name]
+        kinds = dict.fromkeys(gpu.type for gpu in node.gpus)
+        gpus = tuple(
+            GpuCount(
+                type=kind,
+                total=sum(gpu.type == kind for gpu in node.gpus),
+                used=sum(gpu.type == kind for gpu in node.gpus)
+                - sum(gpu.type == kind for gpu in left),
+            )
+            for kind in kinds
+        )
+        cpus = node.cpus - free.cpus[node.name]
+        idle = cpus == 0 and all(count.used == 0 for count in gpus)
+        full = cpus >= node.cpus or free.memory[node.name] <= 0
+        return Node(
+            name=node.name,
+            cluster=self._settings.cluster,
+            state=NodeState.IDLE if idle else NodeState.ALLOCATED if full else NodeState.MIXED,
+            cpu_total=node.cpus,
+            cpu_used=cpus,
+            memory_total_bytes=node.memory_bytes,
+            memory_used_bytes=node.memory_bytes - free.memory[node.name],
+            gpus=gpus,
+            seen_at=now,
+        )
+
+    async def changed(self) -> None:
+        """Return at the next change, or at once if there was one since the last call."""
+        changed = self._engine.changed
+        await changed.wait()
+        changed.clear()
+
+
+def _array(text: str) -> tuple[tuple[int, ...], int | None]:
+    try:
+        parsed = parse_array(text)
+    except ValueError as error:
+        raise SchedulerRejected(f"array: {error}.") from error
+    return parsed.indices, parsed.throttle
+
+
+def _why_never(nodes: Sequence[Capacity], request: SubmitRequest) -> str:
+    """Which field asks for more than any node has."""
+    wants = request.resources
+    kind = wants.gpu.type
+    most_gpus = max(sum(kind is None or gpu.type == kind for gpu in node.gpus) for node in nodes)
+    most_memory = max(node.memory_bytes for node in nodes)
+    for field, asked, limit in (
+        ("resources.nodes", wants.nodes, len(nodes)),
+        ("resources.cpu", wants.cpu, max(node.cpus for node in nodes)),
+        ("resources.gpu", wants.gpu.count, most_gpus),
+    ):
+        if asked > limit:
+            of_kind = f" of type {kind}" if field == "resources.gpu" and kind else ""
+            each = "the cluster has" if field == "resources.nodes" else "the largest node has"
+            return f"{field}: {asked}{of_kind} is too much; {each} {limit}."
+    if wants.memory_bytes > most_memory:
+        return (
+            f"resources.memory: {format_memory(wants.memory_bytes)} is too much; the largest node "
+            f"has {format_memory(most_memory)}."
+        )
+    demand = Job(JobRecord(number=0, submitted_at=datetime.now(UTC), request=request)).demand
+    return f"resources: there are not {wants.nodes} nodes with {describe(demand)} each."
