@@ -13,12 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _MEMORY_UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
-_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*(?:([KMGTP])(?:i?B)?|(B))", re.IGNORECASE)
+_MEMORY = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*(?:([KMGTP])(?:i?B)?|(B))", re.IGNORECASE)
 MEMORY_HINT = "a number with K, M, G or T, such as 512M or 16G"
 
 _DURATION_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_WORDS = re.compile(r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d{1,2}))?(?::(\d{1,2}))?")
+_WORDS = re.compile(
+    r"(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?", re.IGNORECASE
+)
+_CLOCK = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
 DURATION_HINT = "a duration such as 30m, 4h, 1h30m, 2d or Slurm's 1-12:00:00"
 
 MAX_HOSTS = 65_536
@@ -105,7 +107,7 @@ class Gres:
 
 
 _GRES = re.compile(
-    r"(?P<kind>[a-z][\w.-]*)(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>\d+))?(?:\([^()]*\))?"
+    r"(?P<kind>[a-z][\w.-]*)(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>[0-9]+))?(?:\([^()]*\))?"
 )
 
 
@@ -169,7 +171,7 @@ def compress_hostlist(names: Sequence[str]) -> str:
     for name in names:
         if not _HOST_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not a host name")
-        match = re.fullmatch(r"(.*?)(\d{1,18})", name)
+        match = re.fullmatch(r"(.*?)([0-9]{1,18})", name)
         if match is None:
             flush()
             parts.append(name)
@@ -232,7 +234,7 @@ def _expand_one_tail(rest: str) -> list[str]:
 def _expand_range(inner: str) -> list[str]:
     numbers: list[str] = []
     for piece in inner.split(","):
-        match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", piece)
+        match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", piece)
         if match is None:
             raise ValueError(f"{piece!r} is not a number or a range such as 01-04")
         low, high = match[1], match[2] or match[1]
@@ -285,11 +287,11 @@ ARRAY_HINT = "indices such as 0-9, 1,3,5 or 0-99:10, and %N for at most N at onc
 def parse_array(text: str) -> ArrayRange:
     """Slurm's ``--array`` form: ``"0-9%2"``, ``"1,3,5"``, ``"0-99:10"``. Indices come out sorted, once each."""
     body, percent, most = text.strip().partition("%")
-    if percent and not re.fullmatch(r"[1-9]\d{0,6}", most):
+    if percent and not re.fullmatch(r"[1-9][0-9]{0,6}", most):
         raise ValueError(f"{text!r} is not an array: write {ARRAY_HINT}")
     found: set[int] = set()
     for piece in body.split(","):
-        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::([1-9]\d{0,8}))?)?", piece)
+        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?", piece)
         if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
             raise ValueError(f"{text!r} is not an array: write {ARRAY_HINT}")
         indices = range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1))

@@ -20,14 +20,13 @@ from aitne.core.policy import Action, decide, require
 from aitne.core.ports.logs import LogChunk, Logs
 from aitne.core.ports.store import Created, Idempotency, Page, Store
 from aitne.core.settings import Settings
-from aitne.core.states import TERMINAL, JobState
+from aitne.core.states import LIVE, JobState
 from aitne.core.units import parse_array
 from aitne.services.follow import LogFollower, LogSource
 from aitne.services.render import Renderer
 from aitne.services.resolve import Problems, check_capacity, check_platform_limits, resolve
 from aitne.services.templates import TemplateCatalog
 
-LIVE = frozenset(JobState) - TERMINAL
 NO_ID = UUID(int=0)
 """Stands in a plan's script where the job's id will be."""
 MAX_LOG_READ = 8 << 20

@@ -1,0 +1,106 @@
+"""The permission table, cell by cell."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from aitne.core.errors import NotAllowed, NotFound
+from aitne.core.models.user import Actor, Role, Scope, User
+from aitne.core.policy import TABLE, Action, Relation, decide, relations, require
+
+# One row per action: what OWNER, MEMBER, ADMIN and OTHER may do, and the scope it needs.
+EXPECTED: dict[Action, tuple[str, Scope]] = {
+    Action.JOB_READ: ("yes yes yes no", Scope.READ),
+    Action.JOB_CREATE: ("no yes yes no", Scope.WRITE),
+    Action.JOB_CANCEL: ("yes no yes no", Scope.WRITE),
+    Action.JOB_EXTEND: ("yes no yes no", Scope.WRITE),
+    Action.JOB_OPEN: ("yes no no no", Scope.WRITE),
+    Action.JOB_RESUBMIT: ("yes no no no", Scope.WRITE),
+    Action.CLUSTER_READ: ("yes yes yes yes", Scope.READ),
+    Action.PROJECT_READ: ("no yes yes no", Scope.READ),
+    Action.TOKEN_READ: ("yes no yes no", Scope.READ),
+    Action.TOKEN_WRITE: ("yes no yes no", Scope.WRITE),
+    Action.USER_READ: ("yes no yes no", Scope.READ),
+    Action.USER_EDIT: ("yes no yes no", Scope.WRITE),
+    Action.USER_ADMINISTER: ("no no yes no", Scope.ADMIN),
+}
+
+
+def actor(
+    name: str = "ada",
+    *,
+    role: Role = Role.USER,
+    scopes: frozenset[Scope] = frozenset(Scope),
+    projects: frozenset[str] = frozenset(),
+    disabled: bool = False,
+) -> Actor:
+    user = User(
+        name=name,
+        role=role,
+        default_project="vision",
+        disabled=disabled,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    return Actor(user=user, scopes=scopes, projects=projects)
+
+
+ACTORS = {
+    Relation.OWNER: actor("ada"),
+    Relation.MEMBER: actor("bob", projects=frozenset({"vision"})),
+    Relation.ADMIN: actor("root", role=Role.ADMIN),
+    Relation.OTHER: actor("eve", projects=frozenset({"speech"})),
+}
+
+
+def test_the_whole_table_is_covered() -> None:
+    assert set(TABLE) == set(Action) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("action", Action)
+@pytest.mark.parametrize("relation", Relation)
+def test_each_cell(action: Action, relation: Relation) -> None:
+    cells, scope = EXPECTED[action]
+    may = dict(zip(Relation, cells.split(), strict=True))[relation] == "yes"
+    decision = decide(action, ACTORS[relation], owner="ada", project="vision")
+    assert decision.allowed is may
+    assert may or decision.reason.endswith(".")
+    without = ACTORS[relation].model_copy(update={"scopes": frozenset(Scope) - {scope}})
+    assert not decide(action, without, owner="ada", project="vision").allowed
+
+
+@pytest.mark.parametrize("action", Action)
+def test_who_may_act_may_also_see(action: Action) -> None:
+    for each in ACTORS.values():
+        decision = decide(action, each, owner="ada", project="vision")
+        assert decision.visible or not decision.allowed
+
+
+def test_an_administrator_without_the_scope_is_a_user_like_any_other() -> None:
+    limited = actor("root", role=Role.ADMIN, scopes=frozenset({Scope.READ, Scope.WRITE}))
+    assert relations(limited, owner="ada") == {Relation.OTHER}
+    with pytest.raises(NotFound):
+        require(Action.JOB_READ, limited, "job", 1, owner="ada", project="vision")
+
+
+def test_what_is_hidden_and_what_is_refused_differ() -> None:
+    with pytest.raises(NotFound, match="no job 7 that you may see"):
+        require(Action.JOB_CANCEL, ACTORS[Relation.OTHER], "job", 7, owner="ada", project="vision")
+    with pytest.raises(NotAllowed, match="Only its owner or an administrator"):
+        require(Action.JOB_CANCEL, ACTORS[Relation.MEMBER], "job", 7, owner="ada", project="vision")
+
+
+def test_a_missing_scope_is_named() -> None:
+    reader = actor(scopes=frozenset({Scope.READ}))
+    with pytest.raises(NotAllowed, match="lacks the scope write"):
+        require(Action.JOB_CANCEL, reader, "job", 7, owner="ada", project="vision")
+
+
+def test_a_disabled_account_may_do_nothing() -> None:
+    gone = actor(disabled=True, role=Role.ADMIN)
+    assert not any(decide(action, gone, owner="ada", project="vision").allowed for action in Action)
+
+
+def test_nobody_is_the_owner_of_what_has_none() -> None:
+    assert relations(actor(), owner=None, project=None) == {Relation.OTHER}

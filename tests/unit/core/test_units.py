@@ -1,0 +1,198 @@
+"""Quantities: round trips, known forms, and nothing but ValueError for nonsense."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aitne.core import units
+from aitne.core.units import ArrayRange, Gres
+
+PARSERS: list[Callable[[str], object]] = [
+    units.parse_memory,
+    units.parse_duration,
+    units.parse_gres,
+    units.expand_hostlist,
+    units.parse_array,
+]
+# Text that looks like what the parsers read reaches deeper than arbitrary text.
+NEARLY = st.text(alphabet="0123456789:-,%[]().GMKTBdhmsw gpua/é٣", max_size=30)
+
+
+@pytest.mark.parametrize("parse", PARSERS, ids=lambda parse: parse.__name__)
+@given(text=st.one_of(NEARLY, st.text(max_size=40)))
+def test_parsers_raise_nothing_but_value_error(parse: Callable[[str], object], text: str) -> None:
+    with contextlib.suppress(ValueError):
+        parse(text)
+
+
+@given(st.integers(min_value=0, max_value=1 << 60))
+def test_memory_round_trip(amount: int) -> None:
+    assert units.parse_memory(units.format_memory(amount)) == amount
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("512M", 512 << 20),
+        ("16G", 16 << 30),
+        ("16GiB", 16 << 30),
+        ("16gb", 16 << 30),
+        ("1.5G", 3 << 29),
+        ("2 T", 2 << 40),
+        ("100B", 100),
+        (" 1K ", 1024),
+    ],
+)
+def test_memory_forms(text: str, amount: int) -> None:
+    assert units.parse_memory(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "16", "16X", "-1G", "G", "1e3G", "1.G", "16 G B", "0x10G"])
+def test_memory_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match="such as 512M or 16G"):
+        units.parse_memory(text)
+
+
+@given(st.integers(min_value=0, max_value=10 * 365 * 86_400))
+def test_duration_round_trip(seconds: int) -> None:
+    assert units.parse_duration(units.format_duration(seconds)) == seconds
+    assert units.parse_duration(units.format_slurm_time(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30m", 1_800),
+        ("1h30m", 5_400),
+        ("2d", 172_800),
+        ("1w", 604_800),
+        ("90", 5_400),
+        ("10:30", 630),
+        ("01:00:00", 3_600),
+        ("1-12", 129_600),
+        ("1-12:30", 131_400),
+        ("1-12:00:00", 129_600),
+    ],
+)
+def test_duration_forms(text: str, seconds: int) -> None:
+    assert units.parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "4x", "h", "1h-2m", "1:2:3:4", "-5", "1m1h", "4 hours"])
+def test_duration_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match="such as 30m"):
+        units.parse_duration(text)
+
+
+def test_formatting_refuses_negative_amounts() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        units.format_memory(-1)
+    with pytest.raises(ValueError, match="negative"):
+        units.format_duration(-1)
+
+
+GRES = st.builds(
+    Gres,
+    st.sampled_from(["gpu", "shard", "mps"]),
+    st.one_of(st.none(), st.from_regex(r"\A[A-Za-z][A-Za-z0-9_.-]{0,8}\Z")),
+    st.integers(min_value=0, max_value=10_000),
+)
+
+
+@given(st.lists(GRES, max_size=5))
+def test_gres_round_trip(resources: list[Gres]) -> None:
+    assert units.parse_gres(units.format_gres(resources)) == tuple(resources)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ()),
+        ("(null)", ()),
+        ("N/A", ()),
+        ("gpu", (Gres("gpu", None, 1),)),
+        ("gpu:4", (Gres("gpu", None, 4),)),
+        ("gpu:a100:4(S:0-1),shard:8", (Gres("gpu", "a100", 4), Gres("shard", None, 8))),
+        ("gpu:a100:2(IDX:0,3)", (Gres("gpu", "a100", 2),)),
+        ("gres/gpu:1", (Gres("gpu", None, 1),)),
+        ("gpu:1g.10gb:2", None),
+    ],
+)
+def test_gres_forms(text: str, expected: tuple[Gres, ...] | None) -> None:
+    if expected is None:
+        with pytest.raises(ValueError, match="kind:type:count"):
+            units.parse_gres(text)
+    else:
+        assert units.parse_gres(text) == expected
+
+
+HOST = st.from_regex(r"\A[a-z][a-z0-9-]{0,6}[0-9]{0,4}\Z")
+
+
+@given(st.lists(HOST, max_size=30))
+def test_hostlist_round_trip(names: list[str]) -> None:
+    assert units.expand_hostlist(units.compress_hostlist(names)) == names
+
+
+@given(st.integers(0, 1_200), st.integers(0, 40), st.integers(1, 5))
+def test_hostlist_compresses_a_run_to_one_range(first: int, more: int, width: int) -> None:
+    names = [f"node{number:0{width}}" for number in range(first, first + more + 1)]
+    compressed = units.compress_hostlist(names)
+    assert units.expand_hostlist(compressed) == names
+    assert compressed.count("[") <= 1 + (len({len(name) for name in names}) > 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("n1", ["n1"]),
+        ("node[01-03,7],gpu1", ["node01", "node02", "node03", "node7", "gpu1"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        ("n[9-11]-ib", ["n9-ib", "n10-ib", "n11-ib"]),
+    ],
+)
+def test_hostlist_forms(text: str, names: list[str]) -> None:
+    assert units.expand_hostlist(text) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["n[", "n]", "n[3-1]", "n[1-]", "n[]", "a,,b", "n[0-99999999]", "n[0-999][0-999]", "a b", "-x"],
+)
+def test_hostlist_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        units.expand_hostlist(text)
+
+
+@given(
+    st.lists(st.integers(0, 5_000), min_size=1, max_size=60, unique=True),
+    st.one_of(st.none(), st.integers(1, 100)),
+)
+def test_array_round_trip(indices: list[int], throttle: int | None) -> None:
+    array = ArrayRange(tuple(sorted(indices)), throttle)
+    assert units.parse_array(str(array)) == array
+
+
+@pytest.mark.parametrize(
+    ("text", "indices", "throttle"),
+    [
+        ("0-9%2", tuple(range(10)), 2),
+        ("1,3,5", (1, 3, 5), None),
+        ("0-99:25", (0, 25, 50, 75), None),
+        ("5,1-2,2", (1, 2, 5), None),
+    ],
+)
+def test_array_forms(text: str, indices: tuple[int, ...], throttle: int | None) -> None:
+    assert units.parse_array(text) == ArrayRange(indices, throttle)
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "0-9%0", "0-9%", "0-9:0", "1,,2", "0-10000"])
+def test_array_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match="array"):
+        units.parse_array(text)
