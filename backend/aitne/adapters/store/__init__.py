@@ -1,1 +1,5 @@
 """The store: SQLAlchemy on SQLite and PostgreSQL."""
+
+from aitne.adapters.store.sql import SqlStore
+
+__all__ = ["SqlStore"]

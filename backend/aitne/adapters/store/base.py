@@ -1,0 +1,38 @@
+"""What the parts of the store share."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.engine import Clock, Database, Transaction
+from aitne.core.errors import StaleEpoch
+
+
+class StorePart:
+    """One part of the store: some of its methods, over the shared database."""
+
+    _db: Database
+    _clock: Clock
+
+
+async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | None) -> None:
+    """Pass if ``epoch`` is of a lease that nobody has taken over since.
+
+    In a transaction it stays so until the commit: the row is read-locked, and a successor's
+    ``take_lease`` waits for that.
+
+    Raises:
+        StaleEpoch: another controller leads.
+    """
+    if epoch is None:
+        return
+    query = select(tables.leases.c.epoch).where(tables.leases.c.epoch == epoch)
+    if isinstance(connection, Transaction):
+        query = query.with_for_update(read=True)
+    if (await connection.execute(query)).first() is None:
+        raise StaleEpoch(
+            f"Another controller took the lead (epoch {epoch} is over), so nothing was changed. This "
+            "one must stop acting until it leads again."
+        )

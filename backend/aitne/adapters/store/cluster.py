@@ -1,0 +1,146 @@
+"""Nodes, leases, and the event log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.rows import event_of, node_data, node_of
+from aitne.core.models.event import Event
+from aitne.core.models.node import Node
+from aitne.core.ports.store import Lease
+
+_nodes = tables.nodes
+_leases = tables.leases
+_events = tables.events
+
+_ATTEMPTS_KEPT = timedelta(days=1)
+
+
+class ClusterRecords(StorePart):
+    """``ClusterStore``."""
+
+    async def save_nodes(self, nodes: Sequence[Node], *, epoch: int) -> None:
+        """See the port."""
+        rows = {
+            (node.cluster, node.name): {
+                "cluster": node.cluster,
+                "name": node.name,
+                "seen_at": node.seen_at,
+                "data": node_data(node),
+            }
+            for node in nodes
+        }
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            known = {(row.cluster, row.name): row.data for row in await tx.execute(select(_nodes))}
+            data = {key: row["data"] for key, row in rows.items()}
+            differing = sorted(
+                key for key in known.keys() | data.keys() if known.get(key) != data.get(key)
+            )
+            await tx.execute(delete(_nodes))
+            if rows:
+                await tx.execute(insert(_nodes), list(rows.values()))
+            if differing:
+                tx.append_event("nodes.changed", {"nodes": [name for _, name in differing]})
+
+    async def nodes(self) -> Sequence[Node]:
+        """The snapshot, by name."""
+        query = select(_nodes).order_by(_nodes.c.cluster, _nodes.c.name)
+        async with self._db.read() as connection:
+            return [node_of(row) for row in (await connection.execute(query)).mappings()]
+
+    async def take_lease(self, name: str, holder: str, *, duration_s: float) -> Lease | None:
+        """See the port."""
+        try:
+            async with self._db.write() as tx:
+                return await self._take(tx, name, holder, duration_s)
+        except IntegrityError:
+            return None  # another one took it first, in the same moment
+
+    async def _take(
+        self, tx: Transaction, name: str, holder: str, duration_s: float
+    ) -> Lease | None:
+        query = select(_leases).where(_leases.c.name == name).with_for_update()
+        row = (await tx.execute(query)).first()
+        now = self._clock()
+        expires_at = now + timedelta(seconds=duration_s)
+        if row is not None and row.holder == holder:
+            epoch = row.epoch
+        elif row is None or row.holder is None or row.expires_at <= now:
+            epoch = await _next_epoch(tx)
+        else:
+            return None
+        values = {"holder": holder, "epoch": epoch, "expires_at": expires_at}
+        if row is None:
+            await tx.execute(insert(_leases), {"name": name, **values})
+        else:
+            await tx.execute(update(_leases).where(_leases.c.name == name).values(values))
+        return Lease(holder=holder, epoch=epoch, expires_at=expires_at)
+
+    async def current_lease(self, name: str) -> Lease | None:
+        """See the port."""
+        async with self._db.read() as connection:
+            row = (await connection.execute(select(_leases).where(_leases.c.name == name))).first()
+        if row is None or row.holder is None:
+            return None
+        return Lease(holder=row.holder, epoch=row.epoch, expires_at=row.expires_at)
+
+    async def drop_lease(self, name: str, holder: str) -> None:
+        """Give the lead up, if ``holder`` has it. Its epoch is over from then on."""
+        mine = (_leases.c.name == name, _leases.c.holder == holder)
+        async with self._db.write() as tx:
+            if (await tx.execute(select(_leases).where(*mine).with_for_update())).first():
+                values = {"holder": None, "epoch": await _next_epoch(tx)}
+                await tx.execute(update(_leases).where(*mine).values(values))
+
+    async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
+        """Events with a higher id, in commit order: no event with a lower id ever comes later."""
+        query = select(_events).where(_events.c.id > event_id).order_by(_events.c.id).limit(limit)
+        async with self._db.read() as connection:
+            return [event_of(row) for row in (await connection.execute(query)).mappings()]
+
+    async def last_event_id(self) -> int:
+        """The newest event's id; 0 if there is none."""
+        async with self._db.read() as connection:
+            return (await connection.execute(select(func.max(_events.c.id)))).scalar() or 0
+
+    async def add_event(self, kind: str, data: dict[str, Any]) -> None:
+        """Append an event that everyone who is logged in may see."""
+        async with self._db.write() as tx:
+            tx.append_event(kind, data)
+
+    async def wait_for_change(self, timeout_s: float) -> bool:
+        """See the port. What counts as the waiter's previous call: its last read, too."""
+        return await self._db.feed.wait(timeout_s)
+
+    async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
+        """Delete what is old, and web sessions, secrets and login attempts that are over.
+
+        The newest event stays: readers go on from its id.
+        """
+        newest = select(func.max(_events.c.id)).scalar_subquery()
+        now = self._clock()
+        async with self._db.write() as tx:
+            for statement in (
+                delete(_events).where(_events.c.time < events_before, _events.c.id < newest),
+                delete(tables.idempotency).where(
+                    tables.idempotency.c.created_at < idempotency_before
+                ),
+                delete(tables.web_sessions).where(tables.web_sessions.c.expires_at <= now),
+                delete(tables.secrets).where(tables.secrets.c.expires_at <= now),
+                delete(tables.attempts).where(tables.attempts.c.time < now - _ATTEMPTS_KEPT),
+            ):
+                await tx.execute(statement)
+
+
+async def _next_epoch(tx: Transaction) -> int:
+    highest: int | None = (await tx.execute(select(func.max(_leases.c.epoch)))).scalar()
+    return (highest or 0) + 1

@@ -1,0 +1,187 @@
+"""Connections and transactions, alike on both databases.
+
+SQLite has one writer at a time, and so has the event log on PostgreSQL: a transaction that appends
+events takes one advisory lock first. Ids are therefore given out in commit order on both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, CursorResult, Executable, event, insert, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from aitne.adapters.store import files, tables
+from aitne.adapters.store.faults import BUSY_TIMEOUT_S, translated, translated_at_start
+from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
+from aitne.adapters.store.urls import Address
+
+Clock = Callable[[], datetime]
+
+_WRITES = "aitne_writes"
+# Numbers that say nothing, as advisory locks want them; all of a database's users must agree on them.
+_EVENT_LOCK = 4_158_320_901
+MIGRATION_LOCK = 4_158_320_902
+
+
+class Transaction:
+    """One write transaction. Its events are written last, so their lock is held for a moment only.
+
+    It is also why no deadlock comes of that lock: who holds it asks for no other.
+    """
+
+    def __init__(self, connection: AsyncConnection, clock: Clock) -> None:
+        self.connection = connection
+        self._clock = clock
+        self._events: list[dict[str, Any]] = []
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+        return self.connection.dialect.name
+
+    async def execute(
+        self,
+        statement: Executable,
+        parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> CursorResult[Any]:
+        """Run one statement; a sequence of parameters runs it once for each."""
+        return await self.connection.execute(statement, parameters)
+
+    def append_event(self, kind: str, data: Mapping[str, Any], **about: Any) -> None:
+        """Note an event; ``about`` may name ``job_id``, ``owner``, ``project``."""
+        row = {"kind": kind, "data": dict(data), "job_id": None, "owner": None, "project": None}
+        self._events.append({**row, **about, "time": self._clock()})
+
+    async def finish(self) -> None:
+        """Write the events and wake those who wait for a change. The commit comes next."""
+        if self.dialect == "postgresql":
+            lock = ", pg_advisory_xact_lock(:lock)" if self._events else ""
+            values = {"channel": PostgresFeed.CHANNEL} | (
+                {"lock": _EVENT_LOCK} if self._events else {}
+            )
+            await self.connection.execute(text(f"SELECT pg_notify(:channel, ''){lock}"), values)
+        if self._events:
+            await self.connection.execute(insert(tables.events), self._events)
+
+
+class Database:
+    """The engine, its two kinds of transaction, and the feed that tells of changes."""
+
+    def __init__(self, address: Address, clock: Clock) -> None:
+        self.address = address
+        self._clock = clock
+        # In one process writers queue here, in order, instead of polling for SQLite's lock.
+        self._turn: AbstractAsyncContextManager[None] = (
+            asyncio.Lock() if address.path is not None else nullcontext()
+        )
+        self.feed: Feed
+        if address.path is not None:
+            self.feed = SqliteFeed(address.path)
+            self._engine = _sqlite_engine(address)
+            self._reader = self._engine
+        else:
+            self.feed = PostgresFeed(address.dsn)
+            self._engine = _postgres_engine(address, address.dsn)
+            # A read is one statement or bears that its statements see different moments.
+            self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._writer = self._engine.execution_options(**{_WRITES: True})
+
+    async def prepare(self) -> None:
+        """Check the place where the database lies. Raises ``SetupError``."""
+        if self.address.path is not None:
+            with translated_at_start(self.address):
+                await asyncio.to_thread(files.prepare, self.address.path)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.feed.close()
+        await self._engine.dispose()
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """A connection to read with."""
+        # Before the read: a change during it is then one that the reader may not have seen.
+        self.feed.mark()
+        with translated(self.address):
+            async with self.raw_read() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def raw_read(self) -> AsyncIterator[AsyncConnection]:
+        """A connection to read with, the driver's errors untouched."""
+        async with self._reader.connect() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def raw_write(self) -> AsyncIterator[AsyncConnection]:
+        """A write transaction, the driver's errors untouched."""
+        async with self._turn, self._writer.connect() as connection, connection.begin():
+            yield connection
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[Transaction]:
+        """A write transaction: committed at the end, rolled back by any exception."""
+        with translated(self.address):
+            async with self.raw_write() as connection:
+                transaction = Transaction(connection, self._clock)
+                yield transaction
+                await transaction.finish()
+
+
+def _sqlite_engine(address: Address) -> AsyncEngine:
+    engine = create_async_engine(
+        address.engine_url, pool_size=4, max_overflow=4, connect_args={"timeout": BUSY_TIMEOUT_S}
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def _set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        # The driver must not begin transactions by itself: it would begin them as readers, and a
+        # reader that wants to write while another writes fails at once instead of waiting.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA foreign_keys=ON")
+        # With the write-ahead log a commit then outlives the death of any process, and the file is
+        # never damaged; only a loss of power may take the last commits with it. The jobs of this
+        # machine die of that too, and each commit saves the milliseconds of an fsync.
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITES)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgres_engine(address: Address, dsn: str) -> AsyncEngine:
+    import asyncpg
+
+    async def connect() -> Any:
+        return await asyncpg.connect(
+            dsn,
+            timeout=10,
+            server_settings={
+                "application_name": "aitne",
+                "jit": "off",
+                "lock_timeout": f"{BUSY_TIMEOUT_S:g}s",
+                # A process that hangs inside a transaction must not stop all others for ever.
+                "idle_in_transaction_session_timeout": f"{2 * BUSY_TIMEOUT_S:g}s",
+            },
+        )
+
+    return create_async_engine(
+        address.engine_url,
+        async_creator=connect,
+        pool_size=5,
+        max_overflow=10,
+        # A connection that died with the server while it lay in the pool is replaced unnoticed.
+        pool_pre_ping=True,
+    )

@@ -1,0 +1,170 @@
+"""What a driver's error means, in a sentence that says what to do."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from aitne.adapters.store.urls import Address
+from aitne.core.errors import InvalidInput, SetupError, StoreUnavailable
+
+BUSY_TIMEOUT_S = 15.0
+"""How long a writer waits for another one before it gives up."""
+
+_BACKUP = (
+    "Stop the platform, move the file and its -wal and -shm neighbours away, and put a backup in "
+    "their place (without one: start with an empty database; jobs' files are not affected)."
+)
+_SQLITE_FAULTS: dict[int, tuple[str, bool]] = {
+    sqlite3.SQLITE_CORRUPT: (f"The database {{where}} is damaged. {_BACKUP}", True),
+    sqlite3.SQLITE_NOTADB: (f"The file {{where}} is not a database. {_BACKUP}", True),
+    sqlite3.SQLITE_FULL: (
+        "The disk that holds the database {where} is full. Free some space there; what was being "
+        "written was not stored.",
+        True,
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "The database {where} cannot be written. Give the platform's user write permission on the "
+        "file and on its directory, or choose another --data-dir.",
+        True,
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "The database {where} cannot be opened. Look whether its directory exists and the "
+        "platform's user may write there, or choose another --data-dir.",
+        True,
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "Reading or writing the database {where} failed: the disk may be full or faulty. Look at "
+        "the free space and at the system's log.",
+        True,
+    ),
+    sqlite3.SQLITE_BUSY: (
+        f"The database {{where}} stayed locked by another process for {BUSY_TIMEOUT_S:g} s. Try "
+        "again; if it lasts, look for a hung process that has the file open.",
+        False,
+    ),
+}
+_POSTGRES_FAULTS: dict[str, tuple[str, bool]] = {
+    "53100": ("The disk of the database server {where} is full. Free some space there.", True),
+    "25006": (
+        "The database {where} is read-only: it may be a standby server. Name the primary one.",
+        True,
+    ),
+    "28": (
+        "The database server {where} refused the log-in. Correct user and password in the "
+        "setting database, or the server's pg_hba.conf.",
+        True,
+    ),
+    "3D000": ("There is no database {where}. Create it: createdb -O USER NAME.", True),
+    "42501": (
+        "The database user may not do this in {where}. Make it the database's owner: "
+        "ALTER DATABASE name OWNER TO user.",
+        True,
+    ),
+    "XX001": ("The database {where} is damaged. Restore it from a backup.", True),
+    "XX002": ("An index of the database {where} is damaged. Run REINDEX DATABASE there.", True),
+    "53300": (
+        "The database server {where} takes no further connection. Raise its max_connections.",
+        False,
+    ),
+    "55P03": (
+        f"A row of the database {{where}} stayed locked for {BUSY_TIMEOUT_S:g} s. Try again; if it "
+        "lasts, look for a hung transaction in pg_stat_activity.",
+        False,
+    ),
+}
+_BAD_TEXT = {"22021", "22P05"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """``lasting``: trying again does not help before somebody has done what ``sentence`` says."""
+
+    sentence: str
+    lasting: bool
+
+
+def explain(error: BaseException, address: Address) -> Fault | None:
+    """What the error means, or None if it is not the database's."""
+    cause: BaseException = error
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        cause = error.orig
+    where = address.shown
+    if isinstance(cause, sqlite3.Error):
+        # The low byte is the primary code; the rest of it tells variants apart.
+        code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF
+        if code == sqlite3.SQLITE_ERROR:
+            return None  # a statement of ours is wrong: let it show
+        sentence, lasting = _SQLITE_FAULTS.get(
+            code, ("The database {where} does not answer. Try again.", False)
+        )
+        return Fault(f"{sentence.format(where=where)} (SQLite: {cause})", lasting)
+    state = getattr(cause, "sqlstate", None)
+    if isinstance(state, str):
+        if state not in _POSTGRES_FAULTS and state[:2] in ("22", "42"):
+            return None  # a statement or value of ours is wrong: let it show
+        sentence, lasting = _POSTGRES_FAULTS.get(
+            state,
+            _POSTGRES_FAULTS.get(
+                state[:2], ("The database {where} could not do this. Try again.", False)
+            ),
+        )
+        return Fault(
+            f"{sentence.format(where=where)} (PostgreSQL {state}: {_first(cause)})", lasting
+        )
+    if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
+        return Fault(f"The disk that holds the database {where} is full. Free some space.", True)
+    if isinstance(cause, PoolTimeout):
+        return Fault(
+            f"Every connection to the database {where} is in use. Try again; if it lasts, look for "
+            "slow queries.",
+            False,
+        )
+    if isinstance(error, (DBAPIError, OSError)) or type(cause).__module__.startswith("asyncpg"):
+        return Fault(
+            f"The database {where} does not answer. See that its server runs and can be reached; "
+            f"the platform goes on as soon as it is back. ({_first(cause) or type(cause).__name__})",
+            False,
+        )
+    return None
+
+
+def _first(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else ""
+
+
+@contextmanager
+def translated(address: Address) -> Iterator[None]:
+    """Turn the database's errors into ``StoreUnavailable``; a broken constraint passes through."""
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except Exception as error:
+        if getattr(getattr(error, "orig", None), "sqlstate", None) in _BAD_TEXT:
+            raise InvalidInput(
+                "A text contains a NUL character, which the database cannot store. Remove it."
+            ) from error
+        fault = explain(error, address)
+        if fault is None:
+            raise
+        raise StoreUnavailable(fault.sentence) from error
+
+
+@contextmanager
+def translated_at_start(address: Address) -> Iterator[None]:
+    """Like ``translated``, but what somebody must repair first is a ``SetupError``."""
+    try:
+        yield
+    except Exception as error:
+        fault = explain(error, address)
+        if fault is None:
+            raise
+        raise (SetupError if fault.lasting else StoreUnavailable)(fault.sentence) from error

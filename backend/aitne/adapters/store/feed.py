@@ -1,0 +1,195 @@
+"""Who waits for a change is told of one soon, whichever process made it.
+
+One watcher per process serves all its waiters. It counts generations: a number that grows whenever
+something may have been committed. What a waiter compares with is the generation at its last read or
+wait, kept in a context variable, so that a task that a reader starts to wait for it knows it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+_seen: ContextVar[tuple[Feed, int] | None] = ContextVar("aitne_seen_generation", default=None)
+
+
+class Feed(ABC):
+    """The generations, and the futures of those who wait for the next one."""
+
+    RECENT_S = 1.0
+    PAUSE_S = 0.05
+
+    def __init__(self) -> None:
+        self._generation = 0
+        self._grown_at = float("-inf")
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def mark(self) -> None:
+        """What the caller reads from now on includes every change up to this generation."""
+        _seen.set((self, self._generation))
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Return True once something has changed since the caller's last read or wait."""
+        await self._watch()
+        seen = _seen.get()
+        if seen is not None and seen[0] is self:
+            generation = seen[1]
+        else:
+            generation = self._generation
+            if time.monotonic() - self._grown_at < self.RECENT_S:
+                # Nobody knows what this task has seen. The pause keeps it from spinning.
+                await asyncio.sleep(min(timeout_s, self.PAUSE_S))
+                self.mark()
+                return True
+        if generation == self._generation:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await asyncio.wait((waiter,), timeout=timeout_s)
+            finally:
+                self._waiters.discard(waiter)
+        changed = generation != self._generation
+        self.mark()
+        return changed
+
+    def _grow(self) -> None:
+        self._generation += 1
+        self._grown_at = time.monotonic()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    @abstractmethod
+    async def _watch(self) -> None:
+        """See that the watcher runs; called at the begin of every wait."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop watching. Those who still wait run into their timeouts."""
+
+
+class SqliteFeed(Feed):
+    """Looks at ``PRAGMA data_version`` while anybody waits: a look at shared memory, some microseconds.
+
+    The number changes with the commits of every other connection. This one makes none, so it sees
+    all, those of this process too.
+    """
+
+    INTERVAL_S = 0.05
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._version: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def _watch(self) -> None:
+        self._look()
+        if self._timer is None:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self.INTERVAL_S, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._look()
+        if self._waiters:
+            self._schedule()
+
+    def _look(self) -> None:
+        try:
+            if self._connection is None:
+                # By URI, to open what is there and never make a file.
+                self._connection = sqlite3.connect(
+                    f"{self._path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None
+                )
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error as error:
+            # Whoever waits reads after its timeout and learns from that what is wrong.
+            log.warning("cannot look for changes in %s: %s", self._path, error)
+            self._drop()
+            return
+        if version != self._version:
+            self._version = version
+            self._grow()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        # A new connection counts anew, so its first look is a change.
+        self._connection, self._version = None, None
+
+    async def close(self) -> None:
+        """Close the connection and let the timer go."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._drop()
+
+
+class PostgresFeed(Feed):
+    """LISTENs on a connection of its own; every write transaction NOTIFYs."""
+
+    CHANNEL = "aitne_change"
+    CHECK_S = 30.0
+    """A connection that died without a word is noticed after this time."""
+    RETRY_S = 2.0
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__()
+        self._dsn = dsn
+        self._task: asyncio.Task[None] | None = None
+
+    async def _watch(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._listen_for_ever(), name="store-feed")
+
+    async def _listen_for_ever(self) -> None:
+        import asyncpg
+
+        while True:
+            try:
+                await self._listen()
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                log.warning("lost the database's notifications, connecting again: %s", error)
+            await asyncio.sleep(self.RETRY_S)
+
+    async def _listen(self) -> None:
+        import asyncpg
+
+        connection = await asyncpg.connect(self._dsn, timeout=10)
+        try:
+            lost = asyncio.Event()
+            connection.add_termination_listener(lambda _: lost.set())
+            await connection.add_listener(self.CHANNEL, self._heard)
+            # Whatever was said while nobody listened was not heard.
+            self._grow()
+            while not lost.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(lost.wait(), self.CHECK_S)
+                if not lost.is_set():
+                    await connection.execute("SELECT 1", timeout=10)
+        finally:
+            connection.terminate()
+
+    def _heard(self, *_: Any) -> None:
+        self._grow()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None

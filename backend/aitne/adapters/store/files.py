@@ -1,0 +1,126 @@
+"""The SQLite file: where it may lie, who may read it, and that it is sound."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+from aitne.adapters.store.faults import BUSY_TIMEOUT_S
+from aitne.core.errors import SetupError
+
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"afs", "beegfs", "beegfs_nodev", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs"}
+    | {"lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs"}
+    | {"wekafs"}
+)
+"""SQLite's locks and shared memory are not to be trusted there (https://www.sqlite.org/wal.html)."""
+_FUSE_NETWORK = ("sshfs", "glusterfs", "s3fs", "rclone", "juicefs", "ceph", "davfs", "smb", "nfs")
+_MIN_VERSION = (3, 35, 0)
+_CHECKED_BELOW_BYTES = 32 << 20
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def file_system(path: Path, mounts: str) -> str:
+    """The type of the file system that holds ``path``, by the text of ``/proc/self/mountinfo``."""
+    best, kind = "", ""
+    target = str(path)
+    for line in mounts.splitlines():
+        left, separator, right = line.partition(" - ")
+        fields = left.split()
+        if not separator or len(fields) < 5:
+            continue
+        point = fields[4].encode().decode("unicode_escape")
+        inside = target == point or target.startswith(point.rstrip("/") + "/")
+        # The later of two mounts on one point hides the earlier.
+        if inside and len(point) >= len(best):
+            best, kind = point, right.split()[0]
+    return kind
+
+
+def refuse_network(path: Path) -> None:
+    """Raise ``SetupError`` if ``path`` lies on a network file system."""
+    try:
+        kind = file_system(path.resolve(), _MOUNTS.read_text(errors="surrogateescape"))
+    except OSError:
+        return  # no procfs: nothing is known, and that is no reason to refuse
+    fuse = kind.startswith("fuse.") and any(name in kind for name in _FUSE_NETWORK)
+    if fuse or kind in NETWORK_FILE_SYSTEMS:
+        raise SetupError(
+            f"{path} lies on a network file system ({kind}), where SQLite's locks cannot be trusted "
+            "and the database would be damaged sooner or later. Choose a --data-dir on a local "
+            "disk, or set database to a PostgreSQL server (postgresql://user@host/name)."
+        )
+
+
+def prepare(path: Path) -> None:
+    """Make the file if it is missing, for its owner alone, and see that it can be used.
+
+    Raises:
+        SetupError: it cannot; the message says what to do.
+        sqlite3.Error: SQLite does not like it.
+    """
+    if sqlite3.sqlite_version_info < _MIN_VERSION:
+        raise SetupError(
+            f"This Python comes with SQLite {sqlite3.sqlite_version}, and 3.35 is needed. Use a "
+            "newer Python, or set database to a PostgreSQL server."
+        )
+    folder = path.parent
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        refuse_network(folder)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        # Never open an existing one here: closing it would drop the locks that SQLite holds on
+        # it in this process (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+        if path.stat().st_uid == os.geteuid() and path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    except OSError as error:
+        raise SetupError(
+            f"The database {path} cannot be made or changed: {error.strerror}. Give the platform's "
+            f"user write permission on {folder} and free space there, or choose another --data-dir."
+        ) from error
+    for needed in (path, folder):
+        if not os.access(needed, os.R_OK | os.W_OK):
+            raise SetupError(
+                f"{needed} cannot be written by the platform's user (uid {os.geteuid()}), and the "
+                "database must be. Change its owner or mode, or choose another --data-dir."
+            )
+    with closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
+        _use_wal(connection)
+        if path.stat().st_size < _CHECKED_BELOW_BYTES:
+            _check(connection, path)
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log: readers and the one writer do not block each other.
+
+    The switch needs the file for itself and does not wait for that; several processes may start at
+    once, so it is tried again. It lasts: the file remembers it.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+            continue
+        if mode != "wal":
+            raise SetupError(
+                f"SQLite cannot keep a write-ahead log beside the database (it offers {mode}): the "
+                "file system lacks shared memory. Choose a --data-dir on a local disk."
+            )
+        return
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """A small database is read through once, which takes milliseconds; a large one shows when read."""
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        error = sqlite3.DatabaseError(verdict)
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error

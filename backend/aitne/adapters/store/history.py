@@ -1,0 +1,110 @@
+"""What goes with a job: its token, its hand-over, its measurements, its events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.jobs import LIVE_STATES
+from aitne.adapters.store.portable import insert_if_absent, upsert
+from aitne.adapters.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job, Sample
+
+_jobs = tables.jobs
+_secrets = tables.job_secrets
+_samples = tables.samples
+
+
+class JobHistory(StorePart):
+    """``JobStore``, the part about what goes with a job."""
+
+    async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
+        """See the port. Raises ``NotFound``, and ``Conflict`` if the job has ended."""
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            await _put_secret(tx, job_id, "token_hash", token_hash)
+
+    async def job_of_token(self, token_hash: str) -> Job | None:
+        """See the port."""
+        query = (
+            select(*JOB_COLUMNS)
+            .join(_secrets, _secrets.c.job_id == _jobs.c.id)
+            .where(_secrets.c.token_hash == token_hash, _jobs.c.state.in_(LIVE_STATES))
+        )
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else job_of(row)
+
+    async def put_handover(self, job_id: UUID, payload: dict[str, Any]) -> None:
+        """See the port. Raises ``NotFound``, and ``Conflict`` if the job has ended."""
+        async with self._db.write() as tx:
+            await _put_secret(tx, job_id, "handover", payload)
+
+    async def get_handover(self, job_id: UUID) -> dict[str, Any] | None:
+        """What the Hub left, or None if there is nothing (yet)."""
+        query = select(_secrets.c.handover).where(_secrets.c.job_id == job_id)
+        async with self._db.read() as connection:
+            found: dict[str, Any] | None = (await connection.execute(query)).scalar()
+        return found
+
+    async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
+        """Store measurements; one that is there already is left alone. Raises ``NotFound``."""
+        if not samples:
+            return
+        rows = [{**sample.model_dump(), "job_id": job_id} for sample in samples]
+        try:
+            async with self._db.write() as tx:
+                await tx.execute(insert_if_absent(tx.dialect, _samples), rows)
+        except IntegrityError as error:
+            raise NotFound("job", job_id) from error
+
+    async def samples(
+        self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
+    ) -> Sequence[Sample]:
+        """See the port. Of many samples the newest is always among those that remain."""
+        order = (_samples.c.time, _samples.c.node)
+        numbered = select(
+            _samples,
+            func.row_number().over(order_by=order).label("number"),
+            func.count().over().label("total"),
+        ).where(_samples.c.job_id == job_id)
+        if since is not None:
+            numbered = numbered.where(_samples.c.time >= since)
+        rows = numbered.subquery()
+        # Cut the numbers into ``limit`` equal stretches and keep the last of each.
+        kept = (rows.c.number * limit) // rows.c.total > (
+            ((rows.c.number - 1) * limit) // rows.c.total
+        )
+        columns = [rows.c[name] for name in Sample.model_fields]
+        query = select(*columns).where(or_(rows.c.total <= limit, kept))
+        async with self._db.read() as connection:
+            found = await connection.execute(query.order_by(rows.c.time, rows.c.node))
+            return [sample_of(row) for row in found.mappings()]
+
+    async def job_events(self, job_id: UUID) -> Sequence[Event]:
+        """See the port."""
+        events = tables.events
+        query = select(events).where(events.c.job_id == job_id).order_by(events.c.id)
+        async with self._db.read() as connection:
+            return [event_of(row) for row in (await connection.execute(query)).mappings()]
+
+
+async def _put_secret(tx: Transaction, job_id: UUID, name: str, value: Any) -> None:
+    # The row is locked so that the job cannot end meanwhile: its end removes its secrets.
+    query = select(_jobs.c.state.in_(LIVE_STATES)).where(_jobs.c.id == job_id)
+    live = (await tx.execute(query.with_for_update(key_share=True))).scalar()
+    if live is None:
+        raise NotFound("job", job_id)
+    if not live:
+        raise Conflict(f"Job {job_id} has ended, so nothing more is kept for it.")
+    await tx.execute(upsert(tx.dialect, _secrets, {"job_id": job_id, name: value}, ["job_id"]))

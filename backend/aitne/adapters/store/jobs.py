@@ -1,0 +1,184 @@
+"""Jobs: creating, reading, listing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select, tuple_
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store import paging, tables
+from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.outbox import queue
+from aitne.adapters.store.portable import insert_if_absent
+from aitne.adapters.store.rows import JOB_COLUMNS, event_data, fold, job_of, row_of
+from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
+from aitne.core.models.job import Job, JobFilter
+from aitne.core.ports.store import Created, Idempotency, OutboxKind, Page
+from aitne.core.states import LIVE, JobState
+
+_jobs = tables.jobs
+_MAX_PAGE = 1_000
+# In a fixed order, so that the statement is the same text every time.
+LIVE_STATES = sorted(LIVE)
+
+
+class JobRecords(StorePart):
+    """``JobStore``, the part that makes and reads jobs."""
+
+    async def create_job(
+        self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
+    ) -> Created:
+        """See the port."""
+        try:
+            async with self._db.write() as tx:
+                if idempotency is not None:
+                    known = await self._claim(tx, idempotency, job)
+                    if known is not None:
+                        return Created(job=known, replayed=True)
+                await tx.execute(insert(_jobs), row_of(job))
+                if tasks:
+                    await tx.execute(insert(_jobs), [row_of(task) for task in tasks])
+                await queue(tx, OutboxKind.SUBMIT, [job], self._clock())
+                tx.append_event(
+                    "job.created",
+                    event_data(job, None),
+                    job_id=job.id,
+                    owner=job.owner,
+                    project=job.project,
+                )
+        except IntegrityError as error:
+            raise Conflict(
+                f"There is a job {job.id} already. Make a new id for a new job."
+            ) from error
+        return Created(job=job, replayed=False)
+
+    async def _claim(self, tx: Transaction, wish: Idempotency, job: Job) -> Job | None:
+        """Take the key for ``job``, or return the job that has it.
+
+        A request that is still in flight holds its key uncommitted: the insert waits for its end.
+        """
+        table = tables.idempotency
+        claim = insert_if_absent(tx.dialect, table).values(
+            owner=wish.owner,
+            key=wish.key,
+            request_hash=wish.request_hash,
+            job_id=job.id,
+            created_at=self._clock(),
+        )
+        if (await tx.execute(claim)).rowcount:
+            return None
+        query = select(table.c.request_hash, table.c.job_id).where(
+            table.c.owner == wish.owner, table.c.key == wish.key
+        )
+        known = (await tx.execute(query)).one()
+        _check_same(wish, known.request_hash)
+        row = (
+            (await tx.execute(select(*JOB_COLUMNS).where(_jobs.c.id == known.job_id)))
+            .mappings()
+            .one()
+        )
+        return job_of(row)
+
+    async def find_replay(self, idempotency: Idempotency) -> Job | None:
+        """See the port."""
+        table = tables.idempotency
+        query = select(table.c.request_hash, *JOB_COLUMNS).where(
+            table.c.owner == idempotency.owner,
+            table.c.key == idempotency.key,
+            _jobs.c.id == table.c.job_id,
+        )
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        if row is None:
+            return None
+        _check_same(idempotency, row["request_hash"])
+        return job_of(row)
+
+    async def get_job(self, job_id: UUID) -> Job:
+        """See the port."""
+        async with self._db.read() as connection:
+            query = select(*JOB_COLUMNS).where(_jobs.c.id == job_id)
+            row = (await connection.execute(query)).mappings().first()
+        if row is None:
+            raise NotFound("job", job_id)
+        return job_of(row)
+
+    async def list_jobs(
+        self,
+        where: JobFilter,
+        *,
+        visible_to: str | None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Page[Job]:
+        """See the port."""
+        limit = max(1, min(limit, _MAX_PAGE))
+        matches = and_(True, *_conditions(where, visible_to))
+        count = select(func.count()).select_from(_jobs).where(matches)
+        newest = (_jobs.c.created_at.desc(), _jobs.c.id.desc())
+        page = select(*JOB_COLUMNS).where(matches).order_by(*newest).limit(limit + 1)
+        if cursor is not None:
+            key = tuple_(*paging.job_key(cursor), types=[_jobs.c.created_at.type, _jobs.c.id.type])
+            page = page.where(tuple_(_jobs.c.created_at, _jobs.c.id) < key)
+        async with self._db.read() as connection:
+            total = (await connection.execute(count)).scalar_one()
+            rows = (await connection.execute(page)).mappings().all()
+        items = tuple(job_of(row) for row in rows[:limit])
+        more = len(rows) > limit
+        return Page(
+            items=items, next_cursor=paging.job_cursor(items[-1]) if more else None, total=total
+        )
+
+    async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
+        """See the port."""
+        query = select(*JOB_COLUMNS).where(_jobs.c.array_job_id == array_job_id)
+        async with self._db.read() as connection:
+            rows = await connection.execute(query.order_by(_jobs.c.array_task_id))
+            return [job_of(row) for row in rows.mappings()]
+
+    async def live_jobs(self) -> Sequence[Job]:
+        """See the port."""
+        query = select(*JOB_COLUMNS).where(_jobs.c.state.in_(LIVE_STATES))
+        async with self._db.read() as connection:
+            rows = await connection.execute(query.order_by(_jobs.c.created_at, _jobs.c.id))
+            return [job_of(row) for row in rows.mappings()]
+
+    async def count_by_state(self) -> dict[JobState, int]:
+        """How many jobs there are of each state; of an array its tasks, which are what runs."""
+        query = select(_jobs.c.state, func.count()).where(_jobs.c.is_array.is_(False))
+        async with self._db.read() as connection:
+            rows = await connection.execute(query.group_by(_jobs.c.state))
+            return {JobState(state): count for state, count in rows}
+
+
+def _check_same(wish: Idempotency, request_hash: str) -> None:
+    if request_hash != wish.request_hash:
+        raise IdempotencyConflict(
+            f"The idempotency key {wish.key!r} was used before with another request. Use a new "
+            "key for a new request, and the same one only to repeat the same request."
+        )
+
+
+def _conditions(where: JobFilter, visible_to: str | None) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if visible_to is not None:
+        of_user = select(tables.members.c.project).where(tables.members.c.user_name == visible_to)
+        found.append(or_(_jobs.c.owner == visible_to, _jobs.c.project.in_(of_user)))
+    if where.owner is not None:
+        found.append(_jobs.c.owner == where.owner)
+    if where.project is not None:
+        found.append(_jobs.c.project == where.project)
+    if where.type is not None:
+        found.append(_jobs.c.type == where.type)
+    if where.states:
+        found.append(_jobs.c.state.in_(sorted(where.states)))
+    if where.name_contains:
+        found.append(_jobs.c.name_folded.contains(fold(where.name_contains), autoescape=True))
+    if where.array_job_id is not None:
+        found.append(_jobs.c.array_job_id == where.array_job_id)
+    if where.top_level_only:
+        found.append(_jobs.c.array_job_id.is_(None))
+    return found

@@ -1,0 +1,81 @@
+"""Bringing a database to this release's schema, whoever else starts at the same moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from aitne.adapters.store.engine import MIGRATION_LOCK, Database
+from aitne.adapters.store.faults import translated_at_start
+from aitne.adapters.store.migrations import HEAD
+from aitne.core.errors import SetupError
+
+SCRIPTS = Path(__file__).with_name("migrations")
+_VERSION_TABLE = "alembic_version"
+
+
+async def migrate(database: Database) -> None:
+    """Upgrade to ``HEAD``. One transaction under the database's one lock: all of it or nothing.
+
+    Raises:
+        SetupError: the database is damaged, cannot be written, or newer than this release.
+        StoreUnavailable: it does not answer.
+    """
+    with translated_at_start(database.address):
+        async with database.raw_read() as connection:
+            if await connection.run_sync(revision) == HEAD:
+                return
+        async with database.raw_write() as connection:
+            await _lock(connection)
+            # Once more: another process may have migrated while this one waited for the lock.
+            present = await connection.run_sync(revision)
+            if present != HEAD:
+                await connection.run_sync(_upgrade, present, database.address.shown)
+
+
+async def _lock(connection: AsyncConnection) -> None:
+    # On SQLite the transaction itself is the lock.
+    if connection.dialect.name == "postgresql":
+        await connection.execute(text("SET LOCAL lock_timeout = '5min'"))
+        await connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+
+
+def revision(connection: Connection) -> str | None:
+    """The revision the database is at; None if it is empty."""
+    if not inspect(connection).has_table(_VERSION_TABLE):
+        return None
+    found: str | None = connection.execute(
+        text(f"SELECT version_num FROM {_VERSION_TABLE}")  # noqa: S608  (a constant)
+    ).scalar()
+    return found
+
+
+def _upgrade(connection: Connection, present: str | None, shown: str) -> None:
+    # Imported only when there is something to do: it costs every process memory and start-up time.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if present is not None and present not in known:
+        raise SetupError(
+            f"The database {shown} was last used by a newer release (its schema {present} is not "
+            "known to this one). Install that release again, or put a backup from before the "
+            "upgrade in its place."
+        )
+    if present is None:
+        _refuse_strangers(connection, shown)
+    command.upgrade(config, "head")
+
+
+def _refuse_strangers(connection: Connection, shown: str) -> None:
+    strangers = inspect(connection).get_table_names()
+    if strangers:
+        raise SetupError(
+            f"The database {shown} holds tables of another program ({', '.join(strangers[:3])}). "
+            "Give the platform a database of its own."
+        )

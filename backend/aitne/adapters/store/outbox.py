@@ -1,0 +1,111 @@
+"""The outbox: what the controller must do in the outside world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import delete, func, insert, select, update
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.engine import Transaction
+from aitne.core.models.job import Job
+from aitne.core.ports.store import OutboxItem, OutboxKind
+
+_outbox = tables.outbox
+
+
+async def queue(
+    tx: Transaction,
+    kind: OutboxKind,
+    jobs: Iterable[Job],
+    now: datetime,
+    data: Mapping[str, Any] | None = None,
+) -> None:
+    """Put one item per job into the outbox."""
+    rows = [
+        {
+            "kind": kind,
+            "job_id": job.id,
+            "attempt": job.attempt,
+            "data": dict(data or {}),
+            "tries": 0,
+            "created_at": now,
+            "available_at": now,
+        }
+        for job in jobs
+    ]
+    if rows:
+        await tx.execute(insert(_outbox), rows)
+
+
+async def drop_submits(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
+    """Take the jobs' own SUBMITs out of the outbox; return which jobs had one."""
+    statement = delete(_outbox).where(
+        _outbox.c.kind == OutboxKind.SUBMIT, _outbox.c.job_id.in_(job_ids)
+    )
+    return set((await tx.execute(statement.returning(_outbox.c.job_id))).scalars())
+
+
+async def queued(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> set[UUID]:
+    """Which of the jobs have such an item in the outbox already."""
+    query = select(_outbox.c.job_id).where(_outbox.c.kind == kind, _outbox.c.job_id.in_(job_ids))
+    return set((await tx.execute(query)).scalars())
+
+
+class Outbox(StorePart):
+    """``JobStore``, the part about the outbox."""
+
+    async def lease_outbox(self, *, epoch: int, limit: int, lease_s: float) -> Sequence[OutboxItem]:
+        """See the port."""
+        now = self._clock()
+        free = (
+            select(_outbox.c.id)
+            .where(_outbox.c.available_at <= now)
+            .order_by(_outbox.c.id)
+            .limit(limit)
+        )
+        # Mostly there is nothing to do; then nothing is written, and nobody is woken.
+        async with self._db.read() as connection:
+            await require_epoch(connection, epoch)
+            if (await connection.execute(free)).first() is None:
+                return []
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            taken = (
+                update(_outbox)
+                .where(_outbox.c.id.in_(free.with_for_update(skip_locked=True)))
+                .values(tries=_outbox.c.tries + 1, available_at=now + timedelta(seconds=lease_s))
+                .returning(*(_outbox.c[name] for name in OutboxItem.model_fields))
+            )
+            rows = (await tx.execute(taken)).mappings().all()
+        return sorted(
+            (OutboxItem.model_validate(dict(row)) for row in rows), key=lambda item: item.id
+        )
+
+    async def finish_outbox(self, item_id: int, *, epoch: int) -> None:
+        """See the port."""
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            await tx.execute(delete(_outbox).where(_outbox.c.id == item_id))
+
+    async def return_outbox(self, item_id: int, *, epoch: int, delay_s: float) -> None:
+        """See the port."""
+        later = self._clock() + timedelta(seconds=delay_s)
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            await tx.execute(
+                update(_outbox).where(_outbox.c.id == item_id).values(available_at=later)
+            )
+
+    async def outbox_depth(self) -> tuple[int, float]:
+        """See the port."""
+        query = select(func.count(), func.min(_outbox.c.created_at))
+        async with self._db.read() as connection:
+            count, oldest = (await connection.execute(query)).one()
+        if oldest is None:
+            return 0, 0.0
+        return count, max(0.0, (self._clock() - oldest).total_seconds())

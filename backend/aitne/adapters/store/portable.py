@@ -1,0 +1,32 @@
+"""The few statements that SQLAlchemy's common part has no word for, though both databases do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import Insert
+
+
+def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+
+
+def insert_if_absent(dialect: str, table: Table) -> Insert:
+    """An INSERT that leaves a row alone that is there already.
+
+    If another transaction is inserting the same row, it waits for that one's end.
+    """
+    return _insert(dialect, table).on_conflict_do_nothing()
+
+
+def upsert(dialect: str, table: Table, values: dict[str, Any], key: Sequence[str]) -> Insert:
+    """An INSERT that overwrites the row with the same ``key``."""
+    rest = {name: value for name, value in values.items() if name not in key}
+    return (
+        _insert(dialect, table)
+        .values(values)
+        .on_conflict_do_update(index_elements=list(key), set_=rest)
+    )

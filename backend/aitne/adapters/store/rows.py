@@ -1,0 +1,122 @@
+"""Between rows and the models of ``core``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, RowMapping, Text, cast
+
+from aitne.adapters.store import tables
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job, JobSpec, Sample
+from aitne.core.models.node import Node
+from aitne.core.models.user import Token, User
+
+_jobs = tables.jobs
+_NOT_SHOWN = {"name_folded", "is_array", "spec"}
+
+JOB_COLUMNS: list[ColumnElement[Any]] = [
+    *(column for column in _jobs.c if column.name not in _NOT_SHOWN),
+    cast(_jobs.c.spec, Text).label("spec"),
+]
+"""What ``job_of`` needs. The specification comes as text: most often it has been parsed before."""
+
+
+@lru_cache(maxsize=1_024)
+def _spec(text: str) -> JobSpec:
+    # The controller reads all live jobs again and again, and a specification never changes.
+    return JobSpec.model_validate_json(text)
+
+
+def job_of(row: RowMapping) -> Job:
+    """A job from a row with ``JOB_COLUMNS``."""
+    return Job.model_validate({**row, "spec": _spec(row["spec"])})
+
+
+def row_of(job: Job) -> dict[str, Any]:
+    """A job as the columns of its row."""
+    values = {name: getattr(job, name) for name in Job.model_fields if name != "spec"}
+    return columns_of(values) | {
+        "spec": job.spec.model_dump(mode="json"),
+        "name_folded": fold(job.name),
+        "is_array": job.is_array,
+    }
+
+
+def columns_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a job as values of its columns."""
+    return {name: list(value) if name == "nodes" else value for name, value in values.items()}
+
+
+def fold(text: str) -> str:
+    """Text as it is searched: without regard to case."""
+    return text.casefold()
+
+
+def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
+    """The ``data`` of a job's event: what a page shows without asking again."""
+    data: dict[str, Any] = {"state": job.state}
+    if previous is not None and previous.state is not job.state:
+        data["previous"] = previous.state
+    times = {
+        name: _time(getattr(job, name))
+        for name in (
+            "submitted_at",
+            "allocated_at",
+            "started_at",
+            "ready_at",
+            "ended_at",
+            "expires_at",
+        )
+    }
+    return data | {
+        "reason": job.reason,
+        "message": job.message,
+        "attempt": job.attempt,
+        "nodes": list(job.nodes),
+        "url": job.url,
+        "exit_code": job.exit_code,
+        **times,
+        "cancel_requested": job.cancel_requested_at is not None,
+        "version": job.version,
+        "type": job.type,
+        "name": job.name,
+        "array_job_id": None if job.array_job_id is None else str(job.array_job_id),
+    }
+
+
+def _time(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat().replace("+00:00", "Z")
+
+
+def event_of(row: RowMapping) -> Event:
+    """An event from its row."""
+    return Event.model_validate(dict(row))
+
+
+def sample_of(row: RowMapping) -> Sample:
+    """A measurement from its row."""
+    return Sample.model_validate(dict(row))
+
+
+def node_of(row: RowMapping) -> Node:
+    """A node from its row."""
+    return Node.model_validate({**row["data"], "seen_at": row["seen_at"]})
+
+
+def node_data(node: Node) -> dict[str, Any]:
+    """What is said of a node, but for when."""
+    return node.model_dump(mode="json", exclude={"seen_at"})
+
+
+def user_of(row: RowMapping) -> User:
+    """A user from a row that has at least the user's columns."""
+    return User.model_validate({name: row[name] for name in User.model_fields})
+
+
+def token_of(row: RowMapping) -> Token:
+    """A personal access token from its row."""
+    return Token.model_validate({name: row[name] for name in Token.model_fields})

@@ -1,0 +1,47 @@
+"""The store, put together."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import text
+
+from aitne.adapters.store.cluster import ClusterRecords
+from aitne.adapters.store.engine import Clock, Database
+from aitne.adapters.store.history import JobHistory
+from aitne.adapters.store.jobs import JobRecords
+from aitne.adapters.store.migrate import migrate
+from aitne.adapters.store.outbox import Outbox
+from aitne.adapters.store.transitions import Transitions
+from aitne.adapters.store.urls import parse
+from aitne.adapters.store.users import Credentials, People
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SqlStore(JobRecords, Transitions, Outbox, JobHistory, ClusterRecords, People, Credentials):
+    """``core.ports.store.Store`` on SQLite or PostgreSQL, whichever ``url`` names.
+
+    Raises:
+        SetupError: ``url`` names neither.
+    """
+
+    def __init__(self, url: str, *, clock: Clock = _now) -> None:
+        self._clock = clock
+        self._db = Database(parse(url), clock)
+
+    async def start(self) -> None:
+        """See the port."""
+        await self._db.prepare()
+        await migrate(self._db)
+
+    async def close(self) -> None:
+        """Close every connection. A second call does nothing."""
+        await self._db.close()
+
+    async def ping(self) -> None:
+        """See the port."""
+        async with self._db.read() as connection:
+            await connection.execute(text("SELECT 1"))

@@ -1,0 +1,281 @@
+"""The tables. A change here needs a migration: a test compares the two."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    Uuid,
+)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """Aware UTC in Python on both databases; SQLite has no time zones, so there it is stored without."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Refuse a time without a zone rather than guess one."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone")
+        utc = value.astimezone(UTC)
+        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Give every time its zone back."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Prose(TypeDecorator[str]):
+    """A sentence for people. PostgreSQL's text has no NUL, and no sentence needs one."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Show a NUL as the character for what cannot be shown."""
+        return None if value is None else value.replace("\0", "\ufffd")
+
+
+BigId = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts up only a primary key of exactly this type."""
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("cluster", String(40), nullable=False),
+    Column("owner", String(32), nullable=False),
+    Column("project", String(40), nullable=False),
+    Column("type", String(20), nullable=False),
+    Column("name", Text, nullable=False),
+    # Case-folded by Python, so that a search finds the same on both databases.
+    Column("name_folded", Text, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("restart_count", Integer, nullable=False),
+    Column("scheduler_id", Text),
+    Column("reason", String(40)),
+    Column("message", Prose),
+    Column("exit_code", Integer),
+    Column("signal", Integer),
+    Column("nodes", JSON, nullable=False),
+    Column("address", Text),
+    Column("url", Text),
+    Column("cancel_requested_at", UtcDateTime),
+    Column("is_array", Boolean, nullable=False),
+    Column("array_job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE")),
+    Column("array_task_id", Integer),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("submitted_at", UtcDateTime),
+    Column("allocated_at", UtcDateTime),
+    Column("started_at", UtcDateTime),
+    Column("ready_at", UtcDateTime),
+    Column("ended_at", UtcDateTime),
+    Column("expires_at", UtcDateTime),
+    Column("expected_start_at", UtcDateTime),
+    Column("version", Integer, nullable=False),
+    # Last, because it is long: a scan of the columns above does not read its overflow pages.
+    Column("spec", JSON, nullable=False),
+    UniqueConstraint("array_job_id", "array_task_id"),
+    # Lists are newest first by (created_at, id); each index serves one filter in that order.
+    Index("ix_jobs_created_at", "created_at", "id"),
+    Index("ix_jobs_state", "state", "created_at", "id"),
+    Index("ix_jobs_owner", "owner", "created_at", "id"),
+    Index("ix_jobs_project", "project", "created_at", "id"),
+)
+
+# Apart from the jobs, so that no query that shows a job can show its secrets.
+job_secrets = Table(
+    "job_secrets",
+    metadata,
+    Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("token_hash", Text, unique=True),
+    Column("handover", JSON(none_as_null=True)),
+)
+
+# No foreign key: the key is claimed first, so that a second request waits for the first one's end.
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("owner", String(32), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("request_hash", Text, nullable=False),
+    Column("job_id", Uuid, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False, index=True),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("kind", String(20), nullable=False),
+    Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("attempt", Integer, nullable=False),
+    Column("data", JSON, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    # A lease and a delay are the same thing: nobody takes the item before this time.
+    Column("available_at", UtcDateTime, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("time", UtcDateTime, nullable=False, index=True),
+    Column("kind", String(40), nullable=False),
+    Column("job_id", Uuid),
+    Column("owner", String(32)),
+    Column("project", String(40)),
+    Column("data", JSON, nullable=False),
+    Index("ix_events_job_id", "job_id", "id"),
+    # An id is never used twice, not even after the newest events were pruned.
+    sqlite_autoincrement=True,
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    # An agent that sends a report twice stores it once.
+    Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("time", UtcDateTime, primary_key=True),
+    Column("node", Text, primary_key=True),
+    Column("cpu", Float, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+    Column("processes", Integer, nullable=False),
+    Column("gpu", JSON, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("cluster", String(40), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("seen_at", UtcDateTime, nullable=False),
+    Column("data", JSON, nullable=False),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("holder", Text),
+    # Unique over all leases, so an epoch by itself tells whether its holder still leads.
+    Column("epoch", BigInteger, nullable=False, unique=True),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("display_name", Text, nullable=False),
+    Column("role", String(20), nullable=False),
+    Column("default_project", String(40), nullable=False),
+    Column("disabled", Boolean, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("password_hash", Text),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("title", Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
+members = Table(
+    "members",
+    metadata,
+    Column("user_name", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "project", String(40), ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True
+    ),
+)
+
+web_sessions = Table(
+    "web_sessions",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    Column(
+        "owner",
+        String(32),
+        ForeignKey("users.name", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    Column("csrf", Text, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("token_hash", Text, nullable=False, unique=True),
+    Column(
+        "owner",
+        String(32),
+        ForeignKey("users.name", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    Column("name", Text, nullable=False),
+    Column("scopes", JSON, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("last_used_at", UtcDateTime),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("purpose", String(40), primary_key=True),
+    Column("secret_hash", Text, primary_key=True),
+    Column("owner", String(32), nullable=False, index=True),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("data", JSON, nullable=False),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("time", UtcDateTime, nullable=False),
+    Index("ix_attempts_key", "key", "time"),
+)

@@ -1,0 +1,281 @@
+"""Changing a job. Every change is one transaction with its event, and grows the row's version."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import bindparam, delete, func, or_, select, update
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.jobs import LIVE_STATES
+from aitne.adapters.store.outbox import drop_submits, queue, queued
+from aitne.adapters.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
+from aitne.core.arrays import array_state
+from aitne.core.errors import Conflict, IllegalTransition, NotFound
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.ports.store import OutboxKind
+from aitne.core.states import JobState, TerminationReason, check_transition
+
+_jobs = tables.jobs
+_secrets = tables.job_secrets
+
+_FRESH: dict[str, Any] = {
+    name: () if name == "nodes" else None for name in JobChanges.model_fields if name != "attempt"
+} | {"restart_count": 0}
+"""A new attempt knows nothing of the one before."""
+
+_BEGINNINGS = ("submitted_at", "allocated_at", "started_at")
+"""What an array job has from the first of its tasks."""
+
+
+class Transitions(StorePart):
+    """``JobStore``, the part that changes jobs."""
+
+    async def transition(
+        self,
+        job_id: UUID,
+        to: JobState,
+        changes: JobChanges | None = None,
+        *,
+        attempt: int | None = None,
+        version: int | None = None,
+        epoch: int | None = None,
+        message: str | None = None,
+    ) -> Job:
+        """See the port."""
+        values: dict[str, Any] = {"state": to}
+        if changes is not None:
+            values |= {name: getattr(changes, name) for name in changes.model_fields_set}
+        if values.get("nodes", ()) is None:
+            values["nodes"] = ()
+        for counter in ("attempt", "restart_count"):
+            if values.get(counter, 0) is None:
+                del values[counter]
+        if message is not None:
+            values["message"] = message
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            job, array = await _lock(tx, job_id)
+            if attempt is not None and attempt != job.attempt:
+                raise Conflict(
+                    f"Job {job_id} is at attempt {job.attempt}, and this is about attempt {attempt}. "
+                    "Read the job again."
+                )
+            if version is not None and version != job.version:
+                raise Conflict(
+                    f"Job {job_id} was changed in the meantime (version {job.version}, not "
+                    f"{version}). Read the job again."
+                )
+            check_transition(job.state, to)
+            if job.state.terminal and to is not job.state:
+                raise IllegalTransition(
+                    f"Job {job_id} has ended ({job.state}); only a retry, which is a new attempt, "
+                    "leaves that state."
+                )
+            changed = await _change(tx, job, values)
+            if array is not None and changed is not job:
+                await _roll_up(tx, array)
+        return changed
+
+    async def retry(self, job_id: UUID, *, epoch: int) -> Job:
+        """See the port. Of an array it is the tasks that are retried, each by itself."""
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            job, array = await _lock(tx, job_id)
+            if job.is_array:
+                raise IllegalTransition(f"Job {job_id} is an array: retry its tasks one by one.")
+            if not job.state.terminal:
+                raise IllegalTransition(
+                    f"Job {job_id} has not ended (it is {job.state}), so it cannot be retried."
+                )
+            values = {"state": JobState.PENDING_SUBMIT, "attempt": job.attempt + 1, **_FRESH}
+            changed = await _change(tx, job, values)
+            await queue(tx, OutboxKind.SUBMIT, [changed], self._clock())
+            if array is not None:
+                await _roll_up(tx, array)
+        return changed
+
+    async def request_cancel(self, job_id: UUID, now: datetime, message: str | None = None) -> Job:
+        """See the port."""
+        async with self._db.write() as tx:
+            job, array = await _lock(tx, job_id)
+            if job.state.terminal:
+                return job
+            if not job.is_array:
+                # The SUBMIT of an array's tasks is their array's: it may be under way for them all.
+                submits = await drop_submits(tx, [job_id])
+                at_once = job.state is JobState.PENDING_SUBMIT and (array is None or bool(submits))
+                (changed,) = await self._cancel(tx, [(job, at_once)], now, message)
+                if array is not None and changed is not job:
+                    await _roll_up(tx, array)
+                return changed
+            tasks = await _live_tasks(tx, job_id)
+            submits = await drop_submits(tx, [job_id, *(task.id for task in tasks)])
+            wishes = [
+                (
+                    task,
+                    task.state is JobState.PENDING_SUBMIT
+                    and (task.id in submits or job_id in submits),
+                )
+                for task in tasks
+            ]
+            await self._cancel(tx, wishes, now, message)
+            wish = {"cancel_requested_at": job.cancel_requested_at or now, **_said(message)}
+            return await _roll_up(tx, await _change(tx, job, wish))
+
+    async def _cancel(
+        self,
+        tx: Transaction,
+        wishes: Sequence[tuple[Job, bool]],
+        now: datetime,
+        message: str | None,
+    ) -> Sequence[Job]:
+        """Cancel each job: at once, or by way of the outbox."""
+        later = [job for job, at_once in wishes if not at_once]
+        waiting = await queued(tx, OutboxKind.CANCEL, [job.id for job in later])
+        await queue(tx, OutboxKind.CANCEL, [job for job in later if job.id not in waiting], now)
+        ended = {
+            "state": JobState.CANCELLED,
+            "reason": TerminationReason.CANCELLED,
+            "message": message or "Cancelled before it was submitted.",
+            "ended_at": now,
+        }
+        return await _change_all(
+            tx,
+            [
+                (
+                    job,
+                    {"cancel_requested_at": job.cancel_requested_at or now}
+                    | (ended if at_once else _said(message)),
+                )
+                for job, at_once in wishes
+            ],
+        )
+
+    async def request_extend(self, job_id: UUID, time_limit_s: int) -> Job:
+        """See the port. Raises ``Conflict`` if the job has ended."""
+        async with self._db.write() as tx:
+            job, _ = await _lock(tx, job_id)
+            if job.state.terminal:
+                raise Conflict(f"Job {job_id} has ended ({job.state}); it cannot be extended.")
+            data = {"time_limit_s": time_limit_s}
+            await queue(tx, OutboxKind.EXTEND, [job], self._clock(), data)
+        return job
+
+
+def _said(message: str | None) -> dict[str, Any]:
+    return {} if message is None else {"message": message}
+
+
+async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
+    """The job, and for an array task its array job, both locked until the commit.
+
+    The array's row is locked first, always: two transactions that want the same rows take turns.
+    """
+    array_id = select(_jobs.c.array_job_id).where(_jobs.c.id == job_id).scalar_subquery()
+    query = (
+        select(*JOB_COLUMNS)
+        .where(or_(_jobs.c.id == job_id, _jobs.c.id == array_id))
+        .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
+        .with_for_update(key_share=True)
+    )
+    found = {job.id: job for job in map(job_of, (await tx.execute(query)).mappings())}
+    job = found.pop(job_id, None)
+    if job is None:
+        raise NotFound("job", job_id)
+    return job, next(iter(found.values()), None)
+
+
+async def _live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:
+    query = (
+        select(*JOB_COLUMNS)
+        .where(_jobs.c.array_job_id == array_id, _jobs.c.state.in_(LIVE_STATES))
+        .order_by(_jobs.c.array_task_id)
+        .with_for_update(key_share=True)
+    )
+    return [job_of(row) for row in (await tx.execute(query)).mappings()]
+
+
+async def _change(tx: Transaction, job: Job, values: Mapping[str, Any]) -> Job:
+    (changed,) = await _change_all(tx, [(job, values)])
+    return changed
+
+
+async def _change_all(
+    tx: Transaction, wishes: Sequence[tuple[Job, Mapping[str, Any]]]
+) -> Sequence[Job]:
+    """Write what differs, with an event for each; a job of which nothing differs comes back as is."""
+    result: list[Job] = []
+    updates: dict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
+    ended: list[UUID] = []
+    requeued: list[UUID] = []
+    for job, values in wishes:
+        different = {name: value for name, value in values.items() if value != getattr(job, name)}
+        if not different:
+            result.append(job)
+            continue
+        different["version"] = job.version + 1
+        changed = job.model_copy(update=different)
+        result.append(changed)
+        updates[frozenset(different)].append({**columns_of(different), "row_id": job.id})
+        moved = changed.state is not job.state
+        if moved and changed.state.terminal:
+            ended.append(job.id)
+        elif moved and changed.state is JobState.QUEUED:
+            requeued.append(job.id)
+        tx.append_event(
+            "job.state" if moved else "job.changed",
+            event_data(changed, job),
+            job_id=job.id,
+            owner=job.owner,
+            project=job.project,
+        )
+    for names, rows in updates.items():
+        statement = update(_jobs).where(_jobs.c.id == bindparam("row_id"))
+        await tx.execute(statement.values({name: bindparam(name) for name in sorted(names)}), rows)
+    if ended:
+        await tx.execute(delete(_secrets).where(_secrets.c.job_id.in_(ended)))
+    if requeued:
+        # What the Hub left was for the run that is over.
+        dropped = update(_secrets).where(_secrets.c.job_id.in_(requeued)).values(handover=None)
+        await tx.execute(dropped)
+    return result
+
+
+async def _roll_up(tx: Transaction, array: Job) -> Job:
+    """Bring an array job's row up to date with its tasks."""
+    query = (
+        select(
+            _jobs.c.state,
+            _jobs.c.reason,
+            func.count().label("tasks"),
+            func.max(_jobs.c.ended_at).label("ended_at"),
+            *(func.min(_jobs.c[name]).label(name) for name in _BEGINNINGS),
+        )
+        .where(_jobs.c.array_job_id == array.id)
+        .group_by(_jobs.c.state, _jobs.c.reason)
+    )
+    rows = (await tx.execute(query)).mappings().all()
+    found = array_state(
+        {
+            (JobState(row["state"]), row["reason"] and TerminationReason(row["reason"])): row[
+                "tasks"
+            ]
+            for row in rows
+        }
+    )
+    values: dict[str, Any] = {"state": found.state, "reason": found.reason, "ended_at": None}
+    if found.message is not None or found.state is not array.state:
+        values["message"] = found.message
+    if found.state.terminal:
+        values["ended_at"] = max(filter(None, (row["ended_at"] for row in rows)), default=None)
+    for name in _BEGINNINGS:
+        first = min(filter(None, (row[name] for row in rows)), default=None)
+        values[name] = getattr(array, name) or first
+    return await _change(tx, array, values)

@@ -1,0 +1,266 @@
+"""People, their projects, and what they log in with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store import paging, tables
+from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.portable import insert_if_absent, upsert
+from aitne.adapters.store.rows import token_of, user_of
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.user import Project, Role, Token, User
+from aitne.core.ports.store import Page
+
+_users = tables.users
+_projects = tables.projects
+_members = tables.members
+_sessions = tables.web_sessions
+_tokens = tables.tokens
+_secrets = tables.secrets
+_attempts = tables.attempts
+
+_USER_COLUMNS = [_users.c[name] for name in User.model_fields]
+_TOKEN_COLUMNS = [_tokens.c[name] for name in Token.model_fields]
+_USE_NOTED_EVERY = timedelta(minutes=1)
+
+
+class People(StorePart):
+    """``UserStore``, the part about users and projects."""
+
+    async def create_user(self, user: User, password_hash: str | None, project: Project) -> User:
+        """See the port."""
+        try:
+            async with self._db.write() as tx:
+                row = {**user.model_dump(), "password_hash": password_hash}
+                await tx.execute(insert(_users), row)
+                await tx.execute(
+                    insert_if_absent(tx.dialect, _projects).values(
+                        project.model_dump(exclude={"members"})
+                    )
+                )
+                membership = {"user_name": user.name, "project": project.name}
+                await tx.execute(insert(_members), membership)
+        except IntegrityError as error:
+            raise Conflict(f"There is a user {user.name} already. Choose another name.") from error
+        return user
+
+    async def get_user(self, name: str) -> User:
+        """See the port."""
+        query = select(*_USER_COLUMNS).where(_users.c.name == name)
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        if row is None:
+            raise NotFound("user", name)
+        return user_of(row)
+
+    async def list_users(self, *, cursor: str | None = None, limit: int = 100) -> Page[User]:
+        """By name."""
+        query = select(*_USER_COLUMNS).order_by(_users.c.name).limit(limit + 1)
+        if cursor is not None:
+            (after,) = paging.decode("users", cursor, 1)
+            query = query.where(_users.c.name > after)
+        async with self._db.read() as connection:
+            total = (
+                await connection.execute(select(func.count()).select_from(_users))
+            ).scalar_one()
+            rows = (await connection.execute(query)).mappings().all()
+        items = tuple(user_of(row) for row in rows[:limit])
+        more = len(rows) > limit
+        return Page(
+            items=items,
+            next_cursor=paging.encode("users", items[-1].name) if more else None,
+            total=total,
+        )
+
+    async def update_user(
+        self,
+        name: str,
+        *,
+        display_name: str | None = None,
+        role: Role | None = None,
+        disabled: bool | None = None,
+        password_hash: str | None = None,
+    ) -> User:
+        """See the port. With the web sessions go the login links and codes that were not used."""
+        given = {
+            "display_name": display_name,
+            "role": role,
+            "disabled": disabled,
+            "password_hash": password_hash,
+        }
+        values = {key: value for key, value in given.items() if value is not None}
+        async with self._db.write() as tx:
+            if values:
+                await tx.execute(update(_users).where(_users.c.name == name).values(values))
+            query = select(*_USER_COLUMNS).where(_users.c.name == name)
+            row = (await tx.execute(query)).mappings().first()
+            if row is None:
+                raise NotFound("user", name)
+            if disabled or password_hash is not None:
+                await tx.execute(delete(_sessions).where(_sessions.c.owner == name))
+                await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
+        return user_of(row)
+
+    async def password_hash(self, name: str) -> str | None:
+        """The hash, or None: no such user, or one that has no password."""
+        query = select(_users.c.password_hash).where(_users.c.name == name)
+        async with self._db.read() as connection:
+            found: str | None = (await connection.execute(query)).scalar()
+        return found
+
+    async def projects_of(self, name: str) -> frozenset[str]:
+        """The names of the projects that the user is a member of."""
+        query = select(_members.c.project).where(_members.c.user_name == name)
+        async with self._db.read() as connection:
+            return frozenset((await connection.execute(query)).scalars())
+
+    async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
+        """By name, with their members. ``visible_to`` None: all; a user's name: that user's."""
+        query = (
+            select(_projects, _members.c.user_name)
+            .outerjoin(_members, _members.c.project == _projects.c.name)
+            .order_by(_projects.c.name, _members.c.user_name)
+        )
+        if visible_to is not None:
+            own = select(_members.c.project).where(_members.c.user_name == visible_to)
+            query = query.where(_projects.c.name.in_(own))
+        found: dict[str, Project] = {}
+        async with self._db.read() as connection:
+            for name, title, created_at, member in await connection.execute(query):
+                known = found.get(name) or Project(name=name, title=title, created_at=created_at)
+                joined = (*known.members, member) if member is not None else known.members
+                found[name] = known.model_copy(update={"members": joined})
+        return list(found.values())
+
+
+class Credentials(StorePart):
+    """``UserStore``, the part about what proves who somebody is. Only hashes of secrets are stored."""
+
+    async def create_web_session(
+        self, token_hash: str, owner: str, csrf: str, expires_at: datetime
+    ) -> None:
+        """Raises ``NotFound`` if there is no such user."""
+        row = {"token_hash": token_hash, "owner": owner, "csrf": csrf, "expires_at": expires_at}
+        try:
+            async with self._db.write() as tx:
+                await tx.execute(insert(_sessions), row)
+        except IntegrityError as error:
+            raise NotFound("user", owner) from error
+
+    async def web_session(self, token_hash: str, now: datetime) -> tuple[User, str] | None:
+        """See the port."""
+        query = (
+            select(*_USER_COLUMNS, _sessions.c.csrf)
+            .join(_sessions, _sessions.c.owner == _users.c.name)
+            .where(
+                _sessions.c.token_hash == token_hash,
+                _sessions.c.expires_at > now,
+                _users.c.disabled.is_(False),
+            )
+        )
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else (user_of(row), row["csrf"])
+
+    async def end_web_session(self, token_hash: str) -> None:
+        """Log out; no error if it was over already."""
+        async with self._db.write() as tx:
+            await tx.execute(delete(_sessions).where(_sessions.c.token_hash == token_hash))
+
+    async def create_token(self, token: Token, token_hash: str) -> None:
+        """Raises ``NotFound`` if there is no such user."""
+        row = {
+            **token.model_dump(),
+            "scopes": sorted(token.scopes),
+            "token_hash": token_hash,
+        }
+        try:
+            async with self._db.write() as tx:
+                await tx.execute(insert(_tokens), row)
+        except IntegrityError as error:
+            raise NotFound("user", token.owner) from error
+
+    async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
+        """See the port."""
+        query = (
+            select(_users, *(column.label(f"token_{column.name}") for column in _TOKEN_COLUMNS))
+            .join(_tokens, _tokens.c.owner == _users.c.name)
+            .where(_tokens.c.token_hash == token_hash, _users.c.disabled.is_(False))
+        )
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        if row is None:
+            return None
+        token = Token.model_validate({name: row[f"token_{name}"] for name in Token.model_fields})
+        if token.expires_at is not None and token.expires_at <= now:
+            return None
+        if token.last_used_at is None or now - token.last_used_at >= _USE_NOTED_EVERY:
+            async with self._db.write() as tx:
+                used = update(_tokens).where(_tokens.c.id == token.id)
+                await tx.execute(used.values(last_used_at=now))
+            token = token.model_copy(update={"last_used_at": now})
+        return user_of(row), token
+
+    async def list_tokens(self, owner: str) -> Sequence[Token]:
+        """Newest first."""
+        query = (
+            select(*_TOKEN_COLUMNS)
+            .where(_tokens.c.owner == owner)
+            .order_by(_tokens.c.created_at.desc(), _tokens.c.id)
+        )
+        async with self._db.read() as connection:
+            return [token_of(row) for row in (await connection.execute(query)).mappings()]
+
+    async def delete_token(self, owner: str, token_id: str) -> None:
+        """See the port."""
+        async with self._db.write() as tx:
+            mine = delete(_tokens).where(_tokens.c.id == token_id, _tokens.c.owner == owner)
+            if not (await tx.execute(mine)).rowcount:
+                raise NotFound("token", token_id)
+
+    async def put_secret(
+        self, purpose: str, secret_hash: str, owner: str, expires_at: datetime, data: dict[str, Any]
+    ) -> None:
+        """See the port."""
+        row = {
+            "purpose": purpose,
+            "secret_hash": secret_hash,
+            "owner": owner,
+            "expires_at": expires_at,
+            "data": data,
+        }
+        async with self._db.write() as tx:
+            await tx.execute(upsert(tx.dialect, _secrets, row, ["purpose", "secret_hash"]))
+
+    async def take_secret(
+        self, purpose: str, secret_hash: str, now: datetime
+    ) -> tuple[str, dict[str, Any]] | None:
+        """See the port."""
+        statement = (
+            delete(_secrets)
+            .where(_secrets.c.purpose == purpose, _secrets.c.secret_hash == secret_hash)
+            .returning(_secrets.c.owner, _secrets.c.data, _secrets.c.expires_at)
+        )
+        async with self._db.write() as tx:
+            row = (await tx.execute(statement)).first()
+        return None if row is None or row.expires_at <= now else (row.owner, row.data)
+
+    async def note_attempt(self, key: str, now: datetime, *, window_s: float) -> int:
+        """See the port."""
+        window = _attempts.c.time > now - timedelta(seconds=window_s)
+        async with self._db.write() as tx:
+            await tx.execute(insert(_attempts), {"key": key, "time": now})
+            query = select(func.count()).select_from(_attempts).where(_attempts.c.key == key)
+            count: int = (await tx.execute(query.where(window))).scalar_one()
+        return count
+
+    async def clear_attempts(self, key: str) -> None:
+        """Forget what was counted under ``key``."""
+        async with self._db.write() as tx:
+            await tx.execute(delete(_attempts).where(_attempts.c.key == key))

@@ -1,0 +1,91 @@
+"""How the row of an array job follows from its tasks. An array job does not run itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aitne.core.states import LIVE, TERMINAL, JobState, TerminationReason
+
+TaskCounts = Mapping[tuple[JobState, TerminationReason | None], int]
+"""How many tasks there are of each state and reason."""
+
+_S = JobState
+
+PROGRESS = (
+    _S.PENDING_SUBMIT,
+    _S.SUBMITTING,
+    _S.UNCERTAIN,
+    _S.UNKNOWN,
+    _S.QUEUED,
+    _S.STARTING,
+    _S.SUSPENDED,
+    _S.COMPLETING,
+    _S.READY,
+    _S.RUNNING,
+)
+"""The live states, least advanced first. RUNNING is last: an array runs if any of its tasks does."""
+
+SEVERITY = (
+    _S.COMPLETED,
+    _S.CANCELLED,
+    _S.PREEMPTED,
+    _S.LOST,
+    _S.NODE_FAILED,
+    _S.TIMED_OUT,
+    _S.OUT_OF_MEMORY,
+    _S.FAILED,
+)
+"""The terminal states, best first: what the user's program did wrong outweighs what befell it."""
+
+if frozenset(PROGRESS) != LIVE or frozenset(SEVERITY) != TERMINAL:
+    raise AssertionError("a state is missing from the order of an array's states")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayState:
+    """What an array job's row says. ``message`` is None while all its tasks are in one live state."""
+
+    state: JobState
+    reason: TerminationReason | None
+    message: str | None
+
+
+def array_state(tasks: TaskCounts) -> ArrayState:
+    """The state of an array job from its tasks.
+
+    While any task is live: the most advanced state among the live ones, and no reason. When all have
+    ended: COMPLETED if all completed, else the worst (``SEVERITY``), with the most frequent reason of
+    the tasks in that state (ties: the first by name).
+
+    Raises:
+        ValueError: there is no task.
+    """
+    counts: Counter[JobState] = Counter()
+    for (state, _), count in tasks.items():
+        counts[state] += count
+    counts = +counts
+    if not counts:
+        raise ValueError("an array has at least one task")
+    live = LIVE & counts.keys()
+    if live:
+        state = max(live, key=PROGRESS.index)
+        return ArrayState(state, None, None if len(counts) == 1 else _sentence(counts))
+    state = max(counts, key=SEVERITY.index)
+    reasons = [
+        (-count, reason)
+        for (of, reason), count in tasks.items()
+        if of is state and reason is not None and count
+    ]
+    return ArrayState(state, min(reasons)[1] if reasons else None, _sentence(counts))
+
+
+def _sentence(counts: Counter[JobState]) -> str:
+    """``10 tasks: 3 running, 5 queued, 2 completed.``"""
+    order = (*reversed(PROGRESS), *SEVERITY)
+    parts = ", ".join(
+        f"{counts[state]} {state.lower().replace('_', ' ')}" for state in order if counts[state]
+    )
+    total = counts.total()
+    return f"{total} {'task' if total == 1 else 'tasks'}: {parts}."
