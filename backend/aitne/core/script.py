@@ -25,8 +25,6 @@ _TEMPLATE = """\
 # What it runs - commands, variables, its name - lies in agent.json in the job's folder;
 # nothing that a user wrote is part of this script.
 
-umask 077
-
 export AITNE_JOB_ID={job_id}
 {session}export AITNE_ATTEMPT={attempt}
 export AITNE_PROJECT={project}

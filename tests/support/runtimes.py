@@ -1,0 +1,30 @@
+"""A container runtime that passes programs on as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aitne.core.ports.runtime import ContainerSpec
+
+
+class FakeRuntime:
+    """Offers ``images`` and adds one variable of its own."""
+
+    def __init__(
+        self, name: str = "bare", images: Sequence[str] = ("bare",), session_env: str | None = None
+    ) -> None:
+        self.name = name
+        self.session_env = session_env
+        self._images = images
+
+    def images(self) -> Sequence[str]:
+        """What the test said."""
+        return self._images
+
+    def argv(self, spec: ContainerSpec) -> list[str]:
+        """Unchanged."""
+        return list(spec.argv)
+
+    def environment(self) -> Mapping[str, str]:
+        """One variable, so that its way can be followed."""
+        return {"PATH": "/session/bin:/usr/bin", "FROM_RUNTIME": "yes"}
