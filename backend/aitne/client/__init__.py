@@ -1,1 +1,34 @@
-"""Floor 1: the typed HTTP client, which is the Python SDK."""
+"""Floor 1: the typed HTTP client, which is the Python SDK.
+
+::
+
+    from aitne import Client
+
+    with Client() as aitne:                       # finds the platform as the command line does
+        job = aitne.jobs.create({"name": "hello", "commands": ["echo hello"]})
+        for chunk in aitne.jobs.follow_logs(job.id):
+            print(chunk.decode(), end="")
+        print(aitne.jobs.wait(job.id).state)
+
+Everything here is the standard library: importing it costs a fraction of what an HTTP framework
+does, and `aitne ps` is typed all day. What goes wrong arrives as an error of ``aitne.core.errors``.
+"""
+
+from __future__ import annotations
+
+from aitne.client.client import Client
+from aitne.client.discovery import Platform, find_platform
+from aitne.client.records import Event, Job, Node, Plan, Template, Token, User
+
+__all__ = [
+    "Client",
+    "Event",
+    "Job",
+    "Node",
+    "Plan",
+    "Platform",
+    "Template",
+    "Token",
+    "User",
+    "find_platform",
+]

@@ -1,0 +1,223 @@
+"""``admin``: accounts and tokens."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
+from aitne.client import Token, User
+
+admin = group_app("Run the platform: accounts and tokens.", panel="Operate")
+users = group_app("Accounts.")
+tokens = group_app("Personal access tokens.")
+admin.add_typer(users, name="user")
+admin.add_typer(tokens, name="token")
+
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="The login name.")]
+PasswordStdin = Annotated[
+    bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+]
+
+
+@users.command("ls")
+def user_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the accounts."""
+    found = list(connect(url, data_dir).users.list())
+    if as_json:
+        output.answer_json([user.raw for user in found])
+    else:
+        output.table(
+            ("NAME", "ROLE", "PROJECT", "FULL NAME", ""),
+            [
+                (
+                    user.name,
+                    user.role,
+                    user.default_project,
+                    user.display_name,
+                    "disabled" if user.disabled else "",
+                )
+                for user in found
+            ],
+        )
+    return 0
+
+
+@users.command("create", epilog=examples("aitne admin user create ada --display-name 'Ada L.'"))
+def user_create(
+    name: UserName,
+    display_name: Annotated[str | None, typer.Option("--display-name", help="Full name.")] = None,
+    role: Annotated[str, typer.Option("--role", metavar="user|admin", help="The role.")] = "user",
+    project: Annotated[
+        str | None, typer.Option("--project", help="The default project; made if missing.")
+    ] = None,
+    password_stdin: PasswordStdin = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Make an account.
+
+    Without --password-stdin it has no password: give one later with `passwd`, or hand out a token.
+    """
+    found = connect(url, data_dir).users.create(
+        name,
+        password=_password_from_stdin() if password_stdin else None,
+        display_name=display_name,
+        role=role,
+        default_project=project,
+    )
+    return _answer_user(found, "made", as_json=as_json)
+
+
+@users.command("disable")
+def user_disable(
+    name: UserName,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Lock an account out. Its jobs go on."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.confirm(f"Lock {name} out?")
+    return _answer_user(client.users.change(name, disabled=True), "disabled", as_json=as_json)
+
+
+@users.command("enable")
+def user_enable(
+    name: UserName, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """Let a disabled account in again."""
+    client = connect(url, data_dir)
+    return _answer_user(client.users.change(name, disabled=False), "enabled", as_json=as_json)
+
+
+@users.command("passwd")
+def user_passwd(
+    name: UserName,
+    password_stdin: PasswordStdin = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Set an account's password; asked for on the terminal."""
+    client = connect(url, data_dir)
+    password = _password_from_stdin() if password_stdin else _new_password()
+    changed = client.users.change(name, password=password)
+    return _answer_user(changed, "has a new password", as_json=as_json)
+
+
+@tokens.command(
+    "create", epilog=examples("aitne admin token create --user ada --name ci --expires 90d --json")
+)
+def token_create(
+    name: Annotated[str, typer.Option("--name", help="What it is for.")],
+    user: Annotated[str | None, typer.Option("--user", help="Whose; unset: yours.")] = None,
+    scopes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scope", metavar="read|write|admin", help="May be repeated; unset: read and write."
+        ),
+    ] = None,
+    expires: Annotated[
+        str, typer.Option("--expires", help="When it ends, such as 30d; or never.")
+    ] = "30d",
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Make a token and print it, this once."""
+    made = connect(url, data_dir).tokens.create(
+        name,
+        user=user,
+        scopes=scopes or ("read", "write"),
+        expires_in=None if expires == "never" else expires,
+    )
+    if as_json:
+        output.answer_json(made.raw)
+    else:
+        output.answer(made.token or "")
+    return 0
+
+
+@tokens.command("ls")
+def token_ls(
+    user: Annotated[str | None, typer.Option("--user", help="Whose; unset: yours.")] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """List tokens, without their secrets."""
+    found = connect(url, data_dir).tokens.list(user=user)
+    if as_json:
+        output.answer_json([token.raw for token in found])
+    else:
+        output.table(
+            ("ID", "USER", "NAME", "SCOPES", "EXPIRES", "LAST USED"), [_row(item) for item in found]
+        )
+    return 0
+
+
+@tokens.command("revoke")
+def token_revoke(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="As `token ls` shows it.")],
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """End a token at once."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.confirm(f"Revoke token {token_id}?")
+    client.tokens.revoke(token_id)
+    if as_json:
+        output.answer_json({"id": token_id, "revoked": True})
+    else:
+        output.say(f"Token {token_id} works no more.")
+    return 0
+
+
+def _row(token: Token) -> tuple[str, ...]:
+    return (
+        token.id,
+        token.owner,
+        token.name,
+        " ".join(sorted(token.scopes)),
+        "never" if token.expires_at is None else f"{token.expires_at.astimezone():%Y-%m-%d %H:%M}",
+        "" if token.last_used_at is None else f"{output.since(token.last_used_at)} ago",
+    )
+
+
+def _answer_user(user: User, what: str, *, as_json: bool) -> int:
+    if as_json:
+        output.answer_json(user.raw)
+    else:
+        output.say(f"{user.name}: {what}.")
+    return 0
+
+
+def _password_from_stdin() -> str:
+    return sys.stdin.readline().rstrip("\n")
+
+
+def _new_password() -> str:
+    from getpass import getpass
+
+    from aitne.core.errors import InvalidInput
+
+    if not sys.stdin.isatty():
+        raise InvalidInput("There is no terminal to ask for a password on: pass --password-stdin.")
+    first = getpass("New password: ")
+    if getpass("Once more: ") != first:
+        raise InvalidInput("The two passwords differ. Nothing was changed.")
+    return first
+
+
+apps = {"admin": admin}

@@ -1,0 +1,98 @@
+"""``template`` and ``node``: what the platform has."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, group_app
+
+templates = group_app("What can be launched.", panel="Look")
+nodes = group_app("The nodes of the cluster.", panel="Look")
+
+
+@nodes.callback()
+def _nodes() -> None:
+    """The nodes of the cluster."""
+
+
+@templates.command("ls")
+def template_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the templates."""
+    found = connect(url, data_dir).templates.list()
+    if as_json:
+        output.answer_json([template.raw for template in found])
+    else:
+        output.table(
+            ("NAME", "VERSION", "TYPE", "TITLE"),
+            [(item.name, item.version, item.type, item.title) for item in found],
+        )
+    return 0
+
+
+@templates.command("show")
+def template_show(
+    name: Annotated[str, typer.Argument(help="A template's name.")],
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show one template and its parameters."""
+    found = connect(url, data_dir).templates.get(name)
+    if as_json:
+        output.answer_json(found.raw)
+        return 0
+    output.facts(
+        [
+            ("Name", f"{found.name} {found.version}"),
+            ("Title", found.title),
+            ("Type", found.type),
+            ("Image", found.image),
+            ("About", found.description.strip()),
+        ]
+    )
+    if found.parameters:
+        output.answer("")
+        output.table(
+            ("PARAMETER", "TYPE", "DEFAULT", "ABOUT"),
+            [
+                (
+                    item.name,
+                    "|".join(item.choices) if item.choices else item.type,
+                    "(needed)" if item.default is None else output.plain(item.default, 40),
+                    item.description or item.title,
+                )
+                for item in found.parameters
+            ],
+        )
+    return 0
+
+
+@nodes.command("ls")
+def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the nodes and what is in use on them."""
+    found = connect(url, data_dir).nodes.list()
+    if as_json:
+        output.answer_json([node.raw for node in found])
+        return 0
+    output.table(
+        ("NAME", "STATE", "CPU", "MEMORY", "GPU", "REASON"),
+        [
+            (
+                node.name,
+                node.state,
+                f"{node.cpu_used}/{node.cpu_total}",
+                f"{output.memory(node.memory_used_bytes)}/{output.memory(node.memory_total_bytes)}",
+                " ".join(f"{gpu.type or 'gpu'} {gpu.used}/{gpu.total}" for gpu in node.gpus),
+                node.reason or "",
+            )
+            for node in found
+        ],
+    )
+    return 0
+
+
+apps = {"template": templates, "node": nodes}

@@ -1,0 +1,95 @@
+"""``login``: prove who one is to a platform elsewhere, once."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.options import Json, verb_app
+from aitne.client import Client, credentials
+from aitne.client.login import token_for_password
+from aitne.core.errors import InvalidInput
+
+STDIN = "-"
+
+
+def login(
+    address: Annotated[
+        str, typer.Argument(metavar="URL", help="Such as https://cluster.example.org.")
+    ],
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Your login name.")] = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", help="A personal access token; - reads it from standard input."),
+    ] = None,
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+    ] = False,
+    expires: Annotated[
+        str, typer.Option("--expires", help="How long the login lasts, such as 90d; or never.")
+    ] = "90d",
+    as_json: Json = False,
+) -> int:
+    """Log in to a platform and remember it.
+
+    A token is made for this machine and kept in ~/.config/aitne/credentials.json, readable for you
+    alone. The platform logged in to last is used where no other is named or runs here.
+    """
+    url = credentials.normal_url(address)
+    if token == STDIN:
+        token = sys.stdin.readline().strip()
+    if token is None:
+        name = user or _ask("Name: ")
+        password = sys.stdin.readline().rstrip("\n") if password_stdin else _ask_password()
+        token = token_for_password(
+            url,
+            name,
+            password,
+            token_name=f"aitne login on {socket.gethostname()}",
+            expires_in=None if expires == "never" else expires,
+        )
+    me = Client(url=url, token=token).me()
+    credentials.keep(url, token, me.user.name)
+    if as_json:
+        output.answer_json({"url": url, "user": me.user.name})
+    else:
+        output.say(f"Logged in to {me.platform.title} at {url} as {me.user.name}.")
+    return 0
+
+
+def _terminal() -> None:
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            "There is no terminal to ask on: pass --user with --password-stdin, or --token -."
+        )
+
+
+def _ask(question: str) -> str:
+    _terminal()
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()
+
+
+def _ask_password() -> str:
+    from getpass import getpass
+
+    _terminal()
+    return getpass("Password: ")
+
+
+apps = {
+    "login": verb_app(
+        "login",
+        login,
+        panel="Operate",
+        example="""
+aitne login https://cluster.example.org
+aitne login https://cluster.example.org --token - < token-file
+""",
+    )
+}

@@ -1,0 +1,126 @@
+"""``up``, ``down`` and ``status``: the platform on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.options import DataDir, Json, Url, verb_app
+from aitne.core.errors import AitneError
+
+
+def up(
+    port: Annotated[
+        int | None, typer.Option("--port", min=1, max=65_532, help="The portal's port.")
+    ] = None,
+    data_dir: DataDir = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return when the platform is ready.")
+    ] = False,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", help="The scheduler adapter, such as local.")
+    ] = None,
+    bind: Annotated[str | None, typer.Option("--bind", help="The address to listen on.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="Settings to use instead of DIR/aitne.toml."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Start a platform on this machine.
+
+    One that runs already is left running. Prints one address with a one-time login link. Without --detach it stays in the foreground until
+    Ctrl-C. Never asks anything.
+    """
+    # The settings and the supervisor are heavier than everything else here.
+    from aitne.core.settings import load_settings
+    from aitne.supervisor import control
+
+    if config is not None:
+        os.environ["AITNE_CONFIG"] = str(config.expanduser().absolute())
+    settings = load_settings(
+        None if data_dir is None else Path(data_dir), port=port, scheduler=scheduler, bind=bind
+    )
+
+    def announce() -> None:
+        _announce(settings.data_dir, as_json=as_json)
+
+    control.up(settings, detach=detach, progress=output.say, on_ready=announce)
+    return 0
+
+
+def _announce(data_dir: Path, *, as_json: bool) -> None:
+    from aitne.client import Client
+
+    client = Client(data_dir=data_dir)
+    try:
+        link = client.tokens.login_link()
+        address, expires = link.url, link.raw.get("expires_at")
+    except AitneError as error:
+        output.say(f"No login link could be made: {error.message}")
+        address, expires = client.platform.url, None
+    if as_json:
+        output.answer_json(
+            {"url": client.platform.url, "login_url": address, "expires_at": expires}
+        )
+    else:
+        output.answer(address)
+        output.say("The link logs you in once. `aitne down` ends the platform.")
+    # In the foreground the process goes on: whoever reads the address must not wait for that.
+    sys.stdout.flush()
+
+
+def down(
+    data_dir: DataDir = None,
+    keep_jobs: Annotated[
+        bool, typer.Option("--keep-jobs", help="Leave sessions and jobs running.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """End the platform on this machine.
+
+    Its sessions and jobs end too, unless --keep-jobs. Never asks anything. Where none runs there is nothing to do.
+    """
+    from aitne.cli.verbs.status import platform_dir
+    from aitne.supervisor import control
+
+    where = platform_dir(data_dir)
+    ended = control.down(Path(where), keep_jobs=keep_jobs, progress=output.say)
+    if as_json:
+        output.answer_json({"stopped": ended, "data_dir": where})
+    elif not ended:
+        output.say(f"No platform runs in {where}.")
+    return 0
+
+
+def status(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """Show the platform and its processes.
+
+    The exit status is 0 while it lives.
+    """
+    from aitne.cli.verbs import status as verb
+
+    return verb.status(as_json=as_json, url=url, data_dir=data_dir)
+
+
+apps = {
+    "up": verb_app(
+        "up",
+        up,
+        panel="Operate",
+        example="""
+aitne up
+aitne up --detach --port 8080
+aitne up --data-dir ~/second --port 9000     another platform beside the first
+""",
+    ),
+    "down": verb_app("down", down, panel="Operate", example="aitne down\naitne down --keep-jobs"),
+    "status": verb_app(
+        "status", status, panel="Operate", example="aitne status\naitne status --json"
+    ),
+}

@@ -1,0 +1,158 @@
+"""``session``, ``open`` and ``extend``: sessions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from aitne.cli import output, submit
+from aitne.cli.lookup import connect, find_job
+from aitne.cli.options import (
+    CONTEXT,
+    DataDir,
+    Json,
+    SessionArgument,
+    Url,
+    Wait,
+    Yes,
+    examples,
+    group_app,
+    verb_app,
+)
+from aitne.cli.parameters import typed_parameters
+
+group = group_app("Start and list sessions.", panel="Work")
+
+
+@group.command(
+    "start",
+    context_settings=CONTEXT,
+    epilog=examples("""
+aitne session start jupyterlab
+aitne session start jupyterlab --cpu 4 --memory 16G --gpu a100:1
+aitne session start jupyterlab --yes --wait --json
+"""),
+)
+def start(
+    template: Annotated[str, typer.Argument(help="A template; `aitne template ls` lists them.")],
+    name: Annotated[str | None, typer.Option("--name", help="Any text.")] = None,
+    project: Annotated[str | None, typer.Option("--project", help="Unset: your default.")] = None,
+    cpu: Annotated[int | None, typer.Option("--cpu", help="CPUs.")] = None,
+    memory: Annotated[str | None, typer.Option("--memory", help="Such as 16G.")] = None,
+    gpu: Annotated[str | None, typer.Option("--gpu", help="A number, or type:number.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes.")] = None,
+    max_duration: Annotated[
+        str | None, typer.Option("--max-duration", help="When it ends, such as 4h.")
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-P", metavar="NAME=VALUE", help="A parameter; may be repeated."),
+    ] = None,
+    yes: Yes = False,
+    wait: Wait = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Start a session from a template: show the plan, ask, start.
+
+    With --wait its stages are shown until it is ready; the answer is its address.
+    """
+    client = connect(url, data_dir)
+    asked = {"cpu": cpu, "memory": memory, "gpu": gpu, "nodes": nodes}
+    job_file: dict[str, Any] = {
+        "type": "session",
+        "template": template,
+        "name": name,
+        "project": project,
+        "max_duration": max_duration,
+        "resources": {field: value for field, value in asked.items() if value is not None} or None,
+        "parameters": typed_parameters(client, template, parameters) if parameters else None,
+    }
+    given = {field: value for field, value in job_file.items() if value is not None}
+    submit.submit(client, given, yes=yes, wait=wait, as_json=as_json)
+    return 0
+
+
+@group.command("ls", context_settings=CONTEXT)
+def ls(
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also all that have ended.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """List sessions, newest first. Without --all: live ones and the last ten that ended."""
+    from aitne.cli.verbs.ps import ps
+
+    return ps(kind="session", everything=everything, as_json=as_json, url=url, data_dir=data_dir)
+
+
+def open_session(
+    session: SessionArgument,
+    print_only: Annotated[
+        bool, typer.Option("--print", help="Only print the address, open no browser.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Open a session in the browser.
+
+    Where there is no display its address is printed.
+    """
+    client = connect(url, data_dir)
+    address = client.sessions.open(find_job(client, session, sessions=True).id)
+    if as_json:
+        output.answer_json({"url": address})
+        return 0
+    output.answer(address)
+    if not print_only:
+        from aitne.cli.browser import show
+
+        show(address)
+    return 0
+
+
+def extend(
+    session: SessionArgument,
+    duration: Annotated[str, typer.Argument(help="How much longer, such as 1h or 30m.")],
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Give a session more time."""
+    client = connect(url, data_dir)
+    found = find_job(client, session, sessions=True)
+    if not yes:
+        end = found.expires_at.astimezone().strftime("%H:%M") if found.expires_at else "not known"
+        output.facts(
+            [("Session", output.plain(found.name, 60)), ("Ends", end), ("More time", duration)]
+        )
+        output.confirm("Extend it?")
+    found = client.sessions.extend(found.id, duration)
+    if as_json:
+        output.answer_json(found.raw)
+    elif found.expires_at is not None:
+        output.say(f"It ends at {found.expires_at.astimezone():%Y-%m-%d %H:%M}.")
+    else:
+        output.say("It will be extended.")
+    return 0
+
+
+apps = {
+    "session": group,
+    "open": verb_app(
+        "open",
+        open_session,
+        panel="Work",
+        example="""
+aitne open my-notebook
+aitne open 1a2b3c4d --print
+""",
+    ),
+    "extend": verb_app("extend", extend, panel="Work", example="aitne extend my-notebook 1h"),
+}

@@ -1,0 +1,113 @@
+"""From an error to a sentence on stderr and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Any
+
+from aitne.cli import output
+from aitne.client.errors import Ambiguous
+from aitne.core.errors import AitneError, FieldProblem, InvalidInput, NotAllowed, NotFound
+
+FAILED, INVALID, NOT_FOUND, INTERRUPTED = 1, 2, 3, 130
+
+
+class Declined(AitneError):
+    """The user was asked and said no."""
+
+    code = "declined"
+
+
+class JobFailed(AitneError):
+    """What was waited for did not end well. Its record was the answer; this is the reason."""
+
+    code = "job_failed"
+
+
+def status_of(error: BaseException) -> int:
+    """The exit status that stands for ``error``."""
+    if isinstance(error, Ambiguous | NotFound | NotAllowed):
+        return NOT_FOUND
+    if isinstance(error, InvalidInput):
+        return INVALID
+    return FAILED
+
+
+def report(error: Exception, *, as_json: bool) -> int:
+    """Say what went wrong and return the exit status."""
+    if os.environ.get("AITNE_DEBUG"):
+        traceback.print_exception(error)
+    if _is_usage(error):
+        return _report_usage(error, as_json=as_json)
+    if not isinstance(error, AitneError):
+        message = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError):
+            message = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+        else:
+            message += " (this is a mistake in aitne; AITNE_DEBUG=1 shows where)"
+        error = AitneError(message)
+    problems = error.problems if isinstance(error, InvalidInput) else ()
+    _say(error.message, problems)
+    if isinstance(error, Ambiguous):
+        output.table(
+            ("ID", "NAME", "STATE"),
+            [(job.id, output.plain(job.name, 60), job.state) for job in error.candidates],
+            file=sys.stderr,
+        )
+    if as_json and not isinstance(error, JobFailed):
+        output.answer_json({"error": _document(error, problems)})
+    return status_of(error)
+
+
+def _say(message: str, problems: tuple[FieldProblem, ...]) -> None:
+    output.say(f"aitne: {output.plain(message)}")
+    if not problems:
+        return
+    output.say("")
+    output.table(
+        ("FIELD", "VALUE", "ALLOWED"),
+        [
+            (
+                problem.field,
+                "" if problem.value is None else output.plain(problem.value, 60),
+                problem.allowed or problem.message,
+            )
+            for problem in problems
+        ],
+        file=sys.stderr,
+    )
+
+
+def _document(error: AitneError, problems: tuple[FieldProblem, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {"code": error.code, "message": error.message}
+    if problems:
+        found["problems"] = [
+            {
+                "field": problem.field,
+                "message": problem.message,
+                "value": problem.value,
+                "allowed": problem.allowed,
+            }
+            for problem in problems
+        ]
+    if isinstance(error, Ambiguous):
+        found["candidates"] = [job.raw for job in error.candidates]
+    return found
+
+
+def _is_usage(error: Exception) -> bool:
+    # Typer brings its own copy of Click in newer releases and uses the shared one in older ones:
+    # what both copies' errors have in common is what they can do.
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def _report_usage(error: Any, *, as_json: bool) -> int:
+    message = str(error.format_message())
+    context = getattr(error, "ctx", None)
+    path = "aitne" if context is None else context.command_path
+    output.say(f"aitne: {message}\nSee `{path} --help`.")
+    if as_json:
+        output.answer_json({"error": {"code": "usage", "message": message}})
+    return INVALID

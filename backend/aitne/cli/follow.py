@@ -1,0 +1,103 @@
+"""Following a job: its stages on stderr, its log on stdout, and how it ended."""
+
+from __future__ import annotations
+
+import sys
+from typing import BinaryIO
+
+from aitne.cli import output
+from aitne.client import Client, Job
+from aitne.client.records import Stage
+
+MARKS = {"done": "✓", "current": "…", "failed": "✗"}
+WAITING = frozenset({"PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STARTING"})
+
+
+class Narrator:
+    """Tells each stage when it begins, changes its reason, or ends; nothing twice."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[object, ...]] = set()
+        self._done: set[tuple[object, ...]] = set()
+
+    def tell(self, job: Job) -> None:
+        """Say what is new about the job."""
+        for stage in job.stages:
+            mark = MARKS.get(stage.status)
+            if mark is None:
+                continue
+            key = (job.attempt, stage.key, stage.status, stage.detail if mark != "✓" else None)
+            if key not in self._told:
+                self._told.add(key)
+                output.say(f"  {mark} {_line(stage)}")
+
+
+def _line(stage: Stage) -> str:
+    took = output.since(stage.started_at, stage.ended_at) if stage.ended_at else ""
+    detail = "" if stage.status == "done" else output.plain(stage.detail or "")
+    return f"{stage.title:<12} {took or detail}".rstrip() + (
+        f"  {detail}" if took and detail else ""
+    )
+
+
+def until_ready(client: Client, job: Job) -> Job:
+    """Follow a session until it can be worked in or has ended."""
+    narrator = Narrator()
+
+    def ready(now: Job) -> bool:
+        narrator.tell(now)
+        return now.state == "READY"
+
+    return client.jobs.wait(job.id, until=ready)
+
+
+def to_the_end(client: Client, job: Job, log: BinaryIO) -> Job:
+    """Follow a job until it has ended; its log goes to ``log`` as it is written."""
+    narrator = Narrator()
+
+    def begun(now: Job) -> bool:
+        narrator.tell(now)
+        return now.state not in WAITING
+
+    # An array job has no log of its own: its tasks have.
+    if not job.is_array:
+        client.jobs.wait(job.id, until=begun)
+        for chunk in client.jobs.follow_logs(job.id):
+            log.write(chunk)
+            log.flush()
+
+    def ended(now: Job) -> bool:
+        narrator.tell(now)
+        return now.ended
+
+    return client.jobs.wait(job.id, until=ended)
+
+
+def log_stream(*, as_json: bool) -> BinaryIO:
+    """Where a followed log goes: stdout belongs to the JSON document when there is one."""
+    stream = sys.stderr if as_json else sys.stdout
+    stream.flush()
+    return stream.buffer
+
+
+def ending(job: Job) -> str:
+    """Why it ended, in a sentence."""
+    if job.message:
+        return job.message
+    if job.signal is not None:
+        return f"{job.name} was ended by signal {job.signal}."
+    if job.exit_code is not None:
+        return f"{job.name} ended with exit code {job.exit_code}."
+    return f"{job.name} is {job.state}."
+
+
+def check(job: Job) -> None:
+    """Return if all went well.
+
+    Raises:
+        JobFailed: the job did not end as it should; the message says why.
+    """
+    if job.ended and not job.ok:
+        from aitne.cli.failure import JobFailed
+
+        raise JobFailed(f"{job.state}: {ending(job)} (`aitne logs {job.id[:8]}` shows its log)")

@@ -1,0 +1,160 @@
+"""Job files: YAML to the JSON that the API takes, and back from a field to its line.
+
+What a job file may say is the platform's to judge; here only the YAML is read. It is read as
+YAML 1.2 means it: ``on`` and ``no`` are words, ``1:30:00`` is text, a date is text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+import yaml
+
+from aitne.core.errors import FieldProblem, InvalidInput
+
+MAX_BYTES = 4 << 20
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with the plain words of YAML 1.2's core schema, and no key twice."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", "~nN"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+",
+        "-+.0123456789",
+    ),
+    ("merge", r"<<", "<"),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}",
+        re.compile(rf"(?:{_pattern})\Z"),
+        [*_first, ""] if _tag == "null" else list(_first),
+    )
+
+
+def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    # YAML 1.1 would read 010 as eight.
+    return int(node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+
+
+class JobFileSource:
+    """A job file as it was read: ``content`` for the API, and where each field stands."""
+
+    def __init__(self, name: str, content: dict[str, Any], lines: dict[str, int]) -> None:
+        self.name = name
+        self.content = content
+        self._lines = lines
+
+    def line_of(self, field: str) -> int | None:
+        """The line of a dotted field; of its nearest parent if the field itself is absent."""
+        while field:
+            if field in self._lines:
+                return self._lines[field]
+            field = field.rpartition(".")[0]
+        return None
+
+    def locate(self, error: InvalidInput) -> InvalidInput:
+        """The same error, each of its problems with file and line."""
+        problems = []
+        for problem in error.problems:
+            line = self.line_of(problem.field)
+            where = "" if line is None else f" ({self.name}:{line})"
+            problems.append(
+                FieldProblem(problem.field + where, problem.message, problem.value, problem.allowed)
+            )
+        return InvalidInput(error.message, problems)
+
+
+def read(path: str) -> JobFileSource:
+    """Read a job file; ``-`` is the standard input.
+
+    Raises:
+        InvalidInput: it cannot be read, or is not one YAML mapping; with file and line.
+    """
+    name = "standard input" if path == "-" else path
+    try:
+        if path == "-":
+            text = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with open(path, "rb") as file:
+                text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+    if len(text) > MAX_BYTES:
+        raise InvalidInput(f"{name} is larger than 4 MiB: this is not a job file.")
+    content, lines = _parse(name, text)
+    _absolute_workdir(content, None if path == "-" else path)
+    return JobFileSource(name, content, lines)
+
+
+def _parse(name: str, text: bytes) -> tuple[dict[str, Any], dict[str, int]]:
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if not isinstance(node, yaml.MappingNode):
+                raise InvalidInput(
+                    f"{name} is not a job file: it has no fields. Write `name: value` lines, such "
+                    "as `commands: [python train.py]`."
+                )
+            lines: dict[str, int] = {}
+            _note_lines(name, node, "", lines)
+            content: dict[str, Any] = loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise InvalidInput(_sentence(name, error)) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{name} is not YAML: {error}.") from error
+    return content, lines
+
+
+def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) -> None:
+    """Collect the line of each field; refuse a key that comes twice or is not text."""
+    if isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            lines[f"{prefix}{number}"] = item.start_mark.line + 1
+            _note_lines(name, item, f"{prefix}{number}.", lines)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise InvalidInput(f"{name}:{line}: a field's name must be a word.")
+        if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
+            key.tag = "tag:yaml.org,2002:str"
+        field = f"{prefix}{key.value}"
+        if field in lines and key.value != "<<":
+            raise InvalidInput(
+                f"{name}:{line}: {field} is there twice; the first is in line {lines[field]}."
+            )
+        lines[field] = line
+        _note_lines(name, value, f"{field}.", lines)
+
+
+def _sentence(name: str, error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"{name}:{mark.line + 1}: not YAML: {error.problem} (column {mark.column + 1})."
+    return f"{name} is not YAML: {error}."
+
+
+def _absolute_workdir(content: dict[str, Any], path: str | None) -> None:
+    """A relative ``workdir`` counts from the job file's folder, which only this machine knows."""
+    workdir = content.get("workdir")
+    if not isinstance(workdir, str) or workdir.startswith(("/", "~")):
+        return
+    folder = os.getcwd() if path is None else os.path.dirname(os.path.abspath(path))
+    content["workdir"] = os.path.normpath(os.path.join(folder, workdir))

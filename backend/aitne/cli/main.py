@@ -1,0 +1,53 @@
+"""The entry point: read the command line, run the verb, turn what happened into an exit status.
+
+Status 0 is done, 1 failed, 2 invalid, 3 not found or not allowed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from aitne.cli import quick
+from aitne.cli.table import arrange
+
+PROGRAM = "aitne"
+INTERRUPTED = 130
+
+
+def run() -> None:
+    """What the ``aitne`` program calls."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(given: list[str]) -> int:
+    """Run one command line and return its exit status. Nothing expected leaves a traceback."""
+    argv = arrange(given)
+    try:
+        status = _dispatch(argv)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain once more at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # noqa: BLE001 - the outermost floor: every error ends as a sentence
+        from aitne.cli.failure import report
+
+        return report(error, as_json="--json" in argv)
+    return status
+
+
+def _dispatch(argv: list[str]) -> int:
+    completing = f"_{PROGRAM.upper()}_COMPLETE" in os.environ
+    if not completing:
+        status = quick.run(argv)
+        if status is not None:
+            return status
+        argv = argv or ["--help"]
+    from aitne.cli.app import command
+
+    # Without its standalone mode Typer returns what the verb returned and raises what it raised.
+    result = command().main(argv, prog_name=PROGRAM, standalone_mode=False)
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,128 @@
+"""What the command line prints: answers on stdout, everything said beside them on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any, TextIO
+
+GOOD = frozenset({"COMPLETED", "READY", "RUNNING", "idle", "mixed", "ready", "done"})
+BAD = frozenset(
+    {
+        *("FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "NODE_FAILED", "LOST", "PREEMPTED"),
+        *("down", "drained", "degraded", "failed", "stopped"),
+    }
+)
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+MEMORY = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
+
+
+def answer(text: str) -> None:
+    """One line of what was asked for."""
+    sys.stdout.write(text + "\n")
+
+
+def answer_json(document: object) -> None:
+    """The one JSON document of a verb with ``--json``."""
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def say(text: str) -> None:
+    """A word beside the answer: progress, advice, a question."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def plain(text: object, most: int | None = None) -> str:
+    """Text as one harmless line: what could move the cursor or colour the screen is spelled out."""
+    shown = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
+    )
+    return shown if most is None or len(shown) <= most else shown[: most - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """``4000`` -> ``1h 6m``: two units are as much as anyone reads."""
+    left, parts = max(0, int(seconds)), list[str]()
+    for size, unit in UNITS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0s"
+
+
+def since(start: datetime | None, end: datetime | None = None) -> str:
+    """The time between two moments; without an end, until now; nothing without a start."""
+    if start is None:
+        return ""
+    return duration(((end or datetime.now(timezone.utc)) - start).total_seconds())  # noqa: UP017
+
+
+def memory(amount_bytes: int | None) -> str:
+    """``17179869184`` -> ``16G``; three digits at most."""
+    if amount_bytes is None:
+        return ""
+    for size, unit in MEMORY:
+        if amount_bytes >= size:
+            return f"{amount_bytes / size:.3g}{unit}"
+    return f"{amount_bytes}B"
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, file: TextIO | None = None
+) -> None:
+    """Columns with headings: drawn by Rich on a terminal, plain and whole elsewhere."""
+    out = file or sys.stdout
+    cells = [[plain(cell) for cell in row] for row in rows]
+    if out.isatty():
+        _rich(columns, cells, out)
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for row in (columns, *cells):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        out.write(line.rstrip() + "\n")
+
+
+def _rich(columns: Sequence[str], cells: Sequence[Sequence[str]], out: TextIO) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
+    for number, column in enumerate(columns):
+        drawn.add_column(column, overflow="fold", no_wrap=number == 0)
+    for row in cells:
+        drawn.add_row(*(Text(cell, style=_style(cell)) for cell in row))
+    Console(file=out, highlight=False).print(drawn)
+
+
+def _style(cell: str) -> str:
+    return "green" if cell in GOOD else "red" if cell in BAD else ""
+
+
+def facts(pairs: Sequence[tuple[str, Any]], *, file: TextIO | None = None) -> None:
+    """Name and value, one below the other; what has no value is left out."""
+    shown = [(name, value) for name, value in pairs if value not in (None, "")]
+    table(("", ""), shown, file=file or sys.stdout)
+
+
+def confirm(question: str) -> None:
+    """Ask on the terminal; return only after a yes.
+
+    Raises:
+        InvalidInput: there is nobody to ask.
+        Declined: the answer was no.
+    """
+    if not sys.stdin.isatty():
+        from aitne.core.errors import InvalidInput
+
+        raise InvalidInput(f"{question} There is no terminal to ask on: pass --yes.")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        from aitne.cli.failure import Declined
+
+        raise Declined("Nothing was done.")

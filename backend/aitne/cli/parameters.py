@@ -1,0 +1,53 @@
+"""Template parameters from the command line: text to what the template's types say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aitne.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aitne.client import Client
+
+YES = ("true", "yes", "on", "1")
+NO = ("false", "no", "off", "0")
+
+
+def typed_parameters(
+    client: Client, template: str, given: Sequence[str]
+) -> dict[str, str | int | float | bool]:
+    """``["epochs=5"]`` -> ``{"epochs": 5}``, as the template declares ``epochs``.
+
+    What does not fit its type is passed on as it is: the platform says what it allows.
+
+    Raises:
+        InvalidInput: one is not ``NAME=VALUE``.
+        NotFound: there is no such template.
+    """
+    types = {
+        parameter.name: parameter.type for parameter in client.templates.get(template).parameters
+    }
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InvalidInput.field(
+                "--param", "it has no value", value=text, allowed="NAME=VALUE, such as epochs=5"
+            )
+        found[name] = _typed(types.get(name), value)
+    return found
+
+
+def _typed(kind: str | None, text: str) -> str | int | float | bool:
+    try:
+        if kind == "integer":
+            return int(text)
+        if kind == "number":
+            return float(text)
+    except ValueError:
+        return text
+    if kind == "boolean" and text.lower() in YES + NO:
+        return text.lower() in YES
+    return text

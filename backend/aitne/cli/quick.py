@@ -1,0 +1,64 @@
+"""The short way for the verbs typed all day: no parser library is loaded for a plain line of them.
+
+Only lines that are surely right are taken. Whatever else was typed (an abbreviation, a mistake,
+``--help``) goes the long way over Typer, which knows the same options (a test holds them equal).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Quick(NamedTuple):
+    """One verb: its function in ``aitne.cli.verbs``, and the names its options have there."""
+
+    module: str
+    function: str
+    flags: dict[str, str]
+    values: dict[str, str]
+    argument: str | None = None
+    """The one word it takes."""
+
+
+_PLATFORM = {"--url": "url", "--data-dir": "data_dir"}
+QUICK = {
+    "ps": Quick(
+        "ps", "ps", {"--json": "as_json", "--all": "everything", "-a": "everything"}, _PLATFORM
+    ),
+    "status": Quick("status", "status", {"--json": "as_json"}, _PLATFORM),
+    "logs": Quick("logs", "logs", {"--follow": "follow", "-f": "follow"}, _PLATFORM, "job"),
+}
+
+
+def run(argv: list[str]) -> int | None:
+    """Run the line if it is a plain one of a quick verb; None: it is not."""
+    verb = QUICK.get(argv[0]) if argv else None
+    arguments = None if verb is None else read(verb, argv[1:])
+    if verb is None or arguments is None:
+        return None
+    from importlib import import_module
+
+    module = import_module(f"aitne.cli.verbs.{verb.module}")
+    status: int = getattr(module, verb.function)(**arguments)
+    return status
+
+
+def read(verb: Quick, words: list[str]) -> dict[str, str | bool] | None:
+    """The verb's keyword arguments; None when anything is not plain."""
+    found: dict[str, str | bool] = {}
+    rest = iter(words)
+    for word in rest:
+        if word in verb.flags:
+            found[verb.flags[word]] = True
+        elif word in verb.values:
+            value = next(rest, "")
+            if not value or value.startswith("-"):
+                return None
+            found[verb.values[word]] = value
+        elif verb.argument is not None and word and not word.startswith("-"):
+            if verb.argument in found:
+                return None
+            found[verb.argument] = word
+        else:
+            return None
+    return found if verb.argument is None or verb.argument in found else None

@@ -1,0 +1,1 @@
+"""What the quick verbs do. These modules import no more than they need."""

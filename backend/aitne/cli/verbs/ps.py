@@ -1,0 +1,86 @@
+"""``aitne ps``: what runs and what waits."""
+
+from __future__ import annotations
+
+import sys
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.client.records import LIVE, TERMINAL, Job, Resources
+
+ENDED_SHOWN = 10
+
+
+def ps(
+    *,
+    url: str | None = None,
+    data_dir: str | None = None,
+    as_json: bool = False,
+    everything: bool = False,
+    owner: str | None = None,
+    project: str | None = None,
+    kind: str | None = None,
+    states: list[str] | None = None,
+    search: str | None = None,
+    tasks: bool = False,
+) -> int:
+    """List jobs, newest first: the live ones and the last that ended, or ``everything``."""
+    jobs = connect(url, data_dir).jobs
+
+    def listed(among: tuple[str, ...] | list[str], most: int | None = None) -> list[Job]:
+        return list(
+            jobs.list(
+                states=among,
+                type=kind,
+                owner=owner,
+                project=project,
+                search=search,
+                top_level=not tasks,
+                most=most,
+            )
+        )
+
+    if everything or states:
+        found = listed([state.upper() for state in states or ()])
+    else:
+        found = listed(LIVE) + listed(sorted(TERMINAL), ENDED_SHOWN)
+        found.sort(key=lambda job: job.created_at, reverse=True)
+    if as_json:
+        output.answer_json([job.raw for job in found])
+    elif found:
+        show(found)
+    else:
+        output.say("Nothing runs and nothing waits." if not everything else "There are no jobs.")
+    return 0
+
+
+def show(jobs: list[Job]) -> None:
+    """The table of jobs."""
+    columns = ("ID", "NAME", "TYPE", "STATE", "TIME", "OWNER", "RESOURCES", "NODES", "")
+    output.table(columns, [_row(job, wide=not sys.stdout.isatty()) for job in jobs])
+
+
+def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
+    start = job.started_at or job.allocated_at or job.created_at
+    what = f"{job.type} array" if job.is_array else job.type
+    note = job.message if not job.ok else None
+    return (
+        job.id[:8],
+        output.plain(job.name, None if wide else 32),
+        what,
+        job.state,
+        output.since(start, job.ended_at),
+        job.owner,
+        resources(job.resources),
+        ",".join(job.nodes),
+        output.plain(note or "", None if wide else 60),
+    )
+
+
+def resources(asked: Resources) -> str:
+    """``2 x 4 cpu 16G a100:2``."""
+    each = [f"{asked.cpu} cpu", output.memory(asked.memory_bytes)]
+    if asked.gpu.count:
+        each.append(f"gpu {asked.gpu}")
+    nodes = f"{asked.nodes} × " if asked.nodes > 1 else ""
+    return nodes + " ".join(each)

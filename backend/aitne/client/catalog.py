@@ -1,0 +1,32 @@
+"""What the platform has: templates and nodes."""
+
+from __future__ import annotations
+
+from aitne.client.records import Node, Template
+from aitne.client.session import Session, segment
+
+
+class Templates:
+    """``client.templates``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def list(self) -> list[Template]:
+        """All that load without an error."""
+        return [Template(item) for item in self._session.json("GET", "/templates")["items"]]
+
+    def get(self, name: str) -> Template:
+        """One template. Raises ``NotFound``."""
+        return Template(self._session.json("GET", f"/templates/{segment(name)}"))
+
+
+class Nodes:
+    """``client.nodes``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def list(self) -> list[Node]:
+        """The nodes as they were last seen."""
+        return [Node(item) for item in self._session.json("GET", "/cluster/nodes")["items"]]

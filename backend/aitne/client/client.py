@@ -1,0 +1,65 @@
+"""The client: one platform, one user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Self
+
+from aitne.client.accounts import Tokens, Users
+from aitne.client.catalog import Nodes, Templates
+from aitne.client.discovery import Platform, find_platform
+from aitne.client.events import events
+from aitne.client.http import Transport
+from aitne.client.jobs import Jobs
+from aitne.client.records import Event, Me
+from aitne.client.session import Session
+from aitne.client.sessions import Sessions
+
+
+class Client:
+    """Speaks to a platform. Without arguments it finds one as the command line does.
+
+    Errors are those of ``aitne.core.errors`` and ``aitne.client.errors``. A client may be shared
+    between threads.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        *,
+        platform: Platform | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self.platform = platform or find_platform(url, token, data_dir)
+        self._session = Session(self.platform, transport=transport)
+        self.jobs = Jobs(self._session)
+        self.sessions = Sessions(self._session, self.jobs)
+        self.templates = Templates(self._session)
+        self.nodes = Nodes(self._session)
+        self.tokens = Tokens(self._session)
+        self.users = Users(self._session)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held between requests, so there is nothing to let go of."""
+
+    def __repr__(self) -> str:
+        return f"Client({self.platform.url!r})"
+
+    def me(self) -> Me:
+        """Who one is to the platform."""
+        return Me(self._session.json("GET", "/me"))
+
+    def ready(self) -> dict[str, Any]:
+        """What ``/readyz`` says. Raises ``Unavailable`` while the platform is not ready."""
+        found: dict[str, Any] = self._session.json("GET", "/readyz")
+        return found
+
+    def events(self, after: int | None = None) -> Iterator[Event]:
+        """Every change one may see, as it happens, without end; from after event ``after`` on."""
+        return (event for event in events(self._session, after) if event is not None)

@@ -1,0 +1,88 @@
+"""Tokens of the platforms somebody logged in to: ``~/.config/aitne/credentials.json``, mode 0600."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+
+def config_dir() -> str:
+    """``$XDG_CONFIG_HOME/aitne``."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(base, "aitne")
+
+
+def credentials_file() -> str:
+    """Where tokens are kept, by address."""
+    return os.path.join(config_dir(), "credentials.json")
+
+
+def normal_url(url: str) -> str:
+    """An address as it is compared: scheme and host in lower case, no slash at the end."""
+    given = url.strip().rstrip("/")
+    if "://" not in given:
+        given = f"http://{given}"
+    scheme, _, rest = given.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme.lower()}://{host.lower()}{slash}{path}"
+
+
+def token_for(url: str) -> str | None:
+    """The token kept for ``url``."""
+    entry = _load()["platforms"].get(normal_url(url))
+    return entry.get("token") if isinstance(entry, dict) else None
+
+
+def last_url() -> str | None:
+    """The platform somebody logged in to last."""
+    found = _load().get("last")
+    return found if isinstance(found, str) else None
+
+
+def keep(url: str, token: str, user: str) -> None:
+    """Remember a token; only the owner of the file may read it.
+
+    Raises:
+        SetupError: the file cannot be written.
+    """
+    kept = _load()
+    address = normal_url(url)
+    kept["platforms"][address] = {"token": token, "user": user}
+    kept["last"] = address
+    path = credentials_file()
+    half = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(config_dir(), mode=0o700, exist_ok=True)
+        descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(kept, file, indent=2)
+            file.write("\n")
+        os.replace(half, path)
+    except OSError as error:
+        from aitne.core.errors import SetupError
+
+        raise SetupError(
+            f"{path} cannot be written ({error.strerror}), so the login would be lost. Make the "
+            "folder writable, or pass the token in AITNE_TOKEN."
+        ) from error
+
+
+def _load() -> dict[str, Any]:
+    path = credentials_file()
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except FileNotFoundError:
+        found = {}
+    except (OSError, ValueError) as error:
+        from aitne.core.errors import SetupError
+
+        raise SetupError(
+            f"{path} cannot be read: {error}. Repair or remove it, then log in again."
+        ) from error
+    if not isinstance(found, dict):
+        found = {}
+    if not isinstance(found.get("platforms"), dict):
+        found["platforms"] = {}
+    return found

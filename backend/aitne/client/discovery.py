@@ -1,0 +1,154 @@
+"""Which platform is meant, and the credential for it.
+
+1. what was passed: a data directory or an address;
+2. ``AITNE_DATA_DIR``, or ``AITNE_URL``, with ``AITNE_TOKEN``;
+3. the platform that ``aitne up`` started last on this machine;
+4. the one that ``aitne login`` logged in to last.
+
+The token of an address is ``AITNE_TOKEN``, else the one kept by ``aitne login``. A data directory
+holds its own, readable for who started the platform, and so needs no login.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Any
+
+from aitne.client import credentials
+
+PATIENCE_S = 5.0
+SUPERVISOR_TIMEOUT_S = 5.0
+SUPERVISED_PATIENCE_S = 20.0
+
+
+class Platform:
+    """A platform and how to speak to it. ``source`` says in words how it was found."""
+
+    def __init__(
+        self, url: str, token: str | None, *, data_dir: str | None = None, source: str = "given"
+    ) -> None:
+        self.url = url
+        self.token = token
+        self.data_dir = data_dir
+        self.source = source
+
+    @property
+    def patience_s(self) -> float:
+        """How long to try again while it does not answer."""
+        return PATIENCE_S if self.data_dir is None else SUPERVISED_PATIENCE_S
+
+    def expected_up(self) -> bool:
+        """Whether an answer may still come: of a platform of this machine, its supervisor lives."""
+        return self.data_dir is None or supervisor_status(self.data_dir) is not None
+
+    def how_to_start(self) -> str:
+        """What to say when it does not run."""
+        return not_running(self.data_dir or "")
+
+    def what_to_check(self) -> str:
+        """What to say when it does not answer although it should."""
+        if self.data_dir is None:
+            return f"Check the address ({self.source}) and the network, or ask its administrator."
+        return f"`aitne status` says which part is down; its logs lie in {self.data_dir}/run."
+
+
+def find_platform(
+    url: str | None = None, token: str | None = None, data_dir: str | os.PathLike[str] | None = None
+) -> Platform:
+    """The platform that is meant.
+
+    Raises:
+        InvalidInput: both an address and a data directory were passed.
+        NotRunning: none is known, or the one that is does not run.
+    """
+    env = os.environ
+    if url is not None and data_dir is not None:
+        from aitne.core.errors import InvalidInput
+
+        raise InvalidInput("An address and a data directory name two platforms: pass only one.")
+    token = token or env.get("AITNE_TOKEN") or None
+    if data_dir is not None:
+        return _of_data_dir(os.fspath(data_dir), token, "--data-dir")
+    if url is not None:
+        return _of_url(url, token, "--url")
+    if env.get("AITNE_DATA_DIR"):
+        return _of_data_dir(env["AITNE_DATA_DIR"], token, "AITNE_DATA_DIR")
+    if env.get("AITNE_URL"):
+        return _of_url(env["AITNE_URL"], token, "AITNE_URL")
+    started = started_last()
+    if started is not None:
+        return _of_data_dir(started, token, "the last `aitne up`")
+    last = credentials.last_url()
+    if last is not None:
+        return _of_url(last, token, "the last `aitne login`")
+    from aitne.client.errors import NotRunning
+
+    raise NotRunning(
+        "No platform runs on this machine, and you have not logged in to one. Start one with "
+        "`aitne up`, or log in to one with `aitne login URL`."
+    )
+
+
+def started_last() -> str | None:
+    """The data directory of the platform that ``aitne up`` started last on this machine."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    try:
+        with open(os.path.join(base, "aitne", "current"), encoding="utf-8") as file:
+            return file.read().strip() or None
+    except OSError:
+        return None
+
+
+def supervisor_status(data_dir: str) -> dict[str, Any] | None:
+    """What the supervisor of the platform in ``data_dir`` says; None: there is none."""
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.settimeout(SUPERVISOR_TIMEOUT_S)
+    try:
+        with line:
+            line.connect(os.path.join(data_dir, "run", "supervisor.sock"))
+            line.sendall(b'{"verb": "status"}\n')
+            answer = json.loads(line.makefile("rb").readline())
+    except (OSError, ValueError):
+        return None
+    return answer if isinstance(answer, dict) and "url" in answer else None
+
+
+def _of_url(url: str, token: str | None, source: str) -> Platform:
+    address = credentials.normal_url(url)
+    return Platform(address, token or credentials.token_for(address), source=source)
+
+
+def _of_data_dir(data_dir: str, token: str | None, source: str) -> Platform:
+    where = os.path.abspath(os.path.expanduser(data_dir))
+    status = supervisor_status(where)
+    if status is None:
+        from aitne.client.errors import NotRunning
+
+        raise NotRunning(not_running(where))
+    return Platform(str(status["url"]), token or _own_token(where), data_dir=where, source=source)
+
+
+def _own_token(data_dir: str) -> str | None:
+    path = os.path.join(data_dir, "secrets", "cli_token")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        from aitne.core.errors import NotAuthenticated
+
+        raise NotAuthenticated(
+            f"{path} is not yours to read: the platform was started by somebody else. Log in with "
+            "`aitne login URL`, or pass a token in AITNE_TOKEN."
+        ) from error
+
+
+def not_running(data_dir: str) -> str:
+    """The sentence about a platform that does not run."""
+    return (
+        f"No platform runs in {data_dir}. Start it with `aitne up --data-dir {data_dir} --detach`, "
+        "or name another with --url or --data-dir."
+    )

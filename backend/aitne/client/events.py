@@ -1,0 +1,72 @@
+"""The event stream: server-sent events, resumed where they broke off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from aitne.client.http import ConnectionFailed, Reply
+from aitne.client.records import Event
+from aitne.client.session import Patience, Session
+
+SILENCE_S = 40.0
+"""The platform sends a comment every 15 s: a longer silence means that the connection is dead."""
+
+
+def events(session: Session, after: int | None = None) -> Iterator[Event | None]:
+    """Every event that the user may see, from now on or after event ``after``, without end.
+
+    None is yielded each time the stream (re)opens: whoever follows one object looks at it then, and
+    misses nothing. A broken connection is taken up again after the last event seen.
+
+    Raises:
+        Unavailable: the platform stays silent for longer than patience lasts.
+    """
+    patience = Patience(session)
+    while True:
+        try:
+            for event in _one_connection(session, after):
+                patience.reset()
+                if event is not None:
+                    after = event.id
+                yield event
+            raise ConnectionFailed("it ended the stream", sent=True)
+        except ConnectionFailed as failure:
+            patience.after(failure, repeatable=True)
+
+
+def _one_connection(session: Session, after: int | None) -> Iterator[Event | None]:
+    headers = {"Accept": "text/event-stream"}
+    if after is not None:
+        headers["Last-Event-ID"] = str(after)
+    reply = session.stream("/events", headers=headers, timeout_s=SILENCE_S)
+    try:
+        for kind, data in messages(reply):
+            yield None if kind == "hello" else Event(json.loads(data))
+    finally:
+        reply.close()
+
+
+def messages(reply: Reply) -> Iterator[tuple[str, str]]:
+    """The (event, data) pairs of a stream; comments are dropped."""
+    kind, data = "message", list[str]()
+    for line in _lines(reply):
+        if not line:
+            if data:
+                yield kind, "\n".join(data)
+            kind, data = "message", []
+            continue
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            kind = value
+        elif name == "data":
+            data.append(value)
+
+
+def _lines(reply: Reply) -> Iterator[str]:
+    rest = b""
+    for chunk in reply.chunks():
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.removesuffix(b"\r").decode()

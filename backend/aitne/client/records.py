@@ -1,0 +1,311 @@
+"""What the platform answers, as objects: typed to read, lenient about what it does not know.
+
+A field that this version does not know stays in ``raw``; one that an older platform does not send
+is None. These are plain classes, not pydantic models: building the schemas of those takes longer
+than everything else a short command does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar
+
+TERMINAL = frozenset(
+    {
+        "COMPLETED",
+        "FAILED",
+        "CANCELLED",
+        "TIMED_OUT",
+        "OUT_OF_MEMORY",
+        "NODE_FAILED",
+        "PREEMPTED",
+        "LOST",
+    }
+)
+"""The names of ``core.states.TERMINAL`` (a test holds them equal), without importing it."""
+
+LIVE = (
+    *("PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STARTING", "RUNNING"),
+    *("READY", "SUSPENDED", "COMPLETING", "UNKNOWN"),
+)
+"""All others."""
+
+
+class Record:
+    """One JSON object. Annotated fields are filled from it; times become aware datetimes.
+
+    The class's keywords say which fields are records of their own.
+    """
+
+    _nested: ClassVar[Mapping[str, type[Record]]] = {}
+    _fields: ClassVar[Mapping[str, bool]] = {}
+
+    def __init_subclass__(cls, **nested: type[Record]) -> None:
+        cls._nested = nested
+        own = {
+            name: "datetime" in str(kind)
+            for name, kind in cls.__annotations__.items()
+            if not name.startswith("_")
+        }
+        cls._fields = {**cls._fields, **own}
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self.raw = dict(raw)
+        for name, is_time in self._fields.items():
+            value = raw.get(name)
+            if is_time and isinstance(value, str):
+                value = datetime.fromisoformat(value)
+            elif name in self._nested and value is not None:
+                made = self._nested[name]
+                value = [made(item) for item in value] if isinstance(value, list) else made(value)
+            setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{name}={getattr(self, name)!r}"
+            for name in ("id", "name", "state")
+            if name in self._fields
+        )
+        return f"{type(self).__name__}({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.raw == other.raw
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Gpu(Record):
+    """GPUs on each node: how many, and which if that matters."""
+
+    count: int
+    type: str | None
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.count}" if self.type else str(self.count)
+
+
+class Resources(Record, gpu=Gpu):
+    """What a job has or asks for, per node."""
+
+    nodes: int
+    cpu: int
+    memory_bytes: int
+    gpu: Gpu
+
+
+class Stage(Record):
+    """One step on a job's way, for people: what, whether it is over, and how long it took."""
+
+    key: str
+    title: str
+    status: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    detail: str | None
+
+
+class Job(Record, resources=Resources, stages=Stage):
+    """A job, a session, an array job or one task of it."""
+
+    id: str
+    type: str
+    name: str
+    owner: str
+    project: str
+    cluster: str
+    template: str | None
+    parameters: dict[str, Any]
+    image: str
+    commands: list[str]
+    env: dict[str, str]
+    workdir: str | None
+    resources: Resources
+    max_duration_s: int
+    array: str | None
+    after: list[str]
+    state: str
+    reason: str | None
+    message: str | None
+    attempt: int
+    restart_count: int
+    exit_code: int | None
+    signal: int | None
+    nodes: list[str]
+    array_job_id: str | None
+    array_task_id: int | None
+    scheduler_id: str | None
+    created_at: datetime
+    submitted_at: datetime | None
+    allocated_at: datetime | None
+    started_at: datetime | None
+    ready_at: datetime | None
+    ended_at: datetime | None
+    expires_at: datetime | None
+    expected_start_at: datetime | None
+    url: str | None
+    cancel_requested: bool
+    version: int
+    stages: list[Stage]
+    actions: list[str]
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.state in TERMINAL
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended as it should."""
+        return self.state == "COMPLETED"
+
+    @property
+    def is_session(self) -> bool:
+        """Whether somebody works in it."""
+        return self.type == "session"
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array job, which does not run itself: its tasks do."""
+        return self.array is not None and self.array_task_id is None
+
+
+class Spec(Record, resources=Resources):
+    """What would be run: everything resolved."""
+
+    type: str
+    name: str
+    project: str
+    template: str | None
+    template_version: str | None
+    parameters: dict[str, Any]
+    image: str
+    commands: list[str]
+    env: dict[str, str]
+    workdir: str | None
+    resources: Resources
+    max_duration_s: int
+    array: str | None
+
+
+class Plan(Record, spec=Spec):
+    """What a job file would become, before anything is stored."""
+
+    spec: Spec
+    fits: bool
+    starts_now: bool
+    waits_for: str | None
+    warnings: list[str]
+    script: str
+
+
+class Event(Record):
+    """One change, as ``Client.events`` yields it."""
+
+    id: int
+    time: datetime
+    kind: str
+    job_id: str | None
+    owner: str | None
+    project: str | None
+    data: dict[str, Any]
+
+
+class Parameter(Record):
+    """One typed field of a template."""
+
+    name: str
+    type: str
+    title: str
+    description: str
+    default: Any
+    minimum: float | None
+    maximum: float | None
+    choices: list[str]
+
+
+class Template(Record, parameters=Parameter):
+    """One entry of the launch form."""
+
+    name: str
+    version: str
+    title: str
+    description: str
+    type: str
+    image: str
+    parameters: list[Parameter]
+    resources: dict[str, Any]
+    commands: list[str]
+
+
+class GpuCount(Record):
+    """GPUs of one type on one node."""
+
+    type: str | None
+    total: int
+    used: int
+
+
+class Node(Record, gpus=GpuCount):
+    """A node as the scheduler sees it."""
+
+    name: str
+    cluster: str
+    state: str
+    reason: str | None
+    cpu_total: int
+    cpu_used: int
+    memory_total_bytes: int
+    memory_used_bytes: int
+    gpus: list[GpuCount]
+    seen_at: datetime
+
+
+class Token(Record):
+    """A personal access token. ``token`` is there once: when it was just made."""
+
+    id: str
+    owner: str
+    name: str
+    scopes: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    token: str | None
+
+
+class User(Record):
+    """An account."""
+
+    name: str
+    display_name: str
+    role: str
+    default_project: str
+    disabled: bool
+    created_at: datetime
+
+
+class PlatformInfo(Record):
+    """What platform this is."""
+
+    title: str
+    version: str
+    cluster: str
+    scheduler: str
+    sessions_origin: str
+
+
+class Me(Record, user=User, platform=PlatformInfo):
+    """Who asks, and whom."""
+
+    user: User
+    projects: list[str]
+    csrf_token: str | None
+    platform: PlatformInfo
+
+
+class LoginLink(Record):
+    """A link that logs its reader in, once."""
+
+    url: str
+    expires_at: datetime

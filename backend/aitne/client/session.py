@@ -1,0 +1,234 @@
+"""Requests with everything around them: credentials, patience, errors, pages.
+
+A request is repeated when that is safe: reading always is, creating is because of its
+Idempotency-Key, and anything is while the platform cannot have seen it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from aitne.client.http import ConnectionFailed, HttpTransport, Reply, Transport
+
+if TYPE_CHECKING:
+    from aitne.client.discovery import Platform
+    from aitne.core.errors import AitneError
+
+API = "/api/v1"
+TIMEOUT_S = 30.0
+RETRIED = frozenset({502, 503, 504})
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 2.0
+
+Query = Mapping[str, "str | int | bool | Sequence[str] | None"]
+
+
+def segment(value: object) -> str:
+    """A value as one segment of a path: whatever it holds, it stays one."""
+    return quote(str(value), safe="")
+
+
+class Session:
+    """Speaks to one platform as one user."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        *,
+        transport: Transport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.platform = platform
+        self.sleep = sleep
+        self.clock = clock
+        self._transport = transport or HttpTransport(platform.url)
+
+    def json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: object = None,
+        key: str | None = None,
+        repeatable: bool | None = None,
+    ) -> Any:
+        """Ask below ``/api/v1``; the decoded answer, None if it is empty.
+
+        ``key`` is the Idempotency-Key of a request that creates. ``repeatable`` says that doing it
+        twice does no harm; unset, that holds for reading and for what has a key.
+
+        Raises:
+            AitneError: the platform said no, or does not answer.
+        """
+        data = self.read(method, path, query=query, body=body, key=key, repeatable=repeatable)[1]
+        return json.loads(data) if data else None
+
+    def read(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: object = None,
+        key: str | None = None,
+        repeatable: bool | None = None,
+    ) -> tuple[Mapping[str, str], bytes]:
+        """As ``json``, but the headers and the bytes as they came."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        if repeatable is None:
+            repeatable = method == "GET" or key is not None
+        patience = Patience(self)
+        while True:
+            try:
+                reply = self._send(method, path, query, body, headers)
+                try:
+                    status, answer = reply.status, b"".join(reply.chunks())
+                finally:
+                    reply.close()
+            except ConnectionFailed as failure:
+                patience.after(failure, repeatable=repeatable)
+                continue
+            if status in RETRIED and repeatable and patience.pause():
+                continue
+            if status >= 400:
+                raise self._error(status, reply.headers, answer)
+            return reply.headers, answer
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Reply:
+        """Open an answer that comes bit by bit.
+
+        Raises:
+            ConnectionFailed: try again.
+            AitneError: the platform said no.
+        """
+        reply = self._send("GET", path, query, None, headers or {}, timeout_s)
+        if reply.status >= 400:
+            try:
+                body = b"".join(reply.chunks())
+            finally:
+                reply.close()
+            if reply.status in RETRIED:
+                raise ConnectionFailed(f"it answered {reply.status}", sent=True)
+            raise self._error(reply.status, reply.headers, body)
+        return reply
+
+    def pages(self, path: str, query: Query, *, most: int | None = None) -> Iterator[Any]:
+        """The items of a list, page after page, at most ``most`` of them."""
+        cursor: str | None = None
+        left = most
+        while left is None or left > 0:
+            limit = 500 if left is None else min(left, 500)
+            page = self.json("GET", path, query={**query, "limit": limit, "cursor": cursor})
+            yield from page["items"][:limit]
+            left = None if left is None else left - len(page["items"])
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: object,
+        headers: Mapping[str, str],
+        timeout_s: float = TIMEOUT_S,
+    ) -> Reply:
+        given = {"Accept": "application/json", "User-Agent": "aitne-client", **headers}
+        if self.platform.token is not None:
+            given.setdefault("Authorization", f"Bearer {self.platform.token}")
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            given["Content-Type"] = "application/json"
+        base = "" if path in ("/healthz", "/readyz") else API
+        return self._transport.send(
+            method,
+            base + path + _encoded(query),
+            headers=given,
+            body=data,
+            timeout_s=timeout_s,
+        )
+
+    def _error(self, status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
+        from aitne.client.errors import from_problem
+
+        return from_problem(status, headers, body)
+
+
+def _encoded(query: Query | None) -> str:
+    pairs: list[tuple[str, str]] = []
+    for name, value in (query or {}).items():
+        if value is None or value is False:
+            continue
+        if value is True:
+            pairs.append((name, "true"))
+        elif isinstance(value, str | int):
+            pairs.append((name, str(value)))
+        else:
+            pairs.extend((name, item) for item in value)
+    return f"?{urlencode(pairs)}" if pairs else ""
+
+
+class Patience:
+    """How long a platform may be silent before a request is given up.
+
+    A supervised platform that is up restarts its API within seconds, so a broken connection is
+    worth a few tries; where nothing runs at all, that is said at once.
+    """
+
+    def __init__(self, session: Session, seconds: float | None = None) -> None:
+        self._session = session
+        self._seconds = session.platform.patience_s if seconds is None else seconds
+        self.reset()
+
+    def reset(self) -> None:
+        """It answered: the next silence is a new one."""
+        self._pause_s = FIRST_PAUSE_S
+        self._until: float | None = None
+
+    def after(self, failure: ConnectionFailed, *, repeatable: bool) -> None:
+        """Wait a moment, then return to try again.
+
+        Raises:
+            NotRunning: there is nothing to wait for.
+            Unreachable: patience is over, or trying again could do the same thing twice.
+        """
+        from aitne.client.errors import NotRunning, Unreachable
+
+        platform = self._session.platform
+        if not platform.expected_up():
+            raise NotRunning(platform.how_to_start()) from failure
+        if failure.sent and not repeatable:
+            raise Unreachable(
+                f"The connection to {platform.url} broke ({failure.reason}) after the request was "
+                "sent: it may or may not have been carried out. Look before you repeat it."
+            ) from failure
+        if not self.pause():
+            raise Unreachable(
+                f"{platform.url} does not answer: {failure.reason}. {platform.what_to_check()}"
+            ) from failure
+
+    def pause(self) -> bool:
+        """Sleep a little longer each time; False when patience is over."""
+        now = self._session.clock()
+        if self._until is None:
+            self._until = now + self._seconds
+        if now >= self._until:
+            return False
+        self._session.sleep(min(self._pause_s, self._until - now))
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+        return True

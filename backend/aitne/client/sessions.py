@@ -1,0 +1,72 @@
+"""Sessions: start, open, extend, stop, wait until one can be worked in."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from aitne.client.jobs import Jobs
+from aitne.client.records import Job
+from aitne.client.session import Session, segment
+
+
+class Sessions:
+    """``client.sessions``."""
+
+    def __init__(self, session: Session, jobs: Jobs) -> None:
+        self._session = session
+        self._jobs = jobs
+
+    def start(
+        self,
+        template: str | None = None,
+        *,
+        job_file: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Job:
+        """Start a session from a template; ``job_file`` holds what shall differ from it."""
+        body = {"type": "session", **(job_file or {})}
+        if template is not None:
+            body["template"] = template
+        found = self._session.json("POST", "/sessions", body=body, key=key or str(uuid.uuid4()))
+        return Job(found)
+
+    def get(self, session_id: str) -> Job:
+        """One session. Raises ``NotFound``."""
+        return Job(self._session.json("GET", f"/sessions/{segment(session_id)}"))
+
+    def list(self, **query: Any) -> Iterator[Job]:
+        """Sessions, newest first. Takes what ``client.jobs.list`` takes."""
+        return self._jobs.list(type="session", **query)
+
+    def open(self, session_id: str) -> str:
+        """The address to work at. Raises ``Conflict`` while it is not ready."""
+        found = self._session.json("POST", f"/sessions/{segment(session_id)}/open", repeatable=True)
+        return str(found["url"])
+
+    def extend(self, session_id: str, duration: str) -> Job:
+        """Add to the time that is left: ``"1h"``, ``"30m"``."""
+        path = f"/sessions/{segment(session_id)}/extend"
+        return Job(self._session.json("POST", path, body={"duration": duration}))
+
+    def stop(self, session_id: str) -> Job:
+        """End it."""
+        path = f"/sessions/{segment(session_id)}/stop"
+        return Job(self._session.json("POST", path, repeatable=True))
+
+    def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:
+        """Wait until it can be worked in.
+
+        Raises:
+            JobEnded: it ended before that; the message says why.
+            WaitTimeout: it was not ready within ``timeout_s``.
+        """
+        job = self._jobs.wait(
+            session_id, until=lambda job: job.state == "READY", timeout_s=timeout_s
+        )
+        if job.ended:
+            from aitne.client.errors import JobEnded
+
+            raise JobEnded(job.message or f"The session is {job.state}: {job.reason}.", job)
+        return job
