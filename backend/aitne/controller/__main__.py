@@ -34,7 +34,7 @@ def main() -> int:
         work = {"run": _run, "init": _init, "drain": _drain}[arguments.what]
         return asyncio.run(work(settings))
     except AitneError as error:
-        print(error.message, file=sys.stderr)
+        sys.stderr.write(f"aitne controller: {error.message}\n")
         return 1
     except KeyboardInterrupt:
         return 130
@@ -44,7 +44,7 @@ async def _init(settings: Settings) -> int:
     platform = build(settings)
     await platform.store.start()
     try:
-        await platform.setup.prepare()
+        await platform.first_run.prepare()
     finally:
         await platform.store.close()
     return 0
@@ -79,7 +79,7 @@ async def _drain(settings: Settings) -> int:
             group.create_task(_with_controller(settings, done))
     except TimeoutError:
         left = len(await platform.store.live_jobs())
-        print(f"{left} jobs have not ended within {DRAIN_TIMEOUT_S:.0f} s.", file=sys.stderr)
+        sys.stderr.write(f"{left} jobs have not ended within {DRAIN_TIMEOUT_S:.0f} s.\n")
         return 1
     finally:
         await platform.store.close()

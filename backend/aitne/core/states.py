@@ -85,7 +85,9 @@ _ALLOCATED = frozenset({_S.STARTING, _S.RUNNING, _S.SUSPENDED, _S.COMPLETING})
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     _S.PENDING_SUBMIT: frozenset({_S.SUBMITTING, _S.CANCELLED, _S.FAILED}),
     # A submission is over when the scheduler says so, refuses, or leaves it open.
-    _S.SUBMITTING: frozenset({_S.PENDING_SUBMIT, _S.QUEUED, _S.UNCERTAIN, _S.FAILED, _S.CANCELLED}),
+    # The agent may also speak before the scheduler has answered the submission.
+    _S.SUBMITTING: frozenset({_S.PENDING_SUBMIT, _S.QUEUED, _S.UNCERTAIN, _S.FAILED, _S.CANCELLED})
+    | _ALLOCATED,
     _S.UNCERTAIN: frozenset({_S.QUEUED, _S.PENDING_SUBMIT, _S.FAILED, _S.CANCELLED}) | _ALLOCATED,
     _S.QUEUED: _ALLOCATED | _ENDS,
     # Back to QUEUED is a requeue: the scheduler starts the same job once more.

@@ -100,9 +100,7 @@ class OutboxWorker:
             if delay_s is None:
                 await self._store.finish_outbox(item.id, epoch=self._leader.epoch)
             else:
-                await self._store.return_outbox(
-                    item.id, epoch=self._leader.epoch, delay_s=delay_s
-                )
+                await self._store.return_outbox(item.id, epoch=self._leader.epoch, delay_s=delay_s)
 
     async def _handle(self, item: OutboxItem) -> float | None:
         """Do it. None: done; a number: try again after so many seconds."""

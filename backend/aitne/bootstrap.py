@@ -1,0 +1,129 @@
+"""Floor 2: the only place that chooses adapters and wires them to services.
+
+``build`` makes what the API and the one-shot programs need; ``build_controller`` what the controller
+process needs. Both only construct: nothing is opened or connected before ``start`` is called on it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aitne.adapters.hub import HubClient
+from aitne.adapters.identity.password import PasswordIdentity
+from aitne.adapters.logs import FileLogs
+from aitne.adapters.store.sql import SqlStore
+from aitne.core.ports.runtime import Runtime
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.store import Store
+from aitne.core.registry import Registry
+from aitne.core.settings import Settings
+from aitne.services.agents import AgentService
+from aitne.services.controller import Controller
+from aitne.services.events import EventHub
+from aitne.services.first_run import FirstRun
+from aitne.services.identity import IdentityService
+from aitne.services.jobs import JobService
+from aitne.services.oauth import OAuthService
+from aitne.services.render import Renderer
+from aitne.services.secrets import read_secret
+from aitne.services.sessions import SessionService
+from aitne.services.templates import TemplateCatalog, builtin_folder
+from aitne.services.users import UserService
+
+SCHEDULERS: Registry[Scheduler] = Registry(
+    "scheduler", "aitne.adapters.schedulers", "aitne.schedulers"
+)
+RUNTIMES: Registry[Runtime] = Registry("runtime", "aitne.adapters.runtimes", "aitne.runtimes")
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The services over one store."""
+
+    settings: Settings
+    store: SqlStore
+    clock: Callable[[], datetime]
+    templates: TemplateCatalog
+    jobs: JobService
+    sessions: SessionService
+    identity: IdentityService
+    users: UserService
+    oauth: OAuthService
+    events: EventHub
+    agents: AgentService
+    first_run: FirstRun
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerParts:
+    """The controller and what has to be started before and closed after it."""
+
+    store: Store
+    scheduler: Scheduler
+    controller: Controller
+    close_hub: Callable[[], Awaitable[None]]
+
+
+def utc_now() -> datetime:
+    """The clock of every process."""
+    return datetime.now(UTC)
+
+
+def build(settings: Settings) -> Platform:
+    """Everything over a store that is not open yet: call ``platform.store.start()``."""
+    store = SqlStore(settings.database_url, clock=utc_now)
+    accounts = PasswordIdentity()
+    templates = TemplateCatalog([builtin_folder(), *settings.templates])
+    logs = FileLogs(settings.jobs_dir)
+    events = EventHub(store)
+    jobs = JobService(store, templates, _renderer(settings), settings, logs, utc_now)
+    users = UserService(store, utc_now, accounts)
+    return Platform(
+        settings=settings,
+        store=store,
+        clock=utc_now,
+        templates=templates,
+        jobs=jobs,
+        sessions=SessionService(jobs, store, settings, utc_now),
+        identity=IdentityService(store, settings, utc_now, accounts),
+        users=users,
+        oauth=OAuthService(store, settings, utc_now),
+        events=events,
+        agents=AgentService(store, utc_now, events),
+        first_run=FirstRun(store, users, settings, utc_now),
+    )
+
+
+def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
+    """The controller's own parts. ``holder`` names the process in the lease.
+
+    Raises:
+        SetupError: a plug-in or a secret that the settings name is not there.
+    """
+    store = SqlStore(settings.database_url, clock=utc_now)
+    scheduler = SCHEDULERS.get(settings.scheduler)(settings)
+    hub = HubClient(
+        f"http://127.0.0.1:{settings.port_of_hub}", read_secret(settings, "hub_api_token")
+    )
+    controller = Controller(
+        store,
+        scheduler,
+        hub,
+        _renderer(settings),
+        utc_now,
+        holder=holder,
+        sessions_origin=settings.sessions_origin,
+        poll_interval_s=settings.poll_interval_s,
+    )
+    return ControllerParts(store, scheduler, controller, hub.close)
+
+
+def _renderer(settings: Settings) -> Renderer:
+    named = os.environ.get("AITNE_SESSION_ENV")
+    session_env = None if named is None else Path(named)
+    runtimes = {name: make(session_env) for name, make in RUNTIMES.all().items()}
+    return Renderer(settings, runtimes)

@@ -1,0 +1,33 @@
+"""A Hub that fails on purpose: not there, or unwilling."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from aitne.core.errors import AitneError
+
+
+class RecordingHub:
+    """Raises ``failures`` one after another, then works. Notes what was asked of it."""
+
+    def __init__(self) -> None:
+        self.failures: list[AitneError] = []
+        self.started: list[tuple[str, str, UUID]] = []
+        self.removed: list[tuple[str, str]] = []
+
+    async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
+        """Ready at once, unless a failure is due."""
+        self._fail()
+        self.started.append((owner, server, job_id))
+
+    async def remove_server(self, owner: str, server: str) -> None:
+        """Gone at once, unless a failure is due."""
+        self._fail()
+        self.removed.append((owner, server))
+
+    async def check_proxy(self) -> None:
+        """Nothing to compare."""
+
+    def _fail(self) -> None:
+        if self.failures:
+            raise self.failures.pop(0)

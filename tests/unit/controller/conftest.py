@@ -1,0 +1,108 @@
+"""A controller's parts over a real SQLite store and a scheduler that fails on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from aitne.adapters.runtimes.bare import BareRuntime
+from aitne.adapters.store.sql import SqlStore
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.settings import Settings
+from aitne.core.states import JobState
+from aitne.services.controller.connector import Connector
+from aitne.services.controller.leader import Leader
+from aitne.services.controller.outbox import OutboxWorker
+from aitne.services.controller.poll import Poller
+from aitne.services.render import Renderer
+from tests.support.fakes import FakeScheduler
+from tests.support.hub import RecordingHub
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@dataclass
+class Bench:
+    """What a test turns by hand: one outbox pass, one poll."""
+
+    store: SqlStore
+    scheduler: FakeScheduler
+    hub: RecordingHub
+    leader: Leader
+    clock: Clock
+    outbox: OutboxWorker
+    poller: Poller
+    connector: Connector
+    settings: Settings
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    async def job(self, job_id: UUID) -> Job:
+        return await self.store.get_job(job_id)
+
+    async def state(self, job_id: UUID) -> JobState:
+        return (await self.job(job_id)).state
+
+    async def agent_reports(self, job_id: UUID, address: str | None = None) -> Job:
+        changes = JobChanges(started_at=self.clock(), address=address)
+        return await self.store.transition(job_id, JobState.RUNNING, changes)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def make_bench(tmp_path: Path, clock: Clock) -> Any:
+    benches: list[Bench] = []
+
+    async def make(scheduler: FakeScheduler | None = None) -> Bench:
+        settings = Settings(data_dir=tmp_path)
+        store = SqlStore(settings.database_url, clock=clock)
+        await store.start()
+        scheduler = scheduler or FakeScheduler()
+        leader = Leader(store, "test")
+        await leader.acquire()
+        renderer = Renderer(settings, {"bare": BareRuntime(None)}, python="python3")
+        hub = RecordingHub()
+        bench = Bench(
+            store,
+            scheduler,
+            hub,
+            leader,
+            clock,
+            OutboxWorker(store, scheduler, renderer, leader, clock, uncertain_wait_s=15),
+            Poller(store, scheduler, leader, clock),
+            Connector(store, hub, scheduler, leader, clock, "http://sessions.test"),
+            settings,
+        )
+        benches.append(bench)
+        return bench
+
+    return make, benches
+
+
+@pytest.fixture
+async def bench(make_bench: Any) -> AsyncIterator[Any]:
+    make, benches = make_bench
+    yield make
+    for each in benches:
+        await each.connector.close()
+        await each.store.close()

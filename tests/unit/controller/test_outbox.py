@@ -1,0 +1,191 @@
+"""Submissions: once in effect, whatever the scheduler answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aitne.core.errors import SchedulerRejected, StaleEpoch
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.states import JobState, TerminationReason
+from aitne.services.controller.leader import Leader
+from aitne.services.controller.outbox import RETRY_S
+from tests.support.fakes import AmbiguousSubmit, ControllerDown, FakeScheduler, SlowStart
+from tests.support.jobs import make_array, make_job
+
+
+async def test_a_job_is_submitted_with_its_identity_and_token(bench: Any) -> None:
+    b = await bench()
+    job = make_job(name="$(touch /tmp/x)\n#SBATCH --nodes=9 🦊")
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    stored = await b.job(job.id)
+    assert (stored.state, stored.scheduler_id) == (JobState.QUEUED, "1")
+    (request,) = b.scheduler.requests
+    assert (request.job_id, request.attempt, request.name) == (job.id, 1, job.name)
+    token = request.files["token"].decode()
+    assert token not in request.script
+    assert job.name not in request.script
+    assert await b.store.outbox_depth() == (0, 0.0)
+
+
+async def test_a_scheduler_that_is_down_delays_and_loses_nothing(bench: Any) -> None:
+    b = await bench(ControllerDown())
+    job = make_job()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    waiting = await b.job(job.id)
+    assert waiting.state is JobState.PENDING_SUBMIT
+    assert "scheduler" in (waiting.message or "")
+    b.scheduler.down = False
+    b.clock.advance(RETRY_S + 1)
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.QUEUED
+    assert len(b.scheduler.requests) == 1
+
+
+async def test_an_ambiguous_submission_that_arrived_is_adopted(bench: Any) -> None:
+    b = await bench(AmbiguousSubmit(arrives=True))
+    job = make_job()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.UNCERTAIN
+    b.clock.advance(RETRY_S + 1)
+    await b.outbox.drain()
+    assert (await b.job(job.id)).scheduler_id == "1"
+    assert len(b.scheduler.requests) == 1
+
+
+async def test_an_ambiguous_submission_that_never_arrived_is_repeated_only_later(
+    bench: Any,
+) -> None:
+    b = await bench(AmbiguousSubmit(arrives=False))
+    job = make_job()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    b.clock.advance(RETRY_S + 1)
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.UNCERTAIN, "it may still arrive"
+    assert b.scheduler.requests == []
+    b.clock.advance(15)
+    await b.outbox.drain()
+    b.clock.advance(1)
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.QUEUED
+    assert len(b.scheduler.requests) == 1
+
+
+async def test_a_crash_after_the_scheduler_took_the_job_is_resolved_by_search(bench: Any) -> None:
+    b = await bench()
+    job = make_job()
+    await b.store.create_job(job)
+    original = b.scheduler.submit
+
+    async def crash(request: SubmitRequest) -> str:
+        await original(request)
+        raise RuntimeError("the power fails here")
+
+    b.scheduler.submit = crash
+    with pytest.raises(ExceptionGroup):
+        await b.outbox.drain()
+    b.scheduler.submit = original
+    assert await b.state(job.id) is JobState.SUBMITTING
+    b.clock.advance(60)
+    await b.outbox.drain()
+    assert (await b.job(job.id)).scheduler_id == "1"
+    assert len(b.scheduler.requests) == 1
+
+
+async def test_an_agent_that_speaks_before_the_scheduler_answered_is_not_set_back(
+    bench: Any,
+) -> None:
+    b = await bench()
+    job = make_job()
+    await b.store.create_job(job)
+    original = b.scheduler.submit
+
+    async def quick_agent(request: SubmitRequest) -> str:
+        scheduler_id = await original(request)
+        await b.agent_reports(job.id)
+        return scheduler_id
+
+    b.scheduler.submit = quick_agent
+    await b.outbox.drain()
+    stored = await b.job(job.id)
+    assert (stored.state, stored.scheduler_id) == (JobState.RUNNING, "1")
+
+
+async def test_a_refusal_ends_the_job_with_the_reason(bench: Any) -> None:
+    class Refuses(FakeScheduler):
+        async def submit(self, request: SubmitRequest) -> str:
+            raise SchedulerRejected("partition gpu does not exist.")
+
+    b = await bench(Refuses())
+    job = make_job()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    ended = await b.job(job.id)
+    assert (ended.state, ended.reason) == (JobState.FAILED, TerminationReason.REJECTED)
+    assert ended.message == "partition gpu does not exist."
+
+
+async def test_an_array_is_one_submission_and_each_task_a_row(bench: Any) -> None:
+    b = await bench(SlowStart())
+    array, tasks = make_array("0-2")
+    await b.store.create_job(array, tasks)
+    await b.outbox.drain()
+    assert len(b.scheduler.requests) == 1
+    rows = await b.store.array_tasks(array.id)
+    assert [row.scheduler_id for row in rows] == ["1_0", "1_1", "1_2"]
+    assert {row.state for row in rows} == {JobState.QUEUED}
+    assert (await b.job(array.id)).scheduler_id == "1"
+
+
+async def test_a_dependency_is_handed_on_and_a_failed_one_cancels(bench: Any) -> None:
+    b = await bench()
+    first = make_job()
+    second = make_job(spec={"after": (first.id,)})
+    await b.store.create_job(first)
+    await b.store.create_job(second)
+    await b.outbox.drain()
+    b.clock.advance(1)
+    await b.outbox.drain()
+    assert b.scheduler.requests[1].after == ("1",)
+
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, 1)
+    await b.poller.poll()
+    third = make_job(spec={"after": (first.id,)})
+    await b.store.create_job(third)
+    await b.outbox.drain()
+    ended = await b.job(third.id)
+    assert (ended.state, ended.reason) == (
+        JobState.CANCELLED,
+        TerminationReason.DEPENDENCY_FAILED,
+    )
+    assert str(first.id) in (ended.message or "")
+
+
+async def test_cancel_reaches_the_scheduler(bench: Any) -> None:
+    b = await bench()
+    job = make_job()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    await b.store.request_cancel(job.id, b.clock())
+    await b.outbox.drain()
+    assert b.scheduler.cancelled == ["1"]
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.CANCELLED
+
+
+async def test_a_controller_that_lost_the_lead_changes_nothing(bench: Any) -> None:
+    b = await bench()
+    job = make_job()
+    await b.store.create_job(job)
+    b.clock.advance(60)
+    other = Leader(b.store, "other")
+    await other.acquire()
+    with pytest.raises((StaleEpoch, ExceptionGroup)):
+        await b.outbox.drain()
+    assert await b.state(job.id) is JobState.PENDING_SUBMIT
+    assert b.scheduler.requests == []

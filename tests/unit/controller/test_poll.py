@@ -1,0 +1,161 @@
+"""One query for all jobs, and what may and may not be concluded from its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aitne.core.models.job import RetryPolicy
+from aitne.core.states import JobState, TerminationReason
+from tests.support.fakes import ControllerDown, NeverStarts, SlowStart, Vanishes
+from tests.support.jobs import make_array, make_job, make_session
+
+
+async def _submitted(b: Any, job: Any, tasks: Any = ()) -> Any:
+    await b.store.create_job(job, tasks)
+    await b.outbox.drain()
+    return job
+
+
+async def test_one_query_however_many_jobs(bench: Any) -> None:
+    b = await bench()
+    for _ in range(20):
+        await _submitted(b, make_job())
+    await b.poller.poll()
+    assert b.scheduler.polls == 1
+    assert len(await b.store.nodes()) == 1
+
+
+async def test_waiting_has_a_reason_and_starting_clears_it(bench: Any) -> None:
+    b = await bench(SlowStart())
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    assert (await b.job(job.id)).message == "Waits because the test says so."
+    b.scheduler.let_go()
+    await b.poller.poll()
+    started = await b.job(job.id)
+    assert (started.state, started.message) == (JobState.STARTING, None)
+    assert started.nodes == ("node01",)
+    assert started.expires_at is not None
+
+
+async def test_a_poll_that_changes_nothing_writes_nothing(bench: Any) -> None:
+    b = await bench(NeverStarts())
+    await _submitted(b, make_job())
+    await b.poller.poll()
+    before = await b.store.last_event_id()
+    await b.poller.poll()
+    assert await b.store.last_event_id() == before
+
+
+async def test_the_agent_says_when_it_runs_and_the_scheduler_how_it_ended(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    await b.agent_reports(job.id)
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.RUNNING
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, 3)
+    await b.poller.poll()
+    ended = await b.job(job.id)
+    assert (ended.state, ended.exit_code) == (JobState.FAILED, 3)
+    assert "exit code 3" in (ended.message or "")
+
+
+async def test_a_silent_agent_does_not_hold_a_batch_job_back(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    b.scheduler.change("1", started_at=b.clock())
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.STARTING
+    b.clock.advance(20)
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.RUNNING
+
+
+async def test_a_session_nobody_hears_of_fails_instead_of_spinning(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_session())
+    b.scheduler.change("1", started_at=b.clock())
+    await b.poller.poll()
+    b.clock.advance(200)
+    await b.poller.poll()
+    ended = await b.job(job.id)
+    assert (ended.state, ended.reason) == (JobState.FAILED, TerminationReason.START_FAILED)
+    assert b.scheduler.cancelled == ["1"]
+
+
+async def test_a_scheduler_that_is_silent_never_means_finished(bench: Any) -> None:
+    b = await bench(ControllerDown())
+    b.scheduler.down = False
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    b.scheduler.down = True
+    for _ in range(10):
+        b.clock.advance(60)
+        assert await b.poller.poll() is False
+    assert await b.state(job.id) is JobState.STARTING
+
+
+async def test_absence_proves_nothing_until_a_search_confirms_it(bench: Any) -> None:
+    b = await bench(Vanishes())
+    job = await _submitted(b, make_job())
+    record = b.scheduler.records.pop("1")
+    for _ in range(5):
+        await b.poller.poll()
+    assert await b.state(job.id) is JobState.QUEUED, "it is younger than ten seconds"
+    b.clock.advance(11)
+
+    async def still_known(*_: object) -> list[object]:
+        return [record]
+
+    find, b.scheduler.find = b.scheduler.find, still_known
+    for _ in range(5):
+        await b.poller.poll()
+    assert await b.state(job.id) is JobState.STARTING, "a search found it"
+    b.scheduler.find = find
+    for _ in range(5):
+        await b.poller.poll()
+    ended = await b.job(job.id)
+    assert (ended.state, ended.reason) == (JobState.LOST, TerminationReason.LOST)
+
+
+async def test_retry_makes_a_new_attempt_and_stops_at_its_limit(bench: Any) -> None:
+    b = await bench()
+    policy = RetryPolicy(max=1, on=frozenset({TerminationReason.NODE_FAILED}))
+    job = await _submitted(b, make_job(spec={"retry": policy}))
+    b.scheduler.finish("1", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, None)
+    await b.poller.poll()
+    again = await b.job(job.id)
+    assert (again.state, again.attempt, again.scheduler_id) == (JobState.PENDING_SUBMIT, 2, None)
+    await b.outbox.drain()
+    assert b.scheduler.requests[1].attempt == 2
+    b.scheduler.finish("2", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, None)
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.NODE_FAILED
+
+
+async def test_a_requeue_goes_back_to_waiting(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    await b.agent_reports(job.id)
+    b.scheduler.change("1", state=JobState.QUEUED, restart_count=1, nodes=(), started_at=None)
+    await b.poller.poll()
+    waiting = await b.job(job.id)
+    assert (waiting.state, waiting.restart_count) == (JobState.QUEUED, 1)
+    assert waiting.started_at is None
+    assert waiting.expires_at is None
+
+
+async def test_array_tasks_end_each_by_itself(bench: Any) -> None:
+    b = await bench()
+    array, tasks = make_array("0-1")
+    await _submitted(b, array, tasks)
+    b.scheduler.finish("1_0")
+    await b.poller.poll()
+    assert not (await b.job(array.id)).state.terminal
+    b.scheduler.finish("1_1", JobState.FAILED, TerminationReason.FAILED, 1)
+    await b.poller.poll()
+    rows = await b.store.array_tasks(array.id)
+    assert [row.state for row in rows] == [JobState.COMPLETED, JobState.FAILED]
+    assert (await b.job(array.id)).state is JobState.FAILED
