@@ -10,11 +10,8 @@ from aitne.core.ports.runtime import ContainerSpec
 class FakeRuntime:
     """Offers ``images`` and adds one variable of its own."""
 
-    def __init__(
-        self, name: str = "bare", images: Sequence[str] = ("bare",), session_env: str | None = None
-    ) -> None:
+    def __init__(self, name: str = "bare", images: Sequence[str] = ("bare",)) -> None:
         self.name = name
-        self.session_env = session_env
         self._images = images
 
     def images(self) -> Sequence[str]:
@@ -26,5 +23,5 @@ class FakeRuntime:
         return list(spec.argv)
 
     def environment(self) -> Mapping[str, str]:
-        """One variable, so that its way can be followed."""
-        return {"PATH": "/session/bin:/usr/bin", "FROM_RUNTIME": "yes"}
+        """Those of a virtual environment."""
+        return {"PATH": "/session/bin:/usr/bin", "VIRTUAL_ENV": "/session"}

@@ -108,7 +108,8 @@ class Renderer:
         return runtime
 
     def _app(self, spec: JobSpec, runtime: Runtime, app: AppSpec) -> AgentApp:
-        environment = getattr(runtime, "session_env", None)
+        # Not just "python": a session must start whatever PATH its user sets.
+        environment = runtime.environment().get("VIRTUAL_ENV")
         python = "python" if environment is None else str(Path(environment) / "bin" / "python")
         return AgentApp(
             name=app.name,

@@ -37,23 +37,7 @@ def load_template(path: Path) -> Template:
     Raises:
         TemplateError: it cannot be read, is not YAML, or does not keep to the schema.
     """
-    text = _read(path)
-    loader = _Loader(text)
-    try:
-        node = loader.get_single_node()
-        if not isinstance(node, yaml.MappingNode):
-            raise TemplateError(str(path), 1, "a template is a mapping of fields, such as name: …")
-        content = loader.construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = None if mark is None else mark.line + 1
-        raise TemplateError(str(path), line, error.problem or "this is not YAML") from error
-    except yaml.YAMLError as error:
-        raise TemplateError(str(path), None, f"this is not YAML: {error}") from error
-    except RecursionError as error:
-        raise TemplateError(str(path), None, "it is nested too deeply") from error
-    finally:
-        loader.dispose()
+    node, content = _parse(path, _read(path))
     try:
         template = Template.model_validate(content)
     except ValidationError as error:
@@ -74,6 +58,28 @@ def _read(path: Path) -> str:
         raise TemplateError(str(path), None, f"it cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise TemplateError(str(path), None, f"it is not UTF-8: {error.reason}") from error
+
+
+def _parse(path: Path, text: str) -> tuple[yaml.MappingNode, Any]:
+    """The tree, which knows its lines, and the values."""
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if isinstance(node, yaml.MappingNode):
+                return node, loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        raise TemplateError(str(path), line, error.problem or "this is not YAML") from error
+    except RecursionError as error:
+        raise TemplateError(str(path), None, "it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError, LookupError, TypeError) as error:
+        # Not YAMLError: a date or a number that has the form of one and is none.
+        raise TemplateError(str(path), None, f"this is not YAML: {error}") from error
+    raise TemplateError(str(path), 1, "a template is a mapping of fields, such as name: …")
 
 
 def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], str]]:
