@@ -18,7 +18,7 @@ class BareRuntime:
     name = "bare"
 
     def __init__(self, session_env: Path | None = None) -> None:
-        self._session_env = session_env
+        self.session_env = session_env
 
     def images(self) -> Sequence[str]:
         """Just ``bare``: there is nothing to choose from."""
@@ -43,10 +43,10 @@ class BareRuntime:
 
     def environment(self) -> Mapping[str, str]:
         """PATH that starts with the session environment, as if it were activated."""
-        if self._session_env is None:
+        if self.session_env is None:
             return {}
         path = os.environ.get("PATH") or _DEFAULT_PATH
         return {
-            "PATH": f"{self._session_env / 'bin'}{os.pathsep}{path}",
-            "VIRTUAL_ENV": str(self._session_env),
+            "PATH": f"{self.session_env / 'bin'}{os.pathsep}{path}",
+            "VIRTUAL_ENV": str(self.session_env),
         }

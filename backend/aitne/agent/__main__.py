@@ -1,0 +1,10 @@
+"""``python -I -m aitne.agent <job dir>``: what the batch script becomes."""
+
+from __future__ import annotations
+
+import sys
+
+from aitne.agent.main import main
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,121 @@
+"""Measures the job's own processes: CPU, memory, how many, and its GPUs. The agent is not counted."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from aitne.agent.gpus import Gpus
+from aitne.agent.reporter import Reporter
+from aitne.agent.spec import Spec
+
+SAMPLES_PER_INTERVAL = 300
+"""After so many the interval doubles: a week is a few thousand samples."""
+_PSS_UP_TO = 64
+"""Proportional memory is asked of so many processes at most; it costs more than resident memory."""
+_PR_SET_CHILD_SUBREAPER = 36
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Sampler:
+    """A thread that measures at growing intervals."""
+
+    def __init__(self, spec: Spec, reporter: Reporter) -> None:
+        self._node = spec.node
+        self._interval_s = spec.sample_interval_s
+        self._reporter = reporter
+        self._gpus: Gpus | None = None
+        self._cpu_s = 0.0
+        self._at = time.monotonic()
+
+    def start(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._run, name="sample", daemon=True).start()
+
+    def _run(self) -> None:
+        # Programs that leave their parents stay below the agent, where they are seen.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._gpus = Gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
+        taken = 0
+        while True:
+            time.sleep(self._interval_s)
+            try:
+                self._reporter.sample(self.measure())
+            except (OSError, ValueError, IndexError):
+                continue  # a process ended under our eyes in a way not foreseen: the next one counts
+            taken += 1
+            if taken % SAMPLES_PER_INTERVAL == 0:
+                self._interval_s *= 2
+
+    def measure(self) -> dict[str, Any]:
+        """One sample, in the words of the protocol."""
+        pids = descendants(os.getpid())
+        # Of who has ended and was waited for, the parent's account holds the time.
+        own = os.times()
+        cpu_s = own.children_user + own.children_system + sum(map(_cpu_s, pids))
+        now = time.monotonic()
+        cpu = max(0.0, cpu_s - self._cpu_s) / max(now - self._at, 1e-3)
+        self._cpu_s, self._at = cpu_s, now
+        memory = _pss if len(pids) <= _PSS_UP_TO else _rss
+        return {
+            "time": datetime.now(UTC).isoformat(),
+            "node": self._node,
+            "cpu": round(cpu, 3),
+            "memory_bytes": sum(map(memory, pids)),
+            "processes": len(pids),
+            "gpu": self._gpus.measure() if self._gpus is not None else [],
+        }
+
+
+def descendants(root: int) -> list[int]:
+    """All processes below ``root``."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            fields = _stat(int(name))
+            if fields is not None and fields[0] not in (b"Z", b"X"):
+                children.setdefault(int(fields[1]), []).append(int(name))
+    found: list[int] = []
+    todo = [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+
+
+def _cpu_s(pid: int) -> float:
+    fields = _stat(pid)
+    return 0.0 if fields is None else sum(map(int, fields[11:15])) / _TICKS
+
+
+def _rss(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except OSError:
+        return 0
+
+
+def _pss(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        return _rss(pid)
+    return 0

@@ -1,0 +1,167 @@
+"""A session's app: a port, the hand-over from JupyterHub, and the wait until it answers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aitne.agent import wire
+from aitne.agent.programs import Programs
+from aitne.agent.reporter import Reporter
+from aitne.agent.spec import App, Spec
+
+DEFAULT_HOST = "127.0.0.1"
+HANDED_OVER = "jupyterhub"
+"""The kind of app that JupyterHub starts: its environment arrives while it runs already."""
+_WAIT_S = 25
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+_READY_EVERY_S = 0.05
+_ANSWER_S = 10.0
+_GRACE_S = 10.0
+
+
+class Session:
+    """Runs one app from start to end."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        app: App,
+        programs: Programs,
+        reporter: Reporter,
+        on_start: Callable[[], None],
+    ) -> None:
+        self._spec = spec
+        self._app = app
+        self._programs = programs
+        self._reporter = reporter
+        self._on_start = on_start
+        self._ended = threading.Event()
+        self.failure: str | None = None
+        """Why the agent ended the app itself."""
+
+    def run(self) -> int:
+        """Start it, help it along, wait for its end; its exit code.
+
+        Raises:
+            OSError: it could not be started, or there is no free port.
+        """
+        host = os.environ.get("AITNE_AGENT_HOST") or DEFAULT_HOST
+        held = _hold_port(host)
+        address = f"{host}:{held.getsockname()[1]}"
+        handed_over = self._app.kind == HANDED_OVER
+        if not handed_over:
+            os.environ["AITNE_APP_HOST"], os.environ["AITNE_APP_PORT"] = address.rsplit(":", 1)
+        reader, writer = os.pipe() if handed_over else (None, None)
+        try:
+            pid = self._programs.start(self._app.argv, stdin=reader)
+        finally:
+            if reader is not None:
+                os.close(reader)
+        self._reporter.phase("started", address=address)
+        self._reporter.start()
+        self._on_start()
+        threading.Thread(
+            target=self._bring_up, args=(address, writer, held), name="app", daemon=True
+        ).start()
+        try:
+            return self._programs.wait(pid)
+        finally:
+            self._ended.set()
+
+    def _bring_up(self, address: str, writer: int | None, held: socket.socket) -> None:
+        base = f"http://{address}"
+        try:
+            if writer is not None:
+                base += self._hand_over(address, writer)
+            if self._ended.is_set():
+                return
+            ready = self._wait_until_ready(base)
+        finally:
+            held.close()
+        if ready:
+            self._reporter.phase("ready")
+        elif not self._ended.is_set():
+            self.failure = (
+                f"{self._app.name} did not answer at {base}{self._app.readiness_path} within "
+                f"{self._app.timeout_s:.0f} s"
+            )
+            self._programs.send(signal.SIGTERM)
+            if not self._ended.wait(_GRACE_S):
+                self._programs.send(signal.SIGKILL)
+
+    # --- the hand-over ---------------------------------------------------------------------------
+
+    def _hand_over(self, address: str, writer: int) -> str:
+        """Wait for what the Hub leaves, give it to the app; the path below which it will answer."""
+        found = self._fetch()
+        if found is None:
+            os.close(writer)
+            return ""
+        environment = {str(name): str(value) for name, value in found.get("env", {}).items()}
+        prefix = environment.get("JUPYTERHUB_SERVICE_PREFIX", "/")
+        environment.setdefault("JUPYTERHUB_SERVICE_URL", f"http://{address}{prefix}")
+        line = json.dumps({"env": environment, "args": list(found.get("args", ()))}) + "\n"
+        # A closed pipe: the app has ended already, and its exit code says the rest.
+        with contextlib.suppress(BrokenPipeError), open(writer, "w", encoding="utf-8") as pipe:
+            pipe.write(line)
+        return prefix.rstrip("/")
+
+    def _fetch(self) -> dict[str, Any] | None:
+        """Ask for as long as the app lives. A platform that is away comes back."""
+        url = (
+            f"{self._spec.platform_url}/agent/v1/jobs/{self._spec.job_id}/handover?wait_s={_WAIT_S}"
+        )
+        pause = _SHORTEST_PAUSE_S
+        while not self._ended.is_set():
+            try:
+                status, body = wire.request(
+                    "GET", url, token=self._spec.token, timeout_s=_WAIT_S + _ANSWER_S
+                )
+                if status == 200:
+                    found = json.loads(body)
+                    if isinstance(found, dict):
+                        return found
+                elif status == 204:
+                    pause = _SHORTEST_PAUSE_S
+                    continue
+            except (OSError, wire.Refused, ValueError):
+                pass
+            self._ended.wait(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+        return None
+
+    # --- readiness -------------------------------------------------------------------------------
+
+    def _wait_until_ready(self, base: str) -> bool:
+        deadline = time.monotonic() + self._app.timeout_s
+        while time.monotonic() < deadline and not self._ended.is_set():
+            try:
+                status, _ = wire.request(
+                    "GET", base + self._app.readiness_path, timeout_s=_ANSWER_S
+                )
+                if status < 500:
+                    return True
+            except (OSError, wire.Refused):
+                pass
+            self._ended.wait(_READY_EVERY_S)
+        return False
+
+
+def _hold_port(host: str) -> socket.socket:
+    """A free port, held so that no connection gets it by chance before the app listens there.
+
+    On Linux a server that sets SO_REUSEADDR, as they do, may bind to an address beside a socket that
+    has set it too and does not listen.
+    """
+    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind((host, 0))
+    return held

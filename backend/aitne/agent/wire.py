@@ -1,0 +1,80 @@
+"""Just enough HTTP: one request on one connection.
+
+``http.client`` would cost more to import than all the rest of the agent, in time and in memory. Requests
+are HTTP/1.0, so an answer is never chunked and ends with the connection.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+
+_MOST = 4 << 20
+
+
+class Refused(Exception):
+    """There was an answer, and it is no HTTP."""
+
+
+def split(url: str) -> tuple[bool, str, int, str]:
+    """``http://host:1/path`` -> is it https, host, port, path."""
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    secure = scheme == "https"
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = authority, ""
+    number = int(port) if port else 443 if secure else 80
+    return secure, host.strip("[]"), number, slash + path or "/"
+
+
+def request(
+    method: str, url: str, *, body: bytes | None = None, token: str = "", timeout_s: float
+) -> tuple[int, bytes]:
+    """Status and body.
+
+    Raises:
+        OSError: nobody there, or not in time.
+        Refused: what answers does not speak HTTP.
+    """
+    secure, host, port, path = split(url)
+    deadline = time.monotonic() + timeout_s
+    head = [f"{method} {path} HTTP/1.0", f"Host: {host}:{port}", "User-Agent: aitne-agent"]
+    if token:
+        head.append(f"Authorization: Bearer {token}")
+    if body is not None:
+        head += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    message = "\r\n".join([*head, "", ""]).encode("latin-1", "replace") + (body or b"")
+    connection = socket.create_connection((host, port), timeout=timeout_s)
+    try:
+        if secure:
+            import ssl
+
+            connection = ssl.create_default_context().wrap_socket(connection, server_hostname=host)
+        connection.settimeout(_left(deadline))
+        connection.sendall(message)
+        answer = b""
+        while len(answer) < _MOST:
+            connection.settimeout(_left(deadline))
+            part = connection.recv(65536)
+            if not part:
+                break
+            answer += part
+    finally:
+        connection.close()
+    return _parse(answer)
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("no answer in time")
+    return left
+
+
+def _parse(answer: bytes) -> tuple[int, bytes]:
+    head, blank, body = answer.partition(b"\r\n\r\n")
+    words = head.split(b"\r\n", 1)[0].split(None, 2)
+    if not blank or len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        raise Refused(repr(answer[:80]))
+    return int(words[1]), body
