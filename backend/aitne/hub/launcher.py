@@ -62,7 +62,7 @@ SLIM = (
 class _StandIn(ModuleType):
     """A module that has every name, each a class of its own that nothing is an instance of."""
 
-    __path__: list[str] = []
+    __path__ = ()  # type: ignore[assignment]  # a package that finds nothing
 
     def __getattr__(self, name: str) -> type[Exception]:
         if name.startswith("__"):
@@ -102,7 +102,7 @@ def main() -> None:
         if plain:
             raise
         # Another version of JupyterHub, which needs more than the stand-ins have.
-        os.execv(sys.executable, [sys.executable, __file__, PLAIN])
+        os.execv(sys.executable, [sys.executable, __file__, PLAIN])  # noqa: S606
     gc.freeze()
 
     line = sys.stdin.readline()

@@ -1,0 +1,148 @@
+"""JupyterHub over its REST API, as the service ``platform``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx
+
+from aitne.core.errors import Conflict, HubUnavailable
+
+ANSWER_WITHIN_S = 10.0
+SILENCE_S = 30.0
+"""The Hub sends an empty line every 8 s while a server starts; more silence is a lost connection."""
+PENDING_S = 0.25
+REMOVED_WITHIN_S = 20.0
+
+
+class HubClient:
+    """See ``core.ports.hub.Hub``. ``base_url`` is the Hub's, such as ``http://127.0.0.1:8002/hub``."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_token: str,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._http = httpx.AsyncClient(
+            base_url=f"{base_url.rstrip('/')}/api",
+            headers={"Authorization": f"token {api_token}"},
+            timeout=ANSWER_WITHIN_S,
+            trust_env=False,
+            transport=transport,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
+        """Have the Hub adopt the job as the user's named server; return when it is routed."""
+        await self._ensure_user(owner)
+        path = _server_path(owner, server)
+        body = {"display_name": title, "user_options": {"job_id": str(job_id)}}
+        while True:
+            answer = await self._call("POST", path, body)
+            if answer.status_code in (201, 202):
+                break
+            message = _message(answer)
+            if answer.status_code == 400 and "already running" in message:
+                return
+            if answer.status_code == 400 and "pending" in message:
+                # It is stopping, or the Hub still looks after its restart.
+                await asyncio.sleep(PENDING_S)
+                continue
+            raise Conflict(f"JupyterHub refused to start server {server}: {message}")
+        await self._until_ready(path, server)
+
+    async def remove_server(self, owner: str, server: str) -> None:
+        """Have the Hub forget the server; wait until its route is gone."""
+        path = _server_path(owner, server)
+        for _ in range(int(REMOVED_WITHIN_S / PENDING_S)):
+            answer = await self._call("DELETE", path, {"remove": True})
+            if answer.status_code in (204, 404):
+                return
+            if answer.status_code not in (202, 400):
+                raise HubUnavailable(
+                    f"JupyterHub did not remove server {server}: {_message(answer)}"
+                )
+            await asyncio.sleep(PENDING_S)
+        raise HubUnavailable(f"JupyterHub is still stopping server {server}.")
+
+    async def check_proxy(self) -> None:
+        """Have the Hub restore the proxy's routes now."""
+        answer = await self._call("POST", "/proxy")
+        if answer.is_error:
+            raise HubUnavailable(f"JupyterHub did not check its proxy: {_message(answer)}")
+
+    async def _ensure_user(self, name: str) -> None:
+        answer = await self._call("POST", f"/users/{quote(name, safe='')}")
+        if answer.status_code not in (201, 409):
+            raise Conflict(f"JupyterHub refused user {name}: {_message(answer)}")
+
+    async def _until_ready(self, path: str, server: str) -> None:
+        # The stream says nothing of use until its last event; it only ends early when the Hub does.
+        timeout = httpx.Timeout(ANSWER_WITHIN_S, read=SILENCE_S)
+        try:
+            async with self._http.stream("GET", f"{path}/progress", timeout=timeout) as stream:
+                if stream.is_error:
+                    await stream.aread()
+                    _raise_if_broken(stream)
+                    raise HubUnavailable(
+                        f"JupyterHub lost track of server {server}: {_message(stream)}"
+                    )
+                async for line in stream.aiter_lines():
+                    event = _event(line)
+                    if event.get("ready"):
+                        return
+                    if event.get("failed"):
+                        raise Conflict(str(event.get("message") or "The server did not start."))
+        except httpx.HTTPError as error:
+            raise _silent(error) from error
+        raise HubUnavailable(f"JupyterHub stopped answering while server {server} started.")
+
+    async def _call(
+        self, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> httpx.Response:
+        try:
+            answer = await self._http.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise _silent(error) from error
+        _raise_if_broken(answer)
+        return answer
+
+
+def _raise_if_broken(answer: httpx.Response) -> None:
+    if answer.status_code >= 500 or answer.status_code in (401, 429):
+        raise HubUnavailable(f"JupyterHub answered {answer.status_code}: {_message(answer)}")
+
+
+def _silent(error: httpx.HTTPError) -> HubUnavailable:
+    return HubUnavailable(f"JupyterHub does not answer: {error or type(error).__name__}.")
+
+
+def _server_path(owner: str, server: str) -> str:
+    return f"/users/{quote(owner, safe='')}/servers/{quote(server, safe='')}"
+
+
+def _message(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:300] or f"status {answer.status_code}"
+
+
+def _event(line: str) -> dict[str, Any]:
+    name, _, data = line.partition(":")
+    if name != "data":
+        return {}
+    try:
+        event = json.loads(data)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}

@@ -1,0 +1,101 @@
+"""JupyterHub, headless: the portal logs people in and says which servers there are.
+
+The Hub runs in an environment of its own, where the platform is not installed: what it needs to know
+arrives in ``AITNE_HUB_*`` variables, set by the supervisor, and in the files of the secrets folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from spawner import AdoptSpawner  # type: ignore[import-not-found]
+
+c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 (traitlets gives it to this file)
+
+sessions_url = os.environ["AITNE_HUB_SESSIONS_URL"]
+portal_url = os.environ["AITNE_HUB_PORTAL_URL"]
+api_url = os.environ["AITNE_HUB_API_URL"]
+data_dir = Path(os.environ["AITNE_HUB_DATA_DIR"])
+secrets_dir = Path(os.environ["AITNE_HUB_SECRETS_DIR"])
+login_s = int(os.environ["AITNE_HUB_LOGIN_S"])
+
+
+def secret(name: str) -> str:
+    """What the file of this name in the secrets folder holds."""
+    return (secrets_dir / name).read_text().strip()
+
+
+hub = c.JupyterHub
+hub.bind_url = sessions_url
+hub.public_url = sessions_url
+hub.hub_bind_url = os.environ["AITNE_HUB_BIND_URL"]
+hub.db_url = f"sqlite:///{data_dir / 'jupyterhub.sqlite'}"
+hub.upgrade_db = True
+hub.cookie_secret_file = str(secrets_dir / "hub_cookie_secret")
+hub.template_paths = [os.environ["AITNE_HUB_TEMPLATES"]]
+hub.log_level = "INFO"
+
+# The proxy is a process of its own, so that open kernels survive a restart of the Hub. It sends the
+# Hub only what is the Hub's; for a path without a route it has a static page.
+hub.hub_routespec = "/hub/"
+hub.cleanup_servers = False
+hub.cleanup_proxy = False
+c.ConfigurableHTTPProxy.should_start = False
+c.ConfigurableHTTPProxy.api_url = os.environ["AITNE_HUB_PROXY_API_URL"]
+c.ConfigurableHTTPProxy.auth_token = secret("proxy_auth_token")
+hub.trusted_downstream_ips = ["127.0.0.1", "::1"]
+
+# Starting a server answers at once; the platform alone decides how many there may be.
+hub.tornado_settings = {"slow_spawn_timeout": 0}
+hub.allow_named_servers = True
+hub.named_server_limit_per_user = 0
+hub.concurrent_spawn_limit = 0
+hub.active_server_limit = 0
+
+# A login here lives no longer than one at the portal, and leads back there.
+hub.cookie_max_age_days = login_s / 86_400
+hub.cookie_host_prefix_enabled = sessions_url.startswith("https://")
+hub.token_expires_in_max_seconds = login_s
+hub.oauth_require_pkce = True
+hub.default_url = portal_url
+
+hub.authenticator_class = "generic-oauth"
+c.Authenticator.auto_login = True
+c.Authenticator.allow_all = True  # the portal has decided
+c.Authenticator.enable_auth_state = False
+oauth = c.GenericOAuthenticator
+oauth.client_id = "jupyterhub"
+oauth.client_secret = secret("oauth_client_secret")
+oauth.oauth_callback_url = f"{sessions_url}/hub/oauth_callback"
+oauth.authorize_url = f"{portal_url}/api/oauth/authorize"
+oauth.token_url = f"{api_url}/api/oauth/token"
+oauth.userdata_url = f"{api_url}/api/oauth/userinfo"
+oauth.username_claim = "preferred_username"
+oauth.enable_pkce = True
+oauth.logout_redirect_url = portal_url
+
+hub.services = [{"name": "platform", "api_token": secret("hub_api_token")}]
+hub.load_roles = [
+    {
+        "name": "platform",
+        "services": ["platform"],
+        "scopes": ["admin:users", "servers", "read:servers", "read:hub", "proxy"],
+    },
+    # Users reach their servers and can neither start nor stop one behind the platform's back.
+    {
+        "name": "user",
+        "scopes": ["access:servers!user", "read:users!user", "users:activity!user"],
+    },
+]
+
+hub.spawner_class = AdoptSpawner
+c.AdoptSpawner.platform_url = f"{api_url}/internal/hub/v1"
+c.AdoptSpawner.platform_token = secret("hub_service_secret")
+c.Spawner.default_url = "/lab"
+c.Spawner.poll_interval = 5
+c.Spawner.start_timeout = 120
+c.Spawner.http_timeout = 60

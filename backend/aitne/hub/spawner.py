@@ -1,0 +1,205 @@
+"""A spawner that starts nothing: it adopts the job that the platform has started already.
+
+Runs inside JupyterHub, in the Hub's environment: standard library, JupyterHub and Tornado only. The
+platform's side is three internal calls: ``GET /jobs/{id}``, ``PUT /jobs/{id}/handover``, ``GET /live``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+from uuid import UUID
+
+from jupyterhub.spawner import Spawner, SpawnException
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+from traitlets import Unicode
+
+ANSWER_WITHIN_S = 5.0
+PATIENCE_S = 45.0
+LIVE_FOR_S = 4.0
+"""How long one answer of the platform serves the polls of all servers."""
+LOOK_EVERY_S = 0.05
+ASK_EVERY_S = 1.0
+
+_Failed = (HTTPClientError, OSError, ValueError, KeyError, TypeError)
+
+
+class Live:
+    """The jobs that the platform says are live, asked for once for all servers."""
+
+    def __init__(self) -> None:
+        self._jobs: frozenset[str] = frozenset()
+        self._asked_at = float("-inf")
+        self._asking = asyncio.Lock()
+
+    async def says_gone(self, spawner: AdoptSpawner) -> bool:
+        """Whether the platform, asked since the job was adopted, knows it and says it is over."""
+        async with self._asking:
+            fresh = self._asked_at > max(time.monotonic() - LIVE_FOR_S, spawner.adopted_at)
+            if not fresh:
+                began = time.monotonic()
+                try:
+                    answer = await spawner.ask("GET", "/live")
+                    self._jobs = frozenset(answer["job_ids"])
+                except _Failed as error:
+                    # A platform that is silent proves nothing about a job.
+                    spawner.log.warning("The platform does not say which jobs are live: %s", error)
+                    return False
+                self._asked_at = began
+        return spawner.job_id not in self._jobs
+
+
+class AdoptSpawner(Spawner):  # type: ignore[misc]
+    """One server is one job of the platform, named by ``user_options["job_id"]``.
+
+    The state holds the job and the token that its server was given: a Hub that died while it
+    started a server hands the same token over again, because the first one may have arrived.
+    """
+
+    platform_url = Unicode(config=True, help="The platform's internal interface for the Hub.")
+    platform_token = Unicode(config=True, help="The secret that opens it.")
+
+    api_token: str
+    job_id = ""
+    adopted_at = float("-inf")
+    _live = Live()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up what an earlier Hub wrote down."""
+        super().load_state(state)
+        self.job_id = state.get("job_id", "")
+        self.api_token = state.get("api_token", self.api_token)
+
+    def get_state(self) -> dict[str, Any]:
+        """The job and its server's token, from the moment the job is adopted."""
+        state: dict[str, Any] = super().get_state()
+        if self.job_id:
+            state |= {"job_id": self.job_id, "api_token": self.api_token}
+        return state
+
+    def clear_state(self) -> None:
+        """Keep the job: a server never belongs to another one, and its token stays the same."""
+
+    async def start(self) -> tuple[str, int]:
+        """Hand the server's environment to the waiting job; return where it listens.
+
+        Raises:
+            SpawnException: the job is not the user's, is over, or its server does not come up.
+        """
+        job_id = self._asked_job()
+        host, port = await self._address(job_id)
+        known = self.orm_spawner.state or {}
+        if known.get("job_id") == job_id and known.get("api_token"):
+            self.api_token = known["api_token"]
+        self.job_id, self.ip, self.port = job_id, host, port
+        self.adopted_at = time.monotonic()
+        self.orm_spawner.state = self.get_state()
+        self.db.commit()
+
+        env = {
+            name: value
+            for name, value in self.get_env().items()
+            if name.startswith(("JUPYTERHUB_", "JPY_"))
+        }
+        handover = {"env": env, "args": self.get_args()}
+        await self._ask_patiently("PUT", f"/jobs/{job_id}/handover", handover)
+        await self._until_it_answers(job_id, host, port)
+        return host, port
+
+    async def poll(self) -> int | None:
+        """None while the job lives or nothing is known; a status only when the platform says so."""
+        if not self.job_id:
+            return 0
+        if self._start_pending:
+            return None
+        return 0 if await self._live.says_gone(self) else None
+
+    async def stop(self, now: bool = False) -> None:
+        """Do nothing to the job: only the platform ends jobs."""
+
+    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """One call to the platform. Raises what ``_Failed`` lists."""
+        request = HTTPRequest(
+            self.platform_url + path,
+            method=method,
+            headers={
+                "Authorization": f"Bearer {self.platform_token}",
+                "Content-Type": "application/json",
+            },
+            body=None if body is None else json.dumps(body),
+            connect_timeout=ANSWER_WITHIN_S,
+            request_timeout=ANSWER_WITHIN_S,
+            follow_redirects=False,
+        )
+        answer = await AsyncHTTPClient().fetch(request)
+        return json.loads(answer.body) if answer.body else None
+
+    def _asked_job(self) -> str:
+        options = self.user_options or {}
+        try:
+            job_id = UUID(options["job_id"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SpawnException(
+                "Sessions are started in the portal.", reason="no_job", status_code=403
+            ) from error
+        if self.name != f"s-{job_id.hex[:12]}":
+            raise SpawnException(
+                f"Server {self.name} cannot belong to job {job_id}.", reason="name"
+            )
+        return str(job_id)
+
+    async def _address(self, job_id: str) -> tuple[str, int]:
+        job = await self._ask_patiently("GET", f"/jobs/{job_id}")
+        if job["owner"] != self.user.name:
+            raise SpawnException(
+                f"Job {job_id} is not {self.user.name}'s.", reason="owner", status_code=403
+            )
+        if not job["live"] or not job["address"]:
+            raise SpawnException(f"Job {job_id} does not run.", reason="not_live")
+        host, _, port = job["address"].rpartition(":")
+        return host.strip("[]"), int(port)
+
+    async def _ask_patiently(
+        self, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> Any:
+        """Ask until there is an answer: the platform may be restarting."""
+        give_up = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return await self.ask(method, path, body)
+            except _Failed as error:
+                refused = isinstance(error, HTTPClientError) and 400 <= error.code < 500
+                if refused:
+                    raise SpawnException(
+                        f"The platform refused: {error}.", reason="refused", status_code=403
+                    ) from error
+                if time.monotonic() > give_up:
+                    raise SpawnException(
+                        f"The platform did not answer for {PATIENCE_S:.0f} s.",
+                        reason="silent",
+                        status_code=503,
+                    ) from error
+            await asyncio.sleep(ASK_EVERY_S / 2)
+
+    async def _until_it_answers(self, job_id: str, host: str, port: int) -> None:
+        # JupyterHub's own wait backs off to seconds; its start_timeout bounds this one.
+        ask_again = time.monotonic() + ASK_EVERY_S
+        while not await _listens(host, port):
+            if time.monotonic() > ask_again:
+                if await self._live.says_gone(self):
+                    raise SpawnException(
+                        "The job ended before its server answered; see its log.", reason="ended"
+                    )
+                ask_again = time.monotonic() + ASK_EVERY_S
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def _listens(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), 2)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True

@@ -1,0 +1,130 @@
+"""A real JupyterHub behind a real proxy, with a stand-in for the platform."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import aitne
+from aitne.adapters.hub import HubClient
+from aitne.core.settings import Settings
+from aitne.supervisor import environments
+from aitne.supervisor.pages import write_pages
+from aitne.supervisor.plan import ChildPlan, hub_child, proxy_child
+from aitne.supervisor.secret_files import ensure_secrets
+from tests.integration.hub.standin import StandInJob, StandInPortal
+from tests.support.platform import environments_or_skip
+from tests.support.ports import free_ports
+
+LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
+ANSWER_WITHIN_S = 40.0
+
+
+def eventually(check: Callable[[], bool], within_s: float = ANSWER_WITHIN_S) -> None:
+    """Wait for something that another process does."""
+    give_up = time.monotonic() + within_s
+    while not check():
+        assert time.monotonic() < give_up, "it did not happen"
+        time.sleep(0.05)
+
+
+class RunningHub:
+    """Hub and proxy as processes of their own."""
+
+    def __init__(self, settings: Settings, portal: StandInPortal, root: Path) -> None:
+        self.settings = settings
+        self.portal = portal
+        self.root = root
+        self.url = settings.sessions_origin
+        self.hub_url = f"http://127.0.0.1:{settings.port_of_hub}/hub"
+        self.hub: subprocess.Popen[bytes] | None = None
+        self.proxy: subprocess.Popen[bytes] | None = None
+        self.token = self._secret("hub_api_token")
+
+    def start_proxy(self) -> None:
+        self.proxy = self._start(proxy_child(self.settings))
+        routes = f"http://127.0.0.1:{self.settings.port_of_proxy_api}/api/routes"
+        eventually(lambda: self.answers(routes))
+
+    def start_hub(self) -> None:
+        self.hub = self._start(hub_child(self.settings))
+        eventually(lambda: self.answers(f"{self.hub_url}/health"))
+
+    def kill_hub(self) -> None:
+        assert self.hub is not None
+        self.hub.kill()
+        self.hub.wait()
+
+    def kill_proxy(self) -> None:
+        assert self.proxy is not None
+        self.proxy.kill()
+        self.proxy.wait()
+
+    def client(self) -> HubClient:
+        return HubClient(self.hub_url, self.token)
+
+    def job(self, owner: str, *, launcher: bool = True) -> StandInJob:
+        python = environments.session_env_dir() / "bin/python"
+        argv = [str(python), str(LAUNCHER)] if launcher else None
+        return self.portal.job(owner, argv, self.root / f"job-{len(self.portal.jobs)}")
+
+    def api(self, path: str, method: str = "GET") -> httpx.Response:
+        """A call to the Hub's API as the platform."""
+        headers = {"Authorization": f"token {self.token}"}
+        return httpx.request(method, f"{self.hub_url}/api{path}", headers=headers, trust_env=False)
+
+    def status(self, browser: httpx.Client, job: StandInJob) -> int:
+        """The status of ``/api/status`` of the job's server, as a browser gets it."""
+        return browser.get(f"{self.url}/user/{job.owner}/{job.server}/api/status").status_code
+
+    @staticmethod
+    def answers(url: str) -> bool:
+        try:
+            return httpx.get(url, trust_env=False).status_code < 500
+        except httpx.HTTPError:
+            return False
+
+    def _secret(self, name: str) -> str:
+        return (self.settings.secrets_dir / name).read_text().strip()
+
+    def _start(self, child: ChildPlan) -> subprocess.Popen[bytes]:
+        env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        env |= child.env
+        env |= {name: self._secret(file) for name, file in child.secret_env.items()}
+        with (self.root / f"{child.name}.log").open("ab") as log:
+            return subprocess.Popen(child.argv, stdout=log, stderr=log, env=env, cwd=self.root)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
+    """Hub, proxy and stand-in portal."""
+    environments_or_skip()
+    root = tmp_path_factory.mktemp("hub")
+    settings = Settings(data_dir=root, port=free_ports())
+    ensure_secrets(settings.secrets_dir)
+    write_pages(settings.run_dir / "pages", platform="Test", portal_url=settings.portal_url)
+    (root / "hub").mkdir()
+    with StandInPortal(settings.port, settings.sessions_origin, settings.secrets_dir) as portal:
+        hub = RunningHub(settings, portal, root)
+        try:
+            hub.start_proxy()
+            hub.start_hub()
+            yield hub
+        finally:
+            for process in (hub.hub, hub.proxy):
+                if process is not None:
+                    process.kill()
+                    process.wait()
+
+
+@pytest.fixture
+def browser() -> Iterator[httpx.Client]:
+    """Cookies and redirects, as a browser has them."""
+    with httpx.Client(follow_redirects=True, trust_env=False, timeout=30) as client:
+        yield client

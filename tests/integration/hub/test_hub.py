@@ -1,0 +1,202 @@
+"""JupyterHub adopts running jobs, lets only their owners in, and may be killed at any moment."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from aitne.core.errors import Conflict, HubUnavailable
+from tests.integration.hub.conftest import RunningHub, eventually
+from tests.integration.hub.standin import StandInJob
+
+
+async def start(running: RunningHub, job: StandInJob) -> None:
+    client = running.client()
+    try:
+        await client.start_server(job.owner, job.server, job.id, "A title")
+    finally:
+        await client.close()
+
+
+async def test_the_owner_is_logged_in_by_the_portal_and_reaches_the_server(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    running.portal.logged_in = "ada"
+    lab = browser.get(f"{running.url}/user/ada/{job.server}/lab")
+    assert lab.status_code == 200
+    assert "jupyter-config-data" in lab.text
+    config = json.loads(lab.text.split('type="application/json">')[1].split("</script>")[0])
+    assert config["hubServerName"] == job.server
+    assert config["news"] == {"disabled": True}
+    assert running.status(browser, job) == 200
+
+
+async def test_somebody_else_is_kept_out(running: RunningHub) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    running.portal.logged_in = "eve"
+    with httpx.Client(follow_redirects=True, trust_env=False) as eve:
+        lab = eve.get(f"{running.url}/user/ada/{job.server}/lab")
+        assert lab.status_code == 403
+        assert running.portal.url in lab.text
+        assert running.status(eve, job) == 403
+
+
+async def test_a_job_of_somebody_else_is_not_adopted(running: RunningHub) -> None:
+    job = running.job("ada", launcher=False)
+    job.owner, owner = "bob", job.owner
+    client = running.client()
+    with pytest.raises(Conflict, match="not ada's"):
+        await client.start_server(owner, job.server, job.id, "Mine?")
+    await client.close()
+    assert job.handovers == 0
+
+
+async def test_users_cannot_start_servers_themselves(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    running.portal.logged_in = "ada"
+    browser.get(f"{running.url}/hub/home")
+    spawn = browser.get(f"{running.url}/hub/spawn")
+    assert spawn.status_code == 403
+    assert running.portal.url in spawn.text
+    xsrf = browser.cookies.get("_xsrf", path="/hub/") or ""
+    post = browser.post(
+        f"{running.url}/hub/api/users/ada/servers/mine", headers={"X-XSRFToken": xsrf}, json={}
+    )
+    assert post.status_code == 403
+
+
+def test_the_hubs_own_pages_lead_to_the_portal(running: RunningHub, browser: httpx.Client) -> None:
+    running.portal.logged_in = "ada"
+    home = browser.get(f"{running.url}/hub/home")
+    assert f"url={running.portal.url}" in home.text
+    assert str(browser.get(f"{running.url}/hub/").url).startswith(running.portal.url)
+
+
+@pytest.mark.parametrize("path", ["/", "/user/ada/s-000000000000/lab", "/api/v1/jobs", "/hubris"])
+def test_what_has_no_route_is_a_page_that_leads_back(running: RunningHub, path: str) -> None:
+    answer = httpx.get(running.url + path, trust_env=False)
+    assert answer.status_code == 404
+    assert running.portal.url in answer.text
+    assert "set-cookie" not in answer.headers
+
+
+async def test_a_killed_hub_comes_back_and_the_server_is_still_there(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    running.portal.logged_in = "ada"
+    browser.get(f"{running.url}/user/ada/{job.server}/lab")
+    assert running.status(browser, job) == 200
+    running.kill_hub()
+    # The cookie's token was looked up a moment ago, so not even this needs the Hub.
+    assert running.status(browser, job) == 200
+    client = running.client()
+    with pytest.raises(HubUnavailable):
+        await client.check_proxy()
+    await client.close()
+    running.start_hub()
+    assert running.status(browser, job) == 200
+    server = running.api("/users/ada").json()["servers"][job.server]
+    assert server["ready"]
+    # Idempotent: it is already there.
+    await start(running, job)
+    assert job.handovers == 1
+
+
+async def test_a_killed_proxy_has_its_routes_back_when_the_hub_is_asked(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    running.portal.logged_in = "ada"
+    browser.get(f"{running.url}/user/ada/{job.server}/lab")
+    running.kill_proxy()
+    running.start_proxy()
+    assert running.status(browser, job) == 404
+    client = running.client()
+    await client.check_proxy()
+    await client.close()
+    assert running.status(browser, job) == 200
+
+
+async def test_a_hub_killed_while_a_server_starts_hands_the_same_token_over_again(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job = running.job("ada", launcher=False)  # takes the environment and never answers
+    running.api("/users/ada", "POST")
+    body = {"display_name": "x", "user_options": {"job_id": str(job.id)}}
+    url = f"{running.hub_url}/api/users/ada/servers/{job.server}"
+    headers = {"Authorization": f"token {running.token}"}
+    assert httpx.post(url, json=body, headers=headers, trust_env=False).status_code == 202
+    eventually(lambda: job.env is not None)
+    first = job.env
+    running.kill_hub()
+    running.start_hub()
+    job.env = None
+    again = running.portal.job("ada", None, running.root / "again")
+    del running.portal.jobs[again.id]
+    assert httpx.post(url, json=body, headers=headers, trust_env=False).status_code == 202
+    eventually(lambda: job.env is not None)
+    assert first is not None
+    assert job.env is not None
+    assert job.env["JUPYTERHUB_API_TOKEN"] == first["JUPYTERHUB_API_TOKEN"]
+    who = httpx.get(
+        f"{running.hub_url}/api/user",
+        headers={"Authorization": f"token {first['JUPYTERHUB_API_TOKEN']}"},
+        trust_env=False,
+    )
+    assert who.json()["name"] == "ada"
+    job.live = False
+
+
+async def test_a_silent_platform_ends_nothing_and_a_plain_word_does(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    running.portal.logged_in = "ada"
+    browser.get(f"{running.url}/user/ada/{job.server}/lab")
+    route = f"/users/ada/servers/{job.server}"
+    running.portal.silent = True
+    running.api(route, "POST")  # has the Hub look at its server
+    assert running.api(route).json()["ready"]
+    running.portal.silent = False
+    job.live = False
+    eventually(lambda: running.status(browser, job) == 404, within_s=20)
+    assert job.process is not None
+    assert job.process.poll() is None, "the Hub ends no job"
+
+
+async def test_labs_shut_down_ends_the_process(running: RunningHub, browser: httpx.Client) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    running.portal.logged_in = "ada"
+    base = f"{running.url}/user/ada/{job.server}"
+    browser.get(f"{base}/lab")
+    xsrf = browser.cookies.get("_xsrf", path=f"/user/ada/{job.server}/") or ""
+    assert browser.post(f"{base}/api/shutdown", headers={"X-XSRFToken": xsrf}).status_code == 200
+    assert job.process is not None
+    assert job.process.wait(20) == 0
+
+
+async def test_removing_a_server_takes_its_route_and_is_done_twice_without_harm(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    client = running.client()
+    await client.remove_server("ada", job.server)
+    assert job.server not in running.api("/users/ada").json()["servers"]
+    assert running.status(browser, job) == 404
+    await client.remove_server("ada", job.server)
+    await client.remove_server("nobody", job.server)
+    await client.close()
+    assert job.process is not None
+    assert job.process.poll() is None
