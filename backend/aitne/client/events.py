@@ -11,40 +11,38 @@ from aitne.client.session import Patience, Session
 
 SILENCE_S = 40.0
 """The platform sends a comment every 15 s: a longer silence means that the connection is dead."""
+CONTROL = frozenset({"hello", "reset"})
+"""What the stream says of itself: where it begins, and that it left events out."""
 
 
 def events(session: Session, after: int | None = None) -> Iterator[Event | None]:
     """Every event that the user may see, from now on or after event ``after``, without end.
 
-    None is yielded each time the stream (re)opens: whoever follows one object looks at it then, and
-    misses nothing. A broken connection is taken up again after the last event seen.
+    None is yielded each time the stream (re)opens, and when the platform skips events: whoever
+    follows one object looks at it then, and misses nothing. A broken connection is taken up again
+    after the last event seen.
 
     Raises:
         Unavailable: the platform stays silent for longer than patience lasts.
     """
     patience = Patience(session)
     while True:
+        headers = {"Accept": "text/event-stream"}
+        if after is not None:
+            headers["Last-Event-ID"] = str(after)
         try:
-            for event in _one_connection(session, after):
-                patience.reset()
-                if event is not None:
-                    after = event.id
-                yield event
+            reply = session.stream("/events", headers=headers, timeout_s=SILENCE_S)
+            try:
+                for kind, text in messages(reply):
+                    patience.reset()
+                    data = json.loads(text)
+                    after = data["last_event_id"] if kind in CONTROL else data["id"]
+                    yield None if kind in CONTROL else Event(data)
+            finally:
+                reply.close()
             raise ConnectionFailed("it ended the stream", sent=True)
         except ConnectionFailed as failure:
             patience.after(failure, repeatable=True)
-
-
-def _one_connection(session: Session, after: int | None) -> Iterator[Event | None]:
-    headers = {"Accept": "text/event-stream"}
-    if after is not None:
-        headers["Last-Event-ID"] = str(after)
-    reply = session.stream("/events", headers=headers, timeout_s=SILENCE_S)
-    try:
-        for kind, data in messages(reply):
-            yield None if kind == "hello" else Event(json.loads(data))
-    finally:
-        reply.close()
 
 
 def messages(reply: Reply) -> Iterator[tuple[str, str]]:

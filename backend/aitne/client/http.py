@@ -11,6 +11,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 CHUNK = 1 << 16
+SILENCE = "no answer in time"
 
 
 class ConnectionFailed(OSError):
@@ -134,7 +135,7 @@ class HttpTransport:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return SILENCE
     if isinstance(error, http.client.RemoteDisconnected):
         return "the connection was closed without an answer"
     if isinstance(error, http.client.IncompleteRead):

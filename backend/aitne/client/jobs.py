@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aitne.client.events import events
-from aitne.client.http import ConnectionFailed
+from aitne.client.http import SILENCE, ConnectionFailed
 from aitne.client.records import Event, Job, Plan
 from aitne.client.session import Patience, Session, segment
 
@@ -105,24 +105,20 @@ class Jobs:
         """The log, as it is written, until the job has ended and all of it was read.
 
         A platform that restarts meanwhile is waited for, and reading goes on at the same byte. A
-        job that is started anew has a new log, which is read from its beginning.
+        job that is started anew has a new log; that follows from its beginning.
         """
         attempt = self.get(job_id).attempt
         patience = Patience(self._session)
         while True:
+            where = {"offset": offset} if tail is None else {"tail": tail}
+            whole = False
             try:
                 reply = self._session.stream(
                     f"/jobs/{segment(job_id)}/logs",
-                    query={
-                        "task": task,
-                        "offset": None if tail is not None else offset,
-                        "tail": tail,
-                        "follow": True,
-                    },
+                    query={"task": task, "follow": True, **where},
                     timeout_s=FOLLOW_SILENCE_S,
                 )
-                offset = int(reply.headers.get("x-log-offset", offset))
-                tail = None
+                offset, tail = int(reply.headers.get("x-log-offset", offset)), None
                 try:
                     for chunk in reply.chunks():
                         patience.reset()
@@ -130,15 +126,21 @@ class Jobs:
                         yield chunk
                 finally:
                     reply.close()
+                whole = True
             except ConnectionFailed as failure:
-                if failure.reason != "no answer in time":
+                if failure.reason != SILENCE:  # a program may well be silent for long
                     patience.after(failure, repeatable=True)
             job = self.get(job_id)
-            if job.attempt != attempt:
-                attempt, offset = job.attempt, 0
-            elif job.ended:
-                yield from self.logs(job_id, task=task, offset=offset)
+            # The platform itself goes over to the log of a further attempt, and ends the stream
+            # when it stops: what was read then may not be all.
+            anew = job.attempt != attempt
+            attempt = job.attempt
+            if job.ended and (whole or not anew):
+                if not anew:
+                    yield from self.logs(job_id, task=task, offset=offset)
                 return
+            if anew:
+                offset = 0
             self._session.sleep(REOPEN_S)
 
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Job]:

@@ -1,0 +1,262 @@
+"""The API's outside, scripted: what a client sends is recorded, what it gets is laid out before.
+
+``FakeApi`` is a client's ``Transport``; ``serve`` puts the same answers behind a real socket.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from aitne.client.http import ConnectionFailed, Reply
+
+JOB_ID = "3b7a1f00-0000-4000-8000-000000000001"
+
+
+@dataclass
+class Request:
+    """What a client sent."""
+
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    headers: dict[str, str]
+    json: Any
+
+
+@dataclass
+class Answer:
+    """What it gets: ``chunks`` one after the other, broken off at the end if ``cut``."""
+
+    status: int = 200
+    chunks: Iterable[bytes] = ()
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
+
+
+class Refused:
+    """Nobody listens."""
+
+
+class Lost:
+    """The request arrives, and the connection breaks before an answer."""
+
+
+Given = dict[str, Any] | list[Any] | bytes | Answer | type[Refused] | type[Lost]
+
+
+def problem(status: int, code: str, detail: str, *problems: Mapping[str, Any]) -> Answer:
+    """A problem document as the API writes it."""
+    document = {
+        "type": f"urn:aitne:problem:{code}",
+        "title": "Problem",
+        "status": status,
+        "detail": detail,
+        "instance": "/api/v1/jobs",
+        "code": code,
+        "problems": list(problems),
+    }
+    return Answer(
+        status, [json.dumps(document).encode()], {"Content-Type": "application/problem+json"}
+    )
+
+
+def sse(*events: Mapping[str, Any], cut: bool = False) -> Answer:
+    """An event stream: hello, these events, and the end."""
+    lines = ['id: 7\nevent: hello\ndata: {"last_event_id": 7}\n\n', ": still here\n\n"]
+    lines += [f"id: {e['id']}\nevent: {e['kind']}\ndata: {json.dumps(e)}\n\n" for e in events]
+    return Answer(200, [line.encode() for line in lines], cut=cut)
+
+
+def event(number: int, job_id: str = JOB_ID, kind: str = "job.state") -> dict[str, Any]:
+    """One event row."""
+    return {
+        "id": number,
+        "time": "2026-11-21T04:00:00Z",
+        "kind": kind,
+        "job_id": job_id,
+        "owner": "ada",
+        "project": "ada",
+        "data": {},
+    }
+
+
+def job(state: str = "RUNNING", **changes: Any) -> dict[str, Any]:
+    """A job as the API presents it."""
+    return {
+        "id": JOB_ID,
+        "type": "job",
+        "name": "digits",
+        "owner": "ada",
+        "project": "ada",
+        "cluster": "local",
+        "template": None,
+        "template_version": None,
+        "parameters": {},
+        "image": "bare",
+        "commands": ["python train.py"],
+        "env": {},
+        "workdir": None,
+        "resources": {
+            "nodes": 1,
+            "cpu": 2,
+            "memory_bytes": 4 << 30,
+            "gpu": {"count": 0, "type": None},
+        },
+        "max_duration_s": 3600,
+        "array": None,
+        "after": [],
+        "retry": {"max": 0, "on": []},
+        "state": state,
+        "reason": None,
+        "message": None,
+        "attempt": 1,
+        "restart_count": 0,
+        "exit_code": None,
+        "signal": None,
+        "nodes": ["node01"],
+        "array_job_id": None,
+        "array_task_id": None,
+        "scheduler_id": "1",
+        "created_at": "2026-11-21T04:00:00Z",
+        "submitted_at": None,
+        "allocated_at": None,
+        "started_at": None,
+        "ready_at": None,
+        "ended_at": None,
+        "expires_at": None,
+        "expected_start_at": None,
+        "url": None,
+        "cancel_requested": False,
+        "version": 1,
+        "stages": [],
+        "actions": [],
+        **changes,
+    }
+
+
+def page(*jobs: dict[str, Any], next_cursor: str | None = None) -> dict[str, Any]:
+    """One page of a list."""
+    return {"items": list(jobs), "next_cursor": next_cursor, "total": len(jobs)}
+
+
+class FakeApi:
+    """Answers by method and path; the last answer laid out for one is given again and again."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self._answers: dict[tuple[str, str], list[Given | Callable[[Request], Given]]] = {}
+
+    def on(self, method: str, path: str, *answers: Given | Callable[[Request], Given]) -> None:
+        """Lay out answers for ``/api/v1`` + path (or the bare path of ``/readyz``)."""
+        self._answers[method, path] = list(answers)
+
+    def sent(self, method: str, path: str) -> list[Request]:
+        """The requests that came for one path."""
+        return [r for r in self.requests if (r.method, r.path) == (method, path)]
+
+    def answer(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
+    ) -> Answer | type[Refused] | type[Lost]:
+        """Record the request and find its answer."""
+        parts = urlsplit(target)
+        path = parts.path.removeprefix("/api/v1")
+        lower = {name.lower(): value for name, value in headers.items()}
+        request = Request(
+            method, path, parse_qs(parts.query), lower, json.loads(body) if body else None
+        )
+        self.requests.append(request)
+        laid_out = self._answers.get((method, path))
+        if not laid_out:
+            return problem(404, "not_found", f"There is no {path} that you may see.")
+        given = laid_out.pop(0) if len(laid_out) > 1 else laid_out[0]
+        if callable(given) and not isinstance(given, type):
+            given = given(request)
+        if isinstance(given, dict | list):
+            return Answer(200, [json.dumps(given).encode()])
+        return Answer(200, [given]) if isinstance(given, bytes) else given
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout_s: float,
+    ) -> Reply:
+        """A client's transport without a socket."""
+        given = self.answer(method, path, headers, body)
+        if isinstance(given, Answer):
+            return _Reply(given)
+        raise ConnectionFailed("it broke", sent=given is Lost)
+
+
+class _Reply:
+    def __init__(self, answer: Answer) -> None:
+        self.status = answer.status
+        self.headers: Mapping[str, str] = {k.lower(): v for k, v in answer.headers.items()}
+        self._answer = answer
+
+    def chunks(self) -> Iterator[bytes]:
+        yield from self._answer.chunks
+        if self._answer.cut:
+            raise ConnectionFailed("the answer broke off", sent=True)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+
+@contextmanager
+def serve(api: FakeApi, port: int = 0) -> Iterator[str]:
+    """The address at which ``api`` answers."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _handle(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length) if length else None
+            given = api.answer(self.command, self.path, dict(self.headers.items()), body)
+            self.close_connection = True
+            if not isinstance(given, Answer):
+                return
+            self.send_response(given.status)
+            for name, value in given.headers.items():
+                self.send_header(name, value)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            try:
+                for chunk in given.chunks:
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+                    self.wfile.flush()
+                if not given.cut:
+                    self.wfile.write(b"0\r\n\r\n")
+            except (BrokenPipeError, ConnectionResetError):
+                return
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815 - http.server's names
+
+        def log_message(self, *args: object) -> None:
+            """Tests read their own output."""
+
+    server = _Server(("127.0.0.1", port), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aitne.client import credentials, discovery, find_platform
+from aitne.client.errors import NotRunning
+from aitne.client.records import LIVE, TERMINAL
+from aitne.core import states
+from aitne.core.errors import InvalidInput, SetupError
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("AITNE_DATA_DIR", "AITNE_URL", "AITNE_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path
+
+
+@pytest.fixture
+def running(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Data directories below this one have a platform running in them."""
+    root = home / "data"
+
+    def status(data_dir: str) -> dict[str, str] | None:
+        if not data_dir.startswith(str(root)):
+            return None
+        return {"url": f"http://127.0.0.1:1/{Path(data_dir).name}", "state": "ready"}
+
+    monkeypatch.setattr(discovery, "supervisor_status", status)
+    return root
+
+
+def make(data_dir: Path, token: str = "own") -> Path:
+    (data_dir / "secrets").mkdir(parents=True)
+    (data_dir / "secrets" / "cli_token").write_text(f"{token}\n")
+    return data_dir
+
+
+def start(home: Path, data_dir: Path) -> None:
+    (home / "state" / "aitne").mkdir(parents=True)
+    (home / "state" / "aitne" / "current").write_text(f"{data_dir}\n")
+
+
+def test_what_is_passed_comes_first(
+    home: Path, running: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(home, make(running / "current"))
+    monkeypatch.setenv("AITNE_DATA_DIR", str(make(running / "env")))
+    monkeypatch.setenv("AITNE_URL", "http://env.test")
+    assert find_platform(url="http://given.test").url == "http://given.test"
+    assert find_platform(data_dir=make(running / "given")).url.endswith("/given")
+    assert find_platform().url.endswith("/env")
+
+
+def test_an_address_from_the_environment_comes_before_the_last_up(
+    home: Path, running: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(home, make(running / "current"))
+    monkeypatch.setenv("AITNE_URL", "http://env.test/")
+    monkeypatch.setenv("AITNE_TOKEN", "t")
+    found = find_platform()
+    assert (found.url, found.token) == ("http://env.test", "t")
+
+
+def test_the_last_up_needs_no_login(home: Path, running: Path) -> None:
+    start(home, make(running / "current"))
+    found = find_platform()
+    assert found.url.endswith("/current")
+    assert found.token == "own"
+
+
+def test_the_last_login_comes_last(home: Path) -> None:
+    credentials.keep("https://Far.test/", "kept", "ada")
+    found = find_platform()
+    assert (found.url, found.token) == ("https://far.test", "kept")
+
+
+def test_nothing_known_says_what_to_do(home: Path) -> None:
+    with pytest.raises(NotRunning, match="aitne up"):
+        find_platform()
+
+
+def test_a_platform_that_does_not_run_says_how_to_start_it(home: Path) -> None:
+    with pytest.raises(NotRunning, match=r"aitne up --data-dir .*/gone --detach"):
+        find_platform(data_dir=home / "gone")
+
+
+def test_two_platforms_are_one_too_many(home: Path) -> None:
+    with pytest.raises(InvalidInput):
+        find_platform(url="http://a.test", data_dir=home)
+
+
+def test_tokens_are_kept_by_address_for_their_owner_alone(home: Path) -> None:
+    credentials.keep("http://a.test", "one", "ada")
+    credentials.keep("http://b.test/", "two", "ada")
+    credentials.keep("http://a.test", "three", "ada")
+    path = Path(credentials.credentials_file())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert credentials.token_for("http://A.test/") == "three"
+    assert credentials.token_for("http://b.test") == "two"
+    assert os.listdir(path.parent) == ["credentials.json"]
+
+
+def test_a_damaged_credentials_file_is_named(home: Path) -> None:
+    path = Path(credentials.credentials_file())
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    with pytest.raises(SetupError, match=r"credentials\.json"):
+        credentials.token_for("http://a.test")
+
+
+def test_the_state_names_are_the_cores() -> None:
+    assert {state.value for state in states.TERMINAL} == TERMINAL
+    assert {state.value for state in states.LIVE} == set(LIVE)
+
+
+def test_the_package_stays_light_and_offers_the_client() -> None:
+    check = (
+        "import sys, aitne; assert 'aitne.client' not in sys.modules; from aitne import Client;"
+        "heavy = {'pydantic', 'httpx', 'typer', 'rich', 'yaml', 'dataclasses'} & set(sys.modules);"
+        "assert not heavy, heavy; print(Client.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "Client\n", done.stderr
