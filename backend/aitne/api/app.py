@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -49,11 +50,11 @@ def create_app(platform: Platform) -> FastAPI:
     app.state.platform = platform
     app.state.metrics = Metrics()
     app.state.streams = OpenStreams()
-    spec = JSONResponse(document(app))
+    spec = cache(lambda: JSONResponse(document(app)))
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)
     async def openapi() -> JSONResponse:
-        return spec
+        return spec()
 
     app.include_router(portal_router(portal_dir()))
     app.add_middleware(

@@ -22,6 +22,10 @@ SUBMIT_WAIT_S = 10.0
 _RACES = 5
 _BEFORE_RUNNING = frozenset({JobState.QUEUED, JobState.STARTING, JobState.UNCERTAIN})
 _SUBMITTING = frozenset({JobState.PENDING_SUBMIT, JobState.SUBMITTING})
+_OVER = JobChanges(
+    allocated_at=None, started_at=None, ready_at=None, expires_at=None, address=None, url=None
+)
+"""What no longer holds of a run that the scheduler started anew."""
 
 
 class HubJob(Frozen):
@@ -67,6 +71,7 @@ class AgentService:
         """What the Hub left, waiting up to ``wait_s`` for it. Raises ``NotAuthenticated``."""
         deadline = asyncio.get_running_loop().time() + min(wait_s, LONGEST_WAIT_S)
         while True:
+            mark = self._events.mark()
             await self._job_of(token, job_id)
             payload = await self._store.get_handover(job_id)
             if payload is not None:
@@ -74,7 +79,7 @@ class AgentService:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0 or self._events.stopped:
                 return None
-            await self._events.changed(left)
+            await self._events.changed(mark, left)
 
     async def hub_job(self, job_id: UUID) -> HubJob:
         """A session as the Hub needs it. Raises ``NotFound``."""
@@ -94,6 +99,7 @@ class AgentService:
         if job.state.terminal:
             raise Conflict(f"The session {job_id} has ended ({job.state}); nobody waits in it.")
         await self._store.put_handover(job_id, handover.model_dump(mode="json"))
+        self._events.pulse()
 
     async def live_job_ids(self) -> Sequence[UUID]:
         """The sessions that have not ended."""
@@ -120,13 +126,13 @@ class AgentService:
 
     async def _submitted(self, job: Job) -> Job:
         deadline = asyncio.get_running_loop().time() + SUBMIT_WAIT_S
-        while job.state in _SUBMITTING and not self._events.stopped:
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                break  # the next heartbeat says it again
-            await self._events.changed(left)
+        while True:
+            mark = self._events.mark()
             job = await self._store.get_job(job.id)
-        return job
+            left = deadline - asyncio.get_running_loop().time()
+            if job.state not in _SUBMITTING or left <= 0 or self._events.stopped:
+                return job  # if it is too early still, the next heartbeat says it again
+            await self._events.changed(mark, left)
 
     async def _apply(self, job: Job, report: AgentReport) -> None:
         """Raises ``Conflict`` when the row is no longer as it was read."""
@@ -136,30 +142,32 @@ class AgentService:
             if job.state in ACTIVE and job.state is not JobState.COMPLETING:
                 await self._move(job, JobState.COMPLETING, JobChanges())
             return
-        restarted = report.restart_count > job.restart_count
         if job.state not in ACTIVE | _BEFORE_RUNNING or job.state is JobState.COMPLETING:
             return
-        if restarted and job.state not in _BEFORE_RUNNING:
-            # The scheduler started the same job again before its poll was read.
-            job = await self._move(job, JobState.QUEUED, JobChanges())
+        if report.restart_count > job.restart_count and job.state not in _BEFORE_RUNNING:
+            # The scheduler started the same job again, and its poll was not read yet.
+            job = await self._move(job, JobState.QUEUED, _OVER)
         to = JobState.RUNNING if job.state in _BEFORE_RUNNING else job.state
-        await self._move(job, to, self._news(job, report, anew=to is not job.state and restarted))
+        await self._move(job, to, self._news(job, report))
 
-    def _news(self, job: Job, report: AgentReport, *, anew: bool) -> JobChanges:
+    def _news(self, job: Job, report: AgentReport) -> JobChanges:
         """What the report says that the row does not."""
+        now = self._clock()
         found: dict[str, object] = {}
         if report.restart_count != job.restart_count:
             found["restart_count"] = report.restart_count
         if report.address is not None and report.address != job.address:
             found["address"] = report.address
-        if job.started_at is None or anew:
-            now = self._clock()
+        if job.started_at is None:
             found["started_at"] = now
+        if job.allocated_at is None:
+            found["allocated_at"] = now
+        if job.expires_at is None:
             found["expires_at"] = now + timedelta(seconds=job.spec.max_duration_s)
-            if job.allocated_at is None:
-                found["allocated_at"] = now
         if not job.nodes:
             found["nodes"] = (report.node,)
+        if job.state in _BEFORE_RUNNING and job.message is not None:
+            found["message"] = None  # it said why the job waited
         return JobChanges.model_validate(found)
 
     async def _move(self, job: Job, to: JobState, changes: JobChanges) -> Job:

@@ -127,7 +127,7 @@ class EventHub:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        self._pulse()
+        self.pulse()
         for listener in self._listeners:
             listener.wake()
 
@@ -146,8 +146,12 @@ class EventHub:
         finally:
             self._listeners.discard(subscription)
 
-    async def changed(self, timeout_s: float) -> None:
-        """Return when anything was committed by anyone, after the timeout, or at the stop.
+    def mark(self) -> asyncio.Event:
+        """Taken before a look at the store, for ``changed`` after it: no change falls between."""
+        return self._changed
+
+    async def changed(self, mark: asyncio.Event, timeout_s: float) -> None:
+        """Return once anything was committed since the mark, after the timeout, or at the stop.
 
         All who wait in this process share the one wait for the store.
         """
@@ -155,9 +159,14 @@ class EventHub:
             return
         try:
             async with asyncio.timeout(timeout_s):
-                await self._changed.wait()
+                await mark.wait()
         except TimeoutError:
             return
+
+    def pulse(self) -> None:
+        """Let go all who wait for a change. Whoever changed something here need not wait itself."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _tail(self) -> None:
         while True:
@@ -181,18 +190,13 @@ class EventHub:
             self._remember(messages)
             for listener in self._listeners:
                 listener.offer(messages)
-        self._pulse()
+        self.pulse()
         return len(batch) == _BATCH
 
     def _remember(self, messages: Iterable[_Message]) -> None:
         self._history.extend(messages)
         while len(self._history) > self._limit:
             self._floor = self._history.popleft().event.id
-
-    def _pulse(self) -> None:
-        """Let go all who wait now; whoever comes later waits for the next."""
-        self._changed.set()
-        self._changed = asyncio.Event()
 
 
 def visible(event: Event, actor: Actor) -> bool:

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from pydantic import TypeAdapter, ValidationError
+
 from aitne.core.errors import NotAllowed, NotAuthenticated, NotFound, RateLimited
+from aitne.core.models.base import UserName
 from aitne.core.models.user import Actor, Role, Scope, User
 from aitne.core.ports.identity import IdentitySource
 from aitne.core.ports.store import UserStore
@@ -15,6 +18,7 @@ from aitne.services.secrets import hashed, new_secret
 
 TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
 _LINK = "login_link"
+_NAME: TypeAdapter[str] = TypeAdapter(UserName)
 _WRONG = "The name or the password is wrong."
 
 
@@ -148,8 +152,8 @@ class IdentityService:
 
     async def _find(self, name: str) -> User | None:
         try:
-            return await self._store.get_user(name)
-        except NotFound:
+            return await self._store.get_user(_NAME.validate_python(name))
+        except (NotFound, ValidationError):
             return None
 
     async def _count(self, key: str) -> None:

@@ -233,7 +233,7 @@ class ClusterStore(Protocol):
         ...
 
     async def current_lease(self, name: str) -> Lease | None:
-        """Who holds the lease or held it last, expired or not; None if nobody ever did."""
+        """Who holds the lease, expired or not; None if it was given up or nobody ever took it."""
         ...
 
     async def drop_lease(self, name: str, holder: str) -> None:

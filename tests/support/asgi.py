@@ -1,0 +1,89 @@
+"""A client for answers that have no end: it reads them as they come, and can go away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.datastructures import Headers
+
+
+class OpenAnswer:
+    """What was received so far of one answer."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers = Headers()
+        self.ended = False
+        self.task: asyncio.Task[None]
+        self._gone = asyncio.Event()
+        self._asked = False
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._started = asyncio.Event()
+
+    async def receive(self) -> dict[str, Any]:
+        """The request has no body; after that only the client's going is news."""
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        """Take a piece."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = Headers(raw=message["headers"])
+            self._started.set()
+            return
+        if message.get("body"):
+            self._chunks.put_nowait(message["body"])
+        self.ended = not message.get("more_body", False)
+
+    async def until(self, text: bytes, timeout_s: float = 5.0) -> bytes:
+        """Read until ``text`` has come; everything read."""
+        read = b""
+        async with asyncio.timeout(timeout_s):
+            while text not in read:
+                read += await self._chunks.get()
+        return read
+
+    async def started(self) -> None:
+        """Wait for the status line."""
+        async with asyncio.timeout(5):
+            await self._started.wait()
+
+    def leave(self) -> None:
+        """Go away, as a browser does that closes a page."""
+        self._gone.set()
+
+
+@asynccontextmanager
+async def open_answer(app: Any, path: str, headers: dict[str, str]) -> AsyncIterator[OpenAnswer]:
+    """GET ``path`` and do not wait for the end."""
+    path, _, query = path.partition("?")
+    answer = OpenAnswer()
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("portal.test", 8000),
+    }
+    answer.task = asyncio.create_task(app(scope, answer.receive, answer.send))
+    try:
+        await answer.started()
+        yield answer
+    finally:
+        answer.leave()
+        async with asyncio.timeout(5):
+            await asyncio.wait({answer.task})

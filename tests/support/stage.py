@@ -1,0 +1,197 @@
+"""A platform without processes: real services on a real SQLite file, a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from argon2 import PasswordHasher
+from fastapi import FastAPI
+
+from aitne.adapters.identity.password import PasswordIdentity
+from aitne.adapters.runtimes.bare import BareRuntime
+from aitne.adapters.store.sql import SqlStore
+from aitne.api.app import create_app
+from aitne.api.deps import cookie_name
+from aitne.bootstrap import Platform
+from aitne.core.models.node import Node, NodeState
+from aitne.core.models.user import Actor, Role, Scope, User
+from aitne.core.ports.logs import LogChunk
+from aitne.core.settings import Settings
+from aitne.services.agents import AgentService
+from aitne.services.events import EventHub
+from aitne.services.first_run import FirstRun
+from aitne.services.identity import IdentityService
+from aitne.services.jobs import JobService
+from aitne.services.oauth import OAuthService
+from aitne.services.render import Renderer
+from aitne.services.sessions import SessionService
+from aitne.services.templates import TemplateCatalog, builtin_folder
+from aitne.services.users import UserService
+
+PASSWORD = "correct horse battery staple"
+SECRETS = {"oauth_client_secret": "client-secret", "hub_service_secret": "hub-secret"}
+
+
+@dataclass(slots=True)
+class Clock:
+    """Stands still until it is moved."""
+
+    now: datetime = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        """The time."""
+        return self.now
+
+    def move(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(seconds=seconds)
+
+
+@dataclass(slots=True)
+class MemoryLogs:
+    """``core.ports.logs.Logs`` in memory."""
+
+    content: dict[Any, bytes] = field(default_factory=dict)
+
+    async def read(
+        self, job_id: Any, attempt: int, task: int | None, *, offset: int, limit: int
+    ) -> LogChunk:
+        """As the port says."""
+        data = self.content.get(job_id, b"")
+        start = max(0, len(data) + offset) if offset < 0 else min(offset, len(data))
+        return LogChunk(data=data[start : start + limit], offset=start, size=len(data))
+
+
+@dataclass(slots=True)
+class Stage:
+    """The platform, and what only tests may touch."""
+
+    platform: Platform
+    store: SqlStore
+    clock: Clock
+    logs: MemoryLogs
+    app: FastAPI
+
+    @property
+    def settings(self) -> Settings:
+        """The platform's settings."""
+        return self.platform.settings
+
+    def actor(self, name: str, role: Role = Role.USER, *projects: str) -> Actor:
+        """Somebody with all scopes, known or not."""
+        user = User(name=name, role=role, default_project=name, created_at=self.clock.now)
+        return Actor(user=user, projects=frozenset(projects or (name,)))
+
+    async def add_user(
+        self, name: str, role: Role = Role.USER, project: str | None = None
+    ) -> Actor:
+        """An account with the password that all accounts here have."""
+        root = self.actor("root", Role.ADMIN)
+        user = await self.platform.users.create(
+            root, name=name, password=PASSWORD, role=role, default_project=project
+        )
+        return Actor(user=user, projects=await self.store.projects_of(name))
+
+    async def token(self, actor: Actor, *scopes: Scope, lifetime_s: int | None = None) -> str:
+        """A personal access token of the actor's."""
+        wanted = frozenset(scopes) or (
+            frozenset(Scope) if actor.is_admin else frozenset({Scope.READ, Scope.WRITE})
+        )
+        _, secret = await self.platform.users.create_token(
+            actor, name="test", scopes=wanted, lifetime_s=lifetime_s
+        )
+        return secret
+
+    def client(self, token: str | None = None, **options: Any) -> httpx.AsyncClient:
+        """A program with a token, or one without any credential."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        return httpx.AsyncClient(
+            transport=httpx.ASGITransport(self.app, **options),
+            base_url=self.settings.portal_url,
+            headers=headers,
+        )
+
+    @asynccontextmanager
+    async def browser(self, name: str) -> AsyncIterator[httpx.AsyncClient]:
+        """A browser that is logged in and sends what a page of the portal sends."""
+        async with self.client() as client:
+            client.headers["Origin"] = self.settings.portal_url
+            me = await client.post(
+                "/api/v1/auth/login", json={"username": name, "password": PASSWORD}
+            )
+            assert me.status_code == 200, me.text
+            client.headers["X-CSRF-Token"] = me.json()["csrf_token"]
+            yield client
+
+    @property
+    def cookie(self) -> str:
+        """The name of the login cookie."""
+        return cookie_name(self.settings)
+
+    async def add_node(self, **fields: Any) -> int:
+        """One node that can run small jobs; returns the epoch of the controller that saw it."""
+        lease = await self.store.take_lease("controller", "test", duration_s=60)
+        assert lease is not None
+        node = Node(
+            name="node01",
+            state=NodeState.IDLE,
+            cpu_total=8,
+            cpu_used=0,
+            memory_total_bytes=16 << 30,
+            memory_used_bytes=0,
+            seen_at=self.clock.now,
+            **fields,
+        )
+        await self.store.save_nodes([node], epoch=lease.epoch)
+        return lease.epoch
+
+
+def make_stage(folder: Path) -> Stage:
+    """Everything on one SQLite file in ``folder``; nothing is open yet."""
+    clock = Clock()
+    settings = Settings(data_dir=folder, public_url="http://portal.test:8000")
+    settings.secrets_dir.mkdir(parents=True)
+    for name, secret in SECRETS.items():
+        (settings.secrets_dir / name).write_text(secret)
+    store = SqlStore(settings.database_url, clock=clock)
+    accounts = PasswordIdentity(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    templates = TemplateCatalog([builtin_folder()])
+    logs = MemoryLogs()
+    jobs = JobService(
+        store, templates, Renderer(settings, {"bare": BareRuntime()}), settings, logs, clock
+    )
+    events = EventHub(store)
+    users = UserService(store, clock, accounts)
+    platform = Platform(
+        settings=settings,
+        store=store,
+        clock=clock,
+        templates=templates,
+        jobs=jobs,
+        sessions=SessionService(jobs, store, settings, clock),
+        identity=IdentityService(store, settings, clock, accounts),
+        users=users,
+        oauth=OAuthService(store, settings, clock),
+        events=events,
+        agents=AgentService(store, clock, events),
+        first_run=FirstRun(store, users, settings, clock),
+    )
+    return Stage(platform, store, clock, logs, create_app(platform))
+
+
+@asynccontextmanager
+async def open_stage(folder: Path) -> AsyncIterator[Stage]:
+    """The same, started; closed at the end."""
+    stage = make_stage(folder)
+    await stage.store.start()
+    try:
+        async with stage.app.router.lifespan_context(stage.app):
+            yield stage
+    finally:
+        await stage.store.close()

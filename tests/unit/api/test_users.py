@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from aitne.core.models.user import Role
+from tests.support.stage import PASSWORD, Stage
+
+
+async def test_an_administrator_makes_and_changes_accounts(stage: Stage) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    async with stage.client(await stage.token(root)) as admin:
+        made = await admin.post(
+            "/api/v1/users", json={"name": "ada", "password": PASSWORD, "display_name": "Ada"}
+        )
+        assert made.status_code == 201
+        assert made.headers["location"] == "/api/v1/users/ada"
+        assert made.json()["default_project"] == "ada"
+        twice = await admin.post("/api/v1/users", json={"name": "ada"})
+        assert (twice.status_code, twice.json()["code"]) == (409, "conflict")
+        listed = (await admin.get("/api/v1/users")).json()
+        assert [user["name"] for user in listed["items"]] == ["ada", "root"]
+        assert listed["total"] == 2
+        changed = await admin.patch("/api/v1/users/ada", json={"role": "admin"})
+        assert changed.json()["role"] == "admin"
+        projects = (await admin.get("/api/v1/projects")).json()["items"]
+        assert sorted(project["name"] for project in projects) == ["ada", "root"]
+
+
+async def test_users_come_in_pages(stage: Stage) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    for name in ("ada", "bob", "cyd"):
+        await stage.add_user(name)
+    names: list[str] = []
+    async with stage.client(await stage.token(root)) as admin:
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await admin.get(f"/api/v1/users?limit=3{cursor}")
+            names += [user["name"] for user in page.json()["items"]]
+            following = page.json()["next_cursor"]
+            cursor = None if following is None else f"&cursor={following}"
+    assert names == ["ada", "bob", "cyd", "root"]
+
+
+async def test_a_user_sees_and_changes_only_themselves(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    await stage.add_user("bob")
+    async with stage.client(await stage.token(ada)) as client:
+        assert (await client.get("/api/v1/users")).status_code == 403
+        assert (await client.post("/api/v1/users", json={"name": "eve"})).status_code == 403
+        assert (await client.get("/api/v1/users/bob")).status_code == 404
+        assert (await client.get("/api/v1/users/nobody")).status_code == 404
+        assert (await client.patch("/api/v1/users/bob", json={})).status_code == 404
+        assert (await client.get("/api/v1/users/ada")).json()["name"] == "ada"
+        mine = await client.patch("/api/v1/users/ada", json={"display_name": "Ada L."})
+        assert mine.json()["display_name"] == "Ada L."
+        for forbidden in ({"role": "admin"}, {"disabled": False}):
+            assert (await client.patch("/api/v1/users/ada", json=forbidden)).status_code == 403
+        projects = (await client.get("/api/v1/projects")).json()["items"]
+        assert [project["name"] for project in projects] == ["ada"]
+
+
+async def test_ones_own_password_needs_the_current_one_and_ends_the_logins(stage: Stage) -> None:
+    await stage.add_user("ada")
+    async with stage.browser("ada") as client:
+        new = {"password": "another good password"}
+        assert (await client.patch("/api/v1/users/ada", json=new)).status_code == 403
+        wrong = {**new, "current_password": "wrong"}
+        assert (await client.patch("/api/v1/users/ada", json=wrong)).status_code == 403
+        right = {**new, "current_password": PASSWORD}
+        assert (await client.patch("/api/v1/users/ada", json=right)).status_code == 200
+        assert (await client.get("/api/v1/me")).status_code == 401
+        old = {"username": "ada", "password": PASSWORD}
+        assert (await client.post("/api/v1/auth/login", json=old)).status_code == 401
+        good = {"username": "ada", "password": new["password"]}
+        assert (await client.post("/api/v1/auth/login", json=good)).status_code == 200
+
+
+async def test_a_disabled_account_can_do_nothing_any_more(stage: Stage) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    ada = await stage.add_user("ada")
+    secret = await stage.token(ada)
+    async with stage.browser("ada") as browser, stage.client(secret) as program:
+        await stage.platform.users.update(root, "ada", disabled=True)
+        assert (await browser.get("/api/v1/me")).status_code == 401
+        assert (await program.get("/api/v1/me")).status_code == 401
+        again = {"username": "ada", "password": PASSWORD}
+        assert (await browser.post("/api/v1/auth/login", json=again)).status_code == 401
+
+
+@pytest.mark.parametrize("change", [{"role": "user"}, {"disabled": True}])
+async def test_the_last_administrator_stays(stage: Stage, change: dict[str, object]) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    async with stage.client(await stage.token(root)) as admin:
+        refused = await admin.patch("/api/v1/users/root", json=change)
+        assert refused.status_code == 409
+        assert "only administrator" in refused.json()["detail"]
+        await stage.add_user("second", Role.ADMIN)
+        assert (await admin.patch("/api/v1/users/root", json=change)).status_code == 200
