@@ -81,7 +81,7 @@ def table(
         _rich(columns, cells, out)
         return
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    for row in (columns, *cells):
+    for row in (columns, *cells) if any(columns) else cells:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         out.write(line.rstrip() + "\n")
 

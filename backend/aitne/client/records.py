@@ -33,33 +33,32 @@ LIVE = (
 
 
 class Record:
-    """One JSON object. Annotated fields are filled from it; times become aware datetimes.
+    """One JSON object. Annotated fields are filled from it; times become aware datetimes, and a
+    list that is missing is empty.
 
     The class's keywords say which fields are records of their own.
     """
 
     _nested: ClassVar[Mapping[str, type[Record]]] = {}
-    _fields: ClassVar[Mapping[str, bool]] = {}
+    _fields: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **nested: type[Record]) -> None:
         cls._nested = nested
-        own = {
-            name: "datetime" in str(kind)
-            for name, kind in cls.__annotations__.items()
-            if not name.startswith("_")
-        }
+        own = {n: str(kind) for n, kind in cls.__annotations__.items() if n[0] != "_"}
         cls._fields = {**cls._fields, **own}
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw = dict(raw)
-        for name, is_time in self._fields.items():
-            value = raw.get(name)
-            if is_time and isinstance(value, str):
-                value = datetime.fromisoformat(value)
-            elif name in self._nested and value is not None:
-                made = self._nested[name]
-                value = [made(item) for item in value] if isinstance(value, list) else made(value)
-            setattr(self, name, value)
+        for name, kind in self._fields.items():
+            setattr(self, name, self._read(name, kind, raw.get(name)))
+
+    def _read(self, name: str, kind: str, value: Any) -> Any:
+        if value is None:
+            return [] if kind.startswith("list[") else {} if kind.startswith("dict[") else None
+        if name in self._nested:
+            made = self._nested[name]
+            return [made(item) for item in value] if isinstance(value, list) else made(value)
+        return datetime.fromisoformat(value) if kind.startswith("datetime") else value
 
     def __repr__(self) -> str:
         shown = ", ".join(

@@ -106,11 +106,19 @@ def user_passwd(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Set an account's password; asked for on the terminal."""
+    """Set an account's password.
+
+    It is asked for on the terminal. Your own needs the current one too, if you have one; with
+    --password-stdin that is the second line.
+    """
     client = connect(url, data_dir)
-    password = _password_from_stdin() if password_stdin else _new_password()
-    changed = client.users.change(name, password=password)
-    return _answer_user(changed, "has a new password", as_json=as_json)
+    own = client.me().user.name == name
+    changes = {"password": _password_from_stdin() if password_stdin else _new_password()}
+    if own:
+        current = _password_from_stdin() if password_stdin else _ask("Current password, if any: ")
+        if current:
+            changes["current_password"] = current
+    return _answer_user(client.users.change(name, **changes), "new password", as_json=as_json)
 
 
 @tokens.command(
@@ -208,16 +216,22 @@ def _password_from_stdin() -> str:
 
 
 def _new_password() -> str:
+    from aitne.core.errors import InvalidInput
+
+    first = _ask("New password: ")
+    if _ask("Once more: ") != first:
+        raise InvalidInput("The two passwords differ. Nothing was changed.")
+    return first
+
+
+def _ask(question: str) -> str:
     from getpass import getpass
 
     from aitne.core.errors import InvalidInput
 
     if not sys.stdin.isatty():
         raise InvalidInput("There is no terminal to ask for a password on: pass --password-stdin.")
-    first = getpass("New password: ")
-    if getpass("Once more: ") != first:
-        raise InvalidInput("The two passwords differ. Nothing was changed.")
-    return first
+    return getpass(question)
 
 
 apps = {"admin": admin}

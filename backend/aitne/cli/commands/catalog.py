@@ -51,7 +51,7 @@ def template_show(
             ("Title", found.title),
             ("Type", found.type),
             ("Image", found.image),
-            ("About", found.description.strip()),
+            ("About", (found.description or "").strip()),
         ]
     )
     if found.parameters:

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aitne.cli import jobfile
+from aitne.core.errors import FieldProblem, InvalidInput
+
+
+def write(folder: Path, text: str | bytes) -> str:
+    path = folder / "job.aitne.yml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def test_words_mean_what_they_say(tmp_path: Path) -> None:
+    text = """
+name: no
+retry: {max: 3, on: [node_failed]}
+max_duration: 1:30:00
+resources: {cpu: 010, memory: 16G, gpu: a100:4}
+parameters: {date: 2026-11-21, share: 0.5, fast: true, none: ~, big: 1e3}
+array: 0-9%2
+"""
+    assert jobfile.read(write(tmp_path, text)).content == {
+        "name": "no",
+        "retry": {"max": 3, "on": ["node_failed"]},
+        "max_duration": "1:30:00",
+        "resources": {"cpu": 10, "memory": "16G", "gpu": "a100:4"},
+        "parameters": {"date": "2026-11-21", "share": 0.5, "fast": True, "none": None, "big": 1e3},
+        "array": "0-9%2",
+    }
+
+
+def test_text_comes_through_unchanged(tmp_path: Path) -> None:
+    text = 'name: "it\'s `$(rm -rf /)` 🚀\\n#SBATCH"\ncommands:\n  - |\n    echo 1\n    echo 2\n'
+    content = jobfile.read(write(tmp_path, text)).content
+    assert content["name"] == "it's `$(rm -rf /)` 🚀\n#SBATCH"
+    assert content["commands"] == ["echo 1\necho 2\n"]
+
+
+def test_a_relative_workdir_counts_from_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    path = write(folder, "workdir: ../data")
+    monkeypatch.chdir(tmp_path)
+    assert jobfile.read("project/job.aitne.yml").content["workdir"] == str(tmp_path / "data")
+    assert jobfile.read(path).content["workdir"] == str(tmp_path / "data")
+
+
+@pytest.mark.parametrize("workdir", ["/abs/olute", "~/home", "~ada/x"])
+def test_other_workdirs_stay(tmp_path: Path, workdir: str) -> None:
+    assert jobfile.read(write(tmp_path, f"workdir: {workdir}")).content["workdir"] == workdir
+
+
+def test_no_workdir_stays_none(tmp_path: Path) -> None:
+    assert "workdir" not in jobfile.read(write(tmp_path, "name: a")).content
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1", r"job\.aitne\.yml:1: not YAML"),
+        ("name: a\nenv:\n  A: 1\n  A: 2\n", r":4: env\.A is there twice; the first is in line 3"),
+        ("- a\n- b\n", "no fields"),
+        ("", "no fields"),
+        ("a: 1\n---\nb: 2\n", ":2: not YAML"),
+        ("a: !!python/object/apply:os.system ['true']\n", ":1: not YAML"),
+        ("name: \t\x07\n", "not YAML"),
+        (b"\xff\xfe\xfa", "not YAML"),
+        ("{[1]: 2}", ":1: a field's name must be a word"),
+        ("a: " + "[" * 10_000, "not YAML"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str | bytes, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        jobfile.read(write(tmp_path, text))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"gone\.yml cannot be read: No such file"):
+        jobfile.read(str(tmp_path / "gone.yml"))
+
+
+def test_problems_are_located(tmp_path: Path) -> None:
+    source = jobfile.read(
+        write(tmp_path, "name: a\nresources:\n  cpu: 99\ncommands:\n  - a\n  - b\n")
+    )
+    assert source.line_of("resources.cpu") == 3
+    assert source.line_of("resources.gpu") == 2
+    assert source.line_of("commands.1") == 6
+    assert source.line_of("project") is None
+    located = source.locate(InvalidInput("no", [FieldProblem("resources.cpu", "too many")]))
+    assert located.problems[0].field.endswith("job.aitne.yml:3)")
