@@ -11,11 +11,14 @@ from aitne.core.errors import AitneError
 from aitne.core.models.job import Job
 from aitne.core.ports.logs import LogChunk, Logs
 from aitne.core.ports.store import Store
+from aitne.core.states import retries
 
 GROWTH_INTERVAL_S = 0.2
 """How often a followed log's size is looked at."""
 STATE_EVERY = 3
 """The job's state is asked for at every so-manieth look while the log is quiet."""
+RETRY_PATIENCE_S = 10.0
+"""How long a further attempt, which a job's policy promises, is waited for."""
 CHUNK_BYTES = 256 << 10
 
 
@@ -48,6 +51,17 @@ class _Watch:
     def tell(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
+
+
+def _ended(job: Job) -> bool:
+    """Whether no further attempt follows either."""
+    policy = job.spec.retry
+    again = (
+        job.reason is not None
+        and job.cancel_requested_at is None
+        and retries(job.reason, policy.on, job.attempt, policy.max)
+    )
+    return job.state.terminal and not again
 
 
 class LogFollower:
@@ -98,7 +112,7 @@ class LogFollower:
     def _join(self, source: LogSource, job: Job) -> _Watch:
         watch = self._watches.get(source)
         if watch is None or watch.error is not None or watch.ended:
-            watch = _Watch(job.attempt, job.state.terminal)
+            watch = _Watch(job.attempt, _ended(job))
             self._watches[source] = watch
             if not watch.ended:
                 watch.task = asyncio.create_task(self._watch(source, watch))
@@ -115,6 +129,7 @@ class LogFollower:
 
     async def _watch(self, source: LogSource, watch: _Watch) -> None:
         quiet = 0
+        ended_at: float | None = None
         try:
             while not watch.ended:
                 size = (await self.read(source, watch.attempt, 0, 0)).size
@@ -126,8 +141,11 @@ class LogFollower:
                 # A log that grows all the time must not hide that its job has ended or was retried.
                 if quiet % STATE_EVERY == 0:
                     job = await self._store.get_job(source.row_id)
-                    if job.state.terminal or job.attempt != watch.attempt:
-                        watch.ended, watch.attempt = job.state.terminal, job.attempt
+                    now = asyncio.get_running_loop().time()
+                    ended_at = (ended_at or now) if job.state.terminal else None
+                    gave_up = ended_at is not None and now - ended_at > RETRY_PATIENCE_S
+                    if _ended(job) or gave_up or job.attempt != watch.attempt:
+                        watch.ended, watch.attempt = _ended(job) or gave_up, job.attempt
                         watch.size = -1
                         watch.tell()
                 await asyncio.sleep(self._interval_s)

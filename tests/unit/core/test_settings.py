@@ -1,0 +1,87 @@
+"""Settings: where they come from, in which order, and what is said when one is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings, default_data_dir, load_settings
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AITNE_DATA_DIR", "AITNE_CONFIG", "XDG_DATA_HOME", "AITNE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def test_defaults_are_derived_from_one_port(tmp_path: Path) -> None:
+    settings = load_settings(tmp_path)
+    assert settings.portal_url == "http://127.0.0.1:8000"
+    assert settings.sessions_origin == "http://127.0.0.1:8001"
+    assert (settings.port_of_hub, settings.port_of_proxy_api) == (8002, 8003)
+    assert settings.database_url == f"sqlite:///{tmp_path}/aitne.db"
+
+
+def test_the_later_source_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "aitne.toml").write_text(
+        'port = 1000\ntitle = "From file"\n[local]\ncpus = 2\nmemory = "4G"\n'
+    )
+    monkeypatch.setenv("AITNE_PORT", "2000")
+    monkeypatch.setenv("AITNE_LOCAL__CPUS", "8")
+    settings = load_settings(tmp_path)
+    assert (settings.title, settings.port) == ("From file", 2000)
+    assert (settings.local.cpus, settings.local.memory) == (8, 4 << 30)
+    assert load_settings(tmp_path, port=3000).port == 3000
+    assert load_settings(tmp_path, port=None).port == 2000
+
+
+def test_variables_that_are_no_settings_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AITNE_SESSION_ENV", "/somewhere")
+    monkeypatch.setenv("AITNE_STATE_HOME", "/somewhere")
+    assert load_settings(tmp_path).data_dir == tmp_path
+
+
+def test_the_data_dir_comes_from_the_environment_or_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert default_data_dir() == tmp_path / "home" / ".local" / "share" / "aitne"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    assert load_settings().data_dir == tmp_path / "xdg" / "aitne"
+    monkeypatch.setenv("AITNE_DATA_DIR", str(tmp_path / "named"))
+    assert load_settings().data_dir == tmp_path / "named"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 8000", "prot: Extra inputs are not permitted"),
+        ('port = "many"', "port: Input should be a valid integer"),
+        ("[limits]\nmax_duration = '4x'", "limits.max_duration: Value error, '4x' is not a dur"),
+        ("[local]\ncpu = 2", "local.cpu: Extra inputs"),
+        ("port = ", "cannot be read"),
+        (
+            'public_url = "http://x"\nsessions_url = "http://x/"',
+            "sessions need an origin of their own",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_file(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "aitne.toml").write_text(text)
+    with pytest.raises(SetupError) as caught:
+        load_settings(tmp_path)
+    assert message in str(caught.value)
+    assert str(tmp_path / "aitne.toml") in str(caught.value)
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::"])
+def test_every_address_is_reached_by_loopback(bind: str) -> None:
+    assert Settings(bind=bind).internal_url == "http://127.0.0.1:8000"
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    assert Settings(bind="::1").portal_url == "http://[::1]:8000"

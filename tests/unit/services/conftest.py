@@ -1,0 +1,154 @@
+"""The job services over a real SQLite store, with a clock and logs that a test moves by hand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from aitne.adapters.store.sql import SqlStore
+from aitne.core.models.job import Job, JobChanges, JobFile
+from aitne.core.models.node import GpuCount, Node, NodeState
+from aitne.core.models.user import Actor, Project, Role, Scope, User
+from aitne.core.ports.logs import LogChunk
+from aitne.core.settings import LimitSettings, Settings
+from aitne.core.states import JobState
+from aitne.services.jobs import JobService
+from aitne.services.render import Renderer
+from aitne.services.sessions import SessionService
+from aitne.services.templates import TemplateCatalog, builtin_folder
+from tests.support.runtimes import FakeRuntime
+
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@dataclass
+class Clock:
+    """Stands still until a test moves it."""
+
+    now: datetime = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass
+class FakeLogs:
+    """Logs in memory, by folder, attempt and task."""
+
+    texts: dict[tuple[UUID, int, int | None], bytes] = field(default_factory=dict)
+    reads: int = 0
+
+    def write(self, job: Job, text: bytes) -> None:
+        key = (job.array_job_id or job.id, job.attempt, job.array_task_id)
+        self.texts[key] = self.texts.get(key, b"") + text
+
+    async def read(
+        self, job_id: UUID, attempt: int, task: int | None, *, offset: int, limit: int
+    ) -> LogChunk:
+        self.reads += 1
+        text = self.texts.get((job_id, attempt, task), b"")
+        start = max(0, len(text) + offset) if offset < 0 else min(offset, len(text))
+        return LogChunk(data=text[start : start + limit], offset=start, size=len(text))
+
+
+def make_actor(
+    name: str = "ada",
+    *,
+    role: Role = Role.USER,
+    scopes: frozenset[Scope] = frozenset(Scope),
+    projects: Sequence[str] = ("vision",),
+) -> Actor:
+    user = User(name=name, role=role, default_project=projects[0], created_at=START)
+    return Actor(user=user, scopes=scopes, projects=frozenset(projects))
+
+
+ADA = make_actor()
+BOB = make_actor("bob")
+EVE = make_actor("eve", projects=("speech",))
+ROOT = make_actor("root", role=Role.ADMIN, projects=("admin",))
+EVERYONE = (ADA, BOB, EVE, ROOT)
+
+
+def make_node(name: str = "node01", *, cpu_used: int = 0, gpus: int = 4) -> Node:
+    return Node(
+        name=name,
+        state=NodeState.MIXED,
+        cpu_total=8,
+        cpu_used=cpu_used,
+        memory_total_bytes=32 << 30,
+        memory_used_bytes=0,
+        gpus=(GpuCount(type="a100", total=gpus, used=0),),
+        seen_at=START,
+    )
+
+
+@dataclass
+class Bench:
+    """The services and what a test turns by hand."""
+
+    store: SqlStore
+    jobs: JobService
+    sessions: SessionService
+    logs: FakeLogs
+    clock: Clock
+    templates: TemplateCatalog
+    epoch: int
+
+    async def nodes(self, *nodes: Node) -> None:
+        await self.store.save_nodes(nodes, epoch=self.epoch)
+
+    async def create(self, actor: Actor = ADA, **fields: object) -> Job:
+        values = {"commands": ["true"], **fields}
+        if "template" in values or values.get("type") == "session":
+            values.pop("commands") if "commands" not in fields else None
+        return (await self.jobs.create(actor, JobFile.model_validate(values))).job
+
+    async def walk(self, job: Job, *states: JobState, **changes: object) -> Job:
+        """Move the job from state to state; the last step also sets ``changes``."""
+        for state in states[:-1]:
+            await self.store.transition(job.id, state)
+        last = JobChanges.model_validate(changes)
+        return await self.store.transition(job.id, states[-1], last)
+
+    async def ready(self, actor: Actor = ADA, **fields: object) -> Job:
+        """A session that can be opened, started now, with its hour to go."""
+        job = await self.create(actor, type="session", max_duration="1h", **fields)
+        return await self.walk(
+            job,
+            *(JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING),
+            JobState.READY,
+            allocated_at=self.clock(),
+            started_at=self.clock(),
+            expires_at=self.clock() + timedelta(hours=1),
+            url="http://127.0.0.1:8001/user/ada/s-1/lab",
+        )
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    clock, logs = Clock(), FakeLogs()
+    limits = LimitSettings(max_duration=86_400, max_nodes=4, max_array_tasks=20, max_live_jobs=30)
+    settings = Settings(data_dir=tmp_path, limits=limits)
+    templates = TemplateCatalog([builtin_folder()])
+    store = SqlStore(settings.database_url, clock=clock)
+    await store.start()
+    try:
+        lease = await store.take_lease("controller", "test", duration_s=1e6)
+        assert lease is not None
+        for actor in EVERYONE:
+            project = Project(name=actor.user.default_project, created_at=START)
+            await store.create_user(actor.user, None, project)
+        runtime = FakeRuntime(images=("bare", "pytorch"))
+        renderer = Renderer(settings, {"bare": runtime}, "/python")
+        jobs = JobService(store, templates, renderer, settings, logs, clock)
+        sessions = SessionService(jobs, store, settings, clock)
+        bench = Bench(store, jobs, sessions, logs, clock, templates, lease.epoch)
+        await bench.nodes(make_node())
+        yield bench
+    finally:
+        await store.close()
