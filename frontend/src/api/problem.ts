@@ -1,0 +1,82 @@
+/** What the API says when something is wrong (RFC 9457), as one error class. */
+import type { FieldProblem } from "@/api/types";
+
+export class ApiProblem extends Error {
+  constructor(
+    /** The HTTP status; 0 when the platform did not answer at all. */
+    readonly status: number,
+    readonly code: string,
+    readonly title: string,
+    detail: string,
+    readonly problems: readonly FieldProblem[] = [],
+    readonly retryAfterS: number | null = null,
+  ) {
+    super(detail);
+    this.name = "ApiProblem";
+  }
+
+  get unreachable(): boolean {
+    return this.status === 0 || this.status >= 502;
+  }
+}
+
+/** An answer that is not a success -> the problem it carries, whatever its body is. */
+export function problemFrom(status: number, body: unknown, headers: Headers): ApiProblem {
+  const record = isRecord(body) ? body : {};
+  const text = (key: string, fallback: string) => {
+    const value = record[key];
+    return typeof value === "string" && value !== "" ? value : fallback;
+  };
+  const retry = Number(headers.get("retry-after") ?? NaN);
+  return new ApiProblem(
+    status,
+    text("code", status === 0 ? "unreachable" : `http_${status}`),
+    text("title", defaultTitle(status)),
+    text("detail", text("title", defaultDetail(status))),
+    fieldProblems(record.problems),
+    Number.isFinite(retry) ? Math.max(0, retry) : null,
+  );
+}
+
+export function unreachable(): ApiProblem {
+  return new ApiProblem(
+    0,
+    "unreachable",
+    "The platform does not answer",
+    "The platform does not answer. Your jobs and sessions are not affected; this page tries again by itself.",
+  );
+}
+
+/** The sentence to show for anything that was thrown. */
+export function messageOf(error: unknown): string {
+  if (error instanceof Error && error.message !== "") return error.message;
+  return "Something went wrong. Reload the page and try again.";
+}
+
+function fieldProblems(value: unknown): FieldProblem[] {
+  if (!Array.isArray(value)) return [];
+  return value.filter(isRecord).map((entry) => ({
+    field: typeof entry.field === "string" ? entry.field : "",
+    message: typeof entry.message === "string" ? entry.message : "Not accepted.",
+    value: typeof entry.value === "string" ? entry.value : null,
+    allowed: typeof entry.allowed === "string" ? entry.allowed : null,
+  }));
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function defaultTitle(status: number): string {
+  if (status === 0 || status >= 502) return "The platform does not answer";
+  if (status === 404) return "Not found";
+  if (status === 403) return "Not allowed";
+  return status >= 500 ? "The platform made a mistake" : "Not accepted";
+}
+
+function defaultDetail(status: number): string {
+  if (status >= 502) return "The platform is starting or restarting. This page tries again by itself.";
+  if (status >= 500) return "The platform made a mistake. Try again; if it stays, tell an administrator.";
+  if (status === 404) return "There is nothing here that you may see.";
+  return `The platform did not accept this (HTTP ${status}).`;
+}

@@ -1,0 +1,40 @@
+/** The API's nouns by short names, as its OpenAPI document has them. */
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+
+/**
+ * What the API answers. A field with a default may be left out of a request, so the document calls it
+ * optional; an answer always has it.
+ */
+export type Answered<T> = T extends readonly (infer Item)[]
+  ? Answered<Item>[]
+  : T extends object
+    ? { [Key in keyof T]-?: Answered<Exclude<T[Key], undefined>> }
+    : T;
+
+export type Job = Answered<Schemas["JobView"]>;
+export type JobState = Schemas["JobState"];
+export type JobPage = Answered<Schemas["JobPage"]>;
+export type JobEvent = Answered<Schemas["Event"]>;
+export type Stage = Answered<Schemas["Stage"]>;
+export type Resources = Answered<Schemas["Resources"]>;
+export type Metrics = Answered<Schemas["JobMetrics"]>;
+export type Me = Answered<Schemas["Me"]>;
+export type Template = Answered<Schemas["Template"]>;
+export type Parameter = Answered<Schemas["Parameter"]>;
+export type ClusterNode = Answered<Schemas["Node"]>;
+export type ClusterNodes = Answered<Schemas["NodeList"]>;
+export type Plan = Answered<Schemas["Plan"]>;
+export type Token = Answered<Schemas["Token"]>;
+export type TokenSecret = Answered<Schemas["TokenSecret"]>;
+export type User = Answered<Schemas["User"]>;
+export type FieldProblem = Answered<Schemas["FieldProblemView"]>;
+
+/** What the portal sends. */
+export type JobFile = Schemas["JobFile"];
+export type NewToken = Schemas["NewToken"];
+export type NewUser = Schemas["NewUser"];
+export type UserChanges = Schemas["UserChanges"];
+
+export type Scalar = string | number | boolean;

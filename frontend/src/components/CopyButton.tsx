@@ -1,0 +1,37 @@
+import { ActionIcon, Button, Tooltip } from "@mantine/core";
+import { Check, Copy } from "lucide-react";
+import { useEffect, useState } from "react";
+import { copyText } from "@/lib/clipboard";
+
+interface Props {
+  text: string | (() => string);
+  /** What is copied, for the tooltip and screen readers. */
+  what: string;
+  /** Set: a button with this text instead of an icon. */
+  children?: string;
+}
+
+export function CopyButton({ text, what, children }: Props) {
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) return undefined;
+    const timer = window.setTimeout(() => setCopied(false), 1_600);
+    return () => window.clearTimeout(timer);
+  }, [copied]);
+  const copy = () => void copyText(typeof text === "string" ? text : text()).then(setCopied);
+  const icon = copied ? <Check size={15} /> : <Copy size={15} />;
+  if (children !== undefined) {
+    return (
+      <Button variant="default" size="xs" leftSection={icon} onClick={copy}>
+        {copied ? "Copied" : children}
+      </Button>
+    );
+  }
+  return (
+    <Tooltip label={copied ? "Copied" : `Copy ${what}`}>
+      <ActionIcon variant="subtle" color={copied ? "moon" : "gray"} size={26} aria-label={`Copy ${what}`} onClick={copy}>
+        {icon}
+      </ActionIcon>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,38 @@
+import { Button, Code, Stack, Text, Title } from "@mantine/core";
+import { CloudOff, RotateCw, SearchX, ShieldX, TriangleAlert } from "lucide-react";
+import { ApiProblem, messageOf } from "@/api/problem";
+
+interface Props {
+  error: unknown;
+  onRetry?: (() => void) | undefined;
+  compact?: boolean;
+}
+
+/** What went wrong, in words, with something to press. */
+export function PageError({ error, onRetry, compact }: Props) {
+  const problem = error instanceof ApiProblem ? error : null;
+  const Icon = problem?.unreachable
+    ? CloudOff
+    : problem?.status === 404
+      ? SearchX
+      : problem?.status === 403
+        ? ShieldX
+        : TriangleAlert;
+  return (
+    <Stack align="center" gap="xs" py={compact ? "lg" : 72} px="md" ta="center" role="alert">
+      <Icon size={compact ? 26 : 40} strokeWidth={1.5} color="var(--neutral)" aria-hidden />
+      <Title order={compact ? 3 : 2} size={compact ? "h5" : "h3"}>
+        {problem?.title ?? "This part of the page failed"}
+      </Title>
+      <Text c="dimmed" size="sm" maw={520}>
+        {messageOf(error)}
+      </Text>
+      {problem && problem.status >= 500 && !problem.unreachable && <Code>{problem.code}</Code>}
+      {onRetry && problem?.status !== 404 && (
+        <Button variant="default" size="sm" mt="xs" leftSection={<RotateCw size={15} />} onClick={onRetry}>
+          Try again
+        </Button>
+      )}
+    </Stack>
+  );
+}

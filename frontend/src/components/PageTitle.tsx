@@ -1,0 +1,16 @@
+import { Group, Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
+import type { ReactNode } from "react";
+
+/** A page's heading, which is the browser tab's title too. */
+export function PageTitle({ title, children }: { title: string; children?: ReactNode }) {
+  useDocumentTitle(`${title} · Aitne`);
+  return (
+    <Group justify="space-between" gap="md" mb="md" mih={36}>
+      <Title order={1} size="h3">
+        {title}
+      </Title>
+      {children}
+    </Group>
+  );
+}

@@ -1,0 +1,13 @@
+import type { Job } from "@/api/types";
+import { Elapsed } from "@/components/Time";
+import { runTimeBounds } from "@/lib/describe";
+import { isTerminal } from "@/lib/states";
+import { formatDuration, secondsBetween } from "@/lib/time";
+
+/** How long the job's program ran, or has been running. */
+export function RunTime({ job }: { job: Job }) {
+  const bounds = runTimeBounds(job);
+  if (bounds === null) return <span aria-label="not started">–</span>;
+  if (bounds.to === null) return isTerminal(job.state) ? <>–</> : <Elapsed since={bounds.from} />;
+  return <>{formatDuration(secondsBetween(bounds.from, bounds.to, new Date()))}</>;
+}

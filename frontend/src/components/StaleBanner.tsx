@@ -1,0 +1,33 @@
+import { WifiOff } from "lucide-react";
+import { useEffect, useState } from "react";
+import { useNow } from "@/hooks/use-now";
+import { formatClock } from "@/lib/time";
+import { useLiveState } from "@/live/LiveProvider";
+
+/** A short break is nobody's business; a longer one is said. */
+const PATIENCE_MS = 3_000;
+
+export function StaleBanner({ className }: { className: string }) {
+  const { status, asOf } = useLiveState();
+  const [shown, setShown] = useState(false);
+  const lost = status !== "live";
+  useEffect(() => {
+    if (!lost) return undefined;
+    const timer = window.setTimeout(() => setShown(true), PATIENCE_MS);
+    return () => {
+      window.clearTimeout(timer);
+      setShown(false);
+    };
+  }, [lost]);
+  return <div role="status">{lost && shown && <Banner className={className} asOf={asOf} />}</div>;
+}
+
+function Banner({ className, asOf }: { className: string; asOf: number }) {
+  const now = useNow();
+  return (
+    <div className={className} data-testid="stale-banner">
+      <WifiOff size={15} aria-hidden />
+      Reconnecting to the platform. What you see is as of {formatClock(new Date(asOf), now)}; jobs and sessions go on.
+    </div>
+  );
+}

@@ -1,0 +1,92 @@
+import { useComputedColorScheme } from "@mantine/core";
+import { useElementSize } from "@mantine/hooks";
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import type { Series } from "@/lib/metrics";
+
+interface Props {
+  label: string;
+  series: Series;
+  /** What was asked for: the axis reaches at least so far. */
+  limit: number;
+  format: (value: number) => string;
+  colour: "indigo" | "moon";
+}
+
+const HEIGHT_PX = 132;
+/** Charts of one page share their cursor. */
+const SYNC = uPlot.sync("usage");
+
+export function UsageChart({ label, series, limit, format, colour }: Props) {
+  const { ref: measure, width } = useElementSize<HTMLDivElement>();
+  const box = useRef<HTMLDivElement>(null);
+  const scheme = useComputedColorScheme();
+  const chart = useRef<uPlot | null>(null);
+  const latest = useRef(series);
+  const names = series.lines.map((line) => line.name).join("\n");
+
+  useEffect(() => {
+    latest.current = series;
+    chart.current?.setData(dataOf(series));
+  }, [series]);
+
+  useEffect(() => {
+    if (box.current === null || width === 0) return undefined;
+    const style = getComputedStyle(document.documentElement);
+    const css = (name: string) => style.getPropertyValue(name).trim();
+    const plot = new uPlot(
+      {
+        width,
+        height: HEIGHT_PX,
+        padding: [8, 8, 0, 0],
+        cursor: { sync: { key: SYNC.key }, y: false, points: { size: 6 } },
+        legend: { show: false },
+        scales: { x: { time: true }, y: { range: (_, __, max) => [0, Math.max(limit, (max || 0) * 1.1)] } },
+        axes: [
+          { stroke: css("--mantine-color-dimmed"), grid: { show: false }, ticks: { show: false }, size: 26, font: "11px system-ui" },
+          {
+            stroke: css("--mantine-color-dimmed"),
+            grid: { stroke: css("--line"), width: 1 },
+            ticks: { show: false },
+            size: 62,
+            splits: () => [0, limit / 2, limit],
+            values: (_, ticks) => ticks.map(format),
+            font: "11px system-ui",
+          },
+        ],
+        series: [
+          {},
+          ...names.split("\n").map((name, index) => ({
+            label: name,
+            stroke: css(`--mantine-color-${colour}-${index === 0 ? 5 : 3}`),
+            width: 1.6,
+            ...(names.includes("\n") ? {} : { fill: `${css(`--mantine-color-${colour}-5`)}22` }),
+            points: { show: false },
+            spanGaps: true,
+          })),
+        ],
+      },
+      dataOf(latest.current),
+      box.current,
+    );
+    chart.current = plot;
+    return () => {
+      chart.current = null;
+      plot.destroy();
+    };
+    // The data itself goes in by setData above; all else is a new chart.
+  }, [width, scheme, names, limit, format, colour]);
+
+  return (
+    <div ref={measure} role="img" aria-label={label} style={{ height: HEIGHT_PX, overflow: "hidden" }}>
+      <div ref={box} />
+    </div>
+  );
+}
+
+function dataOf(series: Series): uPlot.AlignedData {
+  return [series.times, ...series.lines.map((line) => line.values)];
+}
+
+export default UsageChart;

@@ -1,0 +1,18 @@
+import { notifications } from "@mantine/notifications";
+import { CircleCheck, TriangleAlert } from "lucide-react";
+import { messageOf } from "@/api/problem";
+
+export function notifyProblem(title: string, error: unknown): void {
+  notifications.show({
+    title,
+    message: messageOf(error),
+    color: "red",
+    icon: <TriangleAlert size={17} />,
+    autoClose: 10_000,
+    role: "alert",
+  });
+}
+
+export function notifyDone(message: string): void {
+  notifications.show({ message, color: "moon", icon: <CircleCheck size={17} />, role: "status" });
+}

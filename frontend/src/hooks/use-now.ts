@@ -1,0 +1,48 @@
+import { useSyncExternalStore } from "react";
+import { platformNow } from "@/api/client";
+
+/** One clock for everything that counts on the page; it rests while the page is hidden. */
+class Ticker {
+  private listeners = new Set<() => void>();
+  private timer: number | undefined;
+  now = platformNow();
+
+  constructor(private readonly everyMs: number) {}
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    if (this.listeners.size === 1) {
+      this.tick();
+      this.timer = window.setInterval(this.tick, this.everyMs);
+      document.addEventListener("visibilitychange", this.tick);
+    }
+    return () => {
+      this.listeners.delete(listener);
+      if (this.listeners.size === 0) {
+        window.clearInterval(this.timer);
+        document.removeEventListener("visibilitychange", this.tick);
+      }
+    };
+  };
+
+  snapshot = (): Date => this.now;
+
+  private tick = () => {
+    if (document.hidden) return;
+    this.now = platformNow();
+    for (const listener of this.listeners) listener();
+  };
+}
+
+const seconds = new Ticker(1_000);
+const slow = new Ticker(15_000);
+
+/** The platform's time, renewed every second. */
+export function useNow(): Date {
+  return useSyncExternalStore(seconds.subscribe, seconds.snapshot);
+}
+
+/** The platform's time for "5 min ago": renewed every quarter of a minute. */
+export function useSlowNow(): Date {
+  return useSyncExternalStore(slow.subscribe, slow.snapshot);
+}

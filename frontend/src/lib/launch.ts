@@ -1,0 +1,190 @@
+/** The launch form: its values from a template, the job file from its values, problems back to its fields. */
+import type { ClusterNode, FieldProblem, JobFile, Parameter, Scalar, Template } from "@/api/types";
+import { durationWords } from "@/lib/time";
+import { memoryText } from "@/lib/units";
+
+export interface LaunchValues {
+  name: string;
+  project: string;
+  /** As the widgets hold them: numbers may be empty text while somebody types. */
+  parameters: Record<string, Scalar>;
+  nodes: number;
+  cpu: number;
+  memoryBytes: number;
+  gpuCount: number;
+  gpuType: string | null;
+  durationS: number;
+}
+
+/** What the form starts with, cut to what the cluster's largest node has. */
+export function initialValues(template: Template, project: string, nodes: readonly ClusterNode[]): LaunchValues {
+  const { resources } = template;
+  const bounds = boundsOf(template, nodes);
+  return {
+    name: "",
+    project,
+    parameters: Object.fromEntries(
+      template.parameters.map((parameter) => [parameter.name, parameter.default ?? emptyValue(parameter)]),
+    ),
+    nodes: resources.nodes.default,
+    cpu: Math.min(resources.cpu.default, bounds.cpu.max),
+    memoryBytes: Math.min(resources.memory.default, bounds.memory.max),
+    gpuCount: Math.min(resources.gpu.default.count, bounds.gpuMax),
+    gpuType: resources.gpu.default.type,
+    durationS: resources.max_duration.default,
+  };
+}
+
+function emptyValue(parameter: Parameter): Scalar {
+  return parameter.type === "boolean" ? false : "";
+}
+
+export interface Bounds {
+  nodes: { min: number; max: number };
+  cpu: { min: number; max: number };
+  memory: { min: number; max: number };
+  gpuMax: number;
+  gpuTypes: string[];
+  durationMax: number | null;
+}
+
+/** The smaller of what the template allows and what one node has. */
+export function boundsOf(template: Template, nodes: readonly ClusterNode[]): Bounds {
+  const { resources } = template;
+  const largest = (pick: (node: ClusterNode) => number, none: number) =>
+    nodes.length === 0 ? none : Math.max(...nodes.map(pick));
+  const upTo = (limit: number | null | undefined, have: number, min: number) =>
+    Math.max(min, Math.min(limit ?? Infinity, have));
+  const gpuTotal = largest((node) => node.gpus.reduce((sum, gpu) => sum + gpu.total, 0), 0);
+  return {
+    nodes: {
+      min: resources.nodes.min,
+      max: upTo(resources.nodes.max, Math.max(nodes.length, 1), resources.nodes.min),
+    },
+    cpu: { min: Math.max(1, resources.cpu.min), max: upTo(resources.cpu.max, largest((n) => n.cpu_total, 64), 1) },
+    memory: {
+      min: resources.memory.min,
+      max: upTo(resources.memory.max, largest((n) => n.memory_total_bytes, 64 * 1024 ** 3), resources.memory.min),
+    },
+    gpuMax: Math.min(resources.gpu.max ?? Infinity, gpuTotal),
+    gpuTypes: [
+      ...new Set(nodes.flatMap((node) => node.gpus.flatMap((gpu) => (gpu.type === null ? [] : [gpu.type])))),
+    ].sort(),
+    durationMax: resources.max_duration.max ?? null,
+  };
+}
+
+/** The body of POST /jobs and /jobs:plan. What was left empty is left out, so that the platform's word counts. */
+export function toJobFile(template: Template, values: LaunchValues): JobFile {
+  const parameters: Record<string, Scalar> = {};
+  for (const parameter of template.parameters) {
+    const value = values.parameters[parameter.name];
+    if (value === undefined) continue;
+    if (value === "" && (parameter.default === null || parameter.default === undefined || isNumeric(parameter))) {
+      continue;
+    }
+    parameters[parameter.name] = value;
+  }
+  const name = values.name.trim();
+  return {
+    type: template.type,
+    template: template.name,
+    ...(name === "" ? {} : { name }),
+    ...(values.project === "" ? {} : { project: values.project }),
+    parameters,
+    resources: {
+      nodes: values.nodes,
+      cpu: values.cpu,
+      memory: memoryText(values.memoryBytes),
+      gpu:
+        values.gpuCount > 0 && values.gpuType !== null
+          ? `${values.gpuType}:${values.gpuCount}`
+          : values.gpuCount,
+    },
+    max_duration: durationWords(values.durationS),
+  };
+}
+
+function isNumeric(parameter: Parameter): boolean {
+  return parameter.type === "integer" || parameter.type === "number";
+}
+
+export interface FormProblems {
+  /** By the form's field: "cpu", "memory", "gpu", "nodes", "duration", "name", "project", "parameters.lr". */
+  fields: Record<string, string>;
+  /** What belongs to no field that is shown. */
+  general: string[];
+}
+
+const FIELD_NAMES: Record<string, string> = {
+  "resources.cpu": "cpu",
+  "resources.memory": "memory",
+  "resources.gpu": "gpu",
+  "resources.nodes": "nodes",
+  resources: "cpu",
+  max_duration: "duration",
+  name: "name",
+  project: "project",
+};
+
+/** Sort the API's problems to the fields of the form; each says what is allowed where the API said so. */
+export function mapProblems(problems: readonly FieldProblem[], template: Template): FormProblems {
+  const result: FormProblems = { fields: {}, general: [] };
+  const parameters = new Set(template.parameters.map((parameter) => parameter.name));
+  for (const problem of problems) {
+    // FastAPI's own complaints begin with where the value came from.
+    const path = problem.field.replace(/^body\./, "");
+    const text = problem.allowed
+      ? `${sentence(problem.message)} Allowed: ${problem.allowed}.`
+      : sentence(problem.message);
+    const parameter = /^parameters\.([a-z0-9_]+)/.exec(path)?.[1];
+    const field =
+      parameter !== undefined && parameters.has(parameter)
+        ? `parameters.${parameter}`
+        : (FIELD_NAMES[path] ?? FIELD_NAMES[path.split(".").slice(0, 2).join(".")]);
+    if (field === undefined) result.general.push(path === "" ? text : `${path}: ${text}`);
+    else result.fields[field] = result.fields[field] ? `${result.fields[field]} ${text}` : text;
+  }
+  return result;
+}
+
+function sentence(text: string): string {
+  const trimmed = text.trim();
+  if (trimmed === "") return "Not accepted.";
+  const upper = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
+  return /[.!?]$/.test(upper) ? upper : `${upper}.`;
+}
+
+/** Problems the browser can see by itself, so that nobody waits for the platform to say "required". */
+export function localProblems(template: Template, values: LaunchValues): Record<string, string> {
+  const problems: Record<string, string> = {};
+  for (const parameter of template.parameters) {
+    const value = values.parameters[parameter.name];
+    const missing = value === undefined || value === "";
+    if (missing && (parameter.default === null || parameter.default === undefined)) {
+      problems[`parameters.${parameter.name}`] = "Please fill this in.";
+    }
+  }
+  return problems;
+}
+
+/** Common CPU counts between the bounds: powers of two, and all of a node. */
+export function cpuChoices({ min, max }: { min: number; max: number }): number[] {
+  const powers = [1, 2, 4, 8, 16, 32, 64, 128].filter((count) => count >= min && count <= max);
+  return [...powers.slice(-4), ...(powers.includes(max) ? [] : [max])];
+}
+
+/** None, then powers of two up to what there is. */
+export function gpuChoices(max: number): number[] {
+  const powers = [1, 2, 4, 8, 16].filter((count) => count <= max);
+  return [0, ...powers, ...(max > 0 && !powers.includes(max) ? [max] : [])];
+}
+
+const DURATIONS_S = [3_600, 4 * 3_600, 8 * 3_600, 24 * 3_600, 3 * 24 * 3_600];
+
+/** Common time limits within the template's. */
+export function durationChoices(max: number | null, current: number): number[] {
+  const most = max ?? Infinity;
+  const short = current < 3_600 ? [current] : [];
+  return [...short, ...DURATIONS_S.filter((seconds) => seconds <= most)].slice(0, 4);
+}

@@ -1,0 +1,111 @@
+/**
+ * The last lines of a growing log. Bytes come in at any boundary; lines come out. A carriage return
+ * rewrites its line, as a progress bar does on a terminal. Appending costs only what was appended.
+ */
+
+export interface LogLimits {
+  maxLines: number;
+  /** A line longer than this is broken, so that a file without newlines cannot freeze the page. */
+  maxLineLength: number;
+}
+
+export const LOG_LIMITS: LogLimits = { maxLines: 200_000, maxLineLength: 4_000 };
+
+export class LogBuffer {
+  /** Complete lines, then the unfinished one if it is not empty. Replaced, never mutated, per snapshot. */
+  private complete: string[] = [];
+  private open = "";
+  private decoder = new TextDecoder();
+  private droppedLines = 0;
+  private revision = 0;
+
+  constructor(private readonly limits: LogLimits = LOG_LIMITS) {}
+
+  /** Lines that fell out at the top. */
+  get dropped(): number {
+    return this.droppedLines;
+  }
+
+  /** Grows with every change: what a view compares. */
+  get version(): number {
+    return this.revision;
+  }
+
+  get length(): number {
+    return this.complete.length + (this.open === "" ? 0 : 1);
+  }
+
+  line(index: number): string {
+    return this.complete[index] ?? (index === this.complete.length ? visible(this.open) : "");
+  }
+
+  /** All lines, for copying and searching. */
+  lines(): readonly string[] {
+    return this.open === "" ? this.complete : [...this.complete, visible(this.open)];
+  }
+
+  append(bytes: Uint8Array): void {
+    this.appendText(this.decoder.decode(bytes, { stream: true }));
+  }
+
+  appendText(text: string): void {
+    if (text === "") return;
+    this.revision += 1;
+    const parts = (this.open + text).split("\n");
+    this.open = parts.pop() ?? "";
+    for (const part of parts) this.push(part);
+    if (this.open.length > this.limits.maxLineLength) {
+      // Keep only what a carriage return has not overwritten yet before breaking the line.
+      this.open = tail(this.open);
+      while (this.open.length > this.limits.maxLineLength) {
+        this.complete.push(this.open.slice(0, this.limits.maxLineLength));
+        this.open = this.open.slice(this.limits.maxLineLength);
+      }
+    }
+    // Trim with some slack, so that a steady stream does not copy the array for every chunk.
+    const over = this.complete.length - this.limits.maxLines;
+    if (over > this.limits.maxLines / 10) {
+      this.complete = this.complete.slice(over);
+      this.droppedLines += over;
+    }
+  }
+
+  clear(): void {
+    this.complete = [];
+    this.open = "";
+    this.decoder = new TextDecoder();
+    this.droppedLines = 0;
+    this.revision += 1;
+  }
+
+  private push(raw: string): void {
+    let line = visible(raw);
+    while (line.length > this.limits.maxLineLength) {
+      this.complete.push(line.slice(0, this.limits.maxLineLength));
+      line = line.slice(this.limits.maxLineLength);
+    }
+    this.complete.push(line);
+  }
+}
+
+/** What a terminal would show of a line in which carriage returns went back to its start. */
+function visible(raw: string): string {
+  if (!raw.includes("\r")) return raw;
+  return tail(raw.replace(/\r+$/, ""));
+}
+
+function tail(raw: string): string {
+  const at = raw.replace(/\r+$/, "").lastIndexOf("\r");
+  return at < 0 ? raw : raw.slice(at + 1);
+}
+
+/** The indices of the lines that contain the text, upper and lower case alike. */
+export function findLines(lines: readonly string[], text: string, most = 100_000): number[] {
+  if (text === "") return [];
+  const wanted = text.toLowerCase();
+  const found: number[] = [];
+  for (let i = 0; i < lines.length && found.length < most; i += 1) {
+    if (lines[i]?.toLowerCase().includes(wanted)) found.push(i);
+  }
+  return found;
+}

@@ -1,0 +1,162 @@
+/** Follows one job's log into a LogBuffer: resumes where it broke, rests while nobody looks. */
+import { getRaw } from "@/api/client";
+import { ApiProblem } from "@/api/problem";
+import { LogBuffer } from "@/lib/log-buffer";
+
+/** How much of a long log is fetched at first, from its end. */
+export const TAIL_BYTES = 4 * 1024 * 1024;
+
+export type LogStatus = "connecting" | "streaming" | "ended" | "broken";
+
+export interface LogSnapshot {
+  version: number;
+  status: LogStatus;
+  /** The first byte that is shown; above 0 there is more at the top that was not fetched. */
+  startOffset: number;
+  error: unknown;
+}
+
+const RETRY_MS = { first: 1_000, most: 15_000 };
+
+export class LogStream {
+  readonly buffer = new LogBuffer();
+  private listeners = new Set<() => void>();
+  private snapshot: LogSnapshot = { version: 0, status: "connecting", startOffset: 0, error: null };
+  private next: number | null;
+  private run: AbortController | null = null;
+  private frame = 0;
+  private failures = 0;
+
+  constructor(
+    private readonly jobId: string,
+    /** Fetch it from its first byte, however long it is. */
+    fromStart: boolean,
+  ) {
+    this.next = fromStart ? 0 : null;
+  }
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  getSnapshot = (): LogSnapshot => this.snapshot;
+
+  /** Begins, and goes on whenever the page is looked at, until `stop`. */
+  start(): void {
+    document.addEventListener("visibilitychange", this.look);
+    this.look();
+  }
+
+  stop(): void {
+    document.removeEventListener("visibilitychange", this.look);
+    this.run?.abort();
+    this.run = null;
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+  }
+
+  /** A hidden page gives its connection back: a browser has only six for one platform. */
+  private look = () => {
+    if (document.hidden) {
+      this.run?.abort();
+      this.run = null;
+    } else if (this.run === null && this.snapshot.status !== "ended") {
+      this.run = new AbortController();
+      void this.follow(this.run.signal);
+    }
+  };
+
+  private async follow(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        if (await this.read(signal)) {
+          this.publish({ status: "ended", error: null });
+          return;
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof ApiProblem && !error.unreachable && error.status !== 429) {
+          this.publish({ status: "broken", error });
+          return;
+        }
+        this.failures += 1;
+        this.publish({ status: "broken", error });
+        await pause(Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** (this.failures - 1)), signal);
+      }
+    }
+  }
+
+  /** One connection; true when the platform said that the log is complete. */
+  private async read(signal: AbortSignal): Promise<boolean> {
+    const from = this.next === null ? `tail=${TAIL_BYTES}` : `offset=${this.next}`;
+    const response = await getRaw(`/jobs/${this.jobId}/logs?follow=true&${from}`, signal);
+    const offset = Number(response.headers.get("X-Log-Offset") ?? this.next ?? 0);
+    let skipPartialLine = false;
+    if (this.next === null) {
+      skipPartialLine = offset > 0;
+      this.publish({ startOffset: offset });
+    }
+    this.next = offset;
+    this.failures = 0;
+    this.publish({ status: "streaming", error: null });
+    if (response.body === null) return true;
+    const reader = response.body.getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return true;
+      this.next += value.length;
+      let bytes = value;
+      if (skipPartialLine) {
+        const newline = bytes.indexOf(10);
+        if (newline < 0) continue;
+        bytes = bytes.subarray(newline + 1);
+        skipPartialLine = false;
+      }
+      this.buffer.append(bytes);
+      this.schedule();
+    }
+  }
+
+  /** At most once per frame, however fast the log grows. */
+  private schedule(): void {
+    if (this.frame !== 0) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.publish({});
+    });
+  }
+
+  private publish(change: Partial<LogSnapshot>): void {
+    this.snapshot = { ...this.snapshot, ...change, version: this.buffer.version };
+    for (const listener of this.listeners) listener();
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = window.setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      window.clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+/** The most that one request of the API gives. */
+const PIECE_BYTES = 8 * 1024 * 1024;
+
+/** The whole log as a file, fetched piece by piece. */
+export async function fetchWholeLog(jobId: string): Promise<Blob> {
+  const pieces: ArrayBuffer[] = [];
+  let offset = 0;
+  for (;;) {
+    const response = await getRaw(`/jobs/${jobId}/logs?offset=${offset}&limit=${PIECE_BYTES}`);
+    const piece = await response.arrayBuffer();
+    pieces.push(piece);
+    offset += piece.byteLength;
+    if (piece.byteLength === 0 || offset >= Number(response.headers.get("X-Log-Size") ?? 0)) {
+      return new Blob(pieces, { type: "text/plain" });
+    }
+  }
+}

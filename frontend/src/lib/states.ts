@@ -1,0 +1,101 @@
+/** What the portal calls each job state, and how it looks. */
+import type { JobState } from "@/api/types";
+
+export type Tone = "neutral" | "waiting" | "active" | "good" | "bad" | "warn";
+
+interface StateLook {
+  label: string;
+  tone: Tone;
+  /** Moves, so that the eye sees at once what still changes. */
+  pulse: boolean;
+}
+
+const LOOKS: Record<JobState, StateLook> = {
+  PENDING_SUBMIT: { label: "Submitting", tone: "waiting", pulse: true },
+  SUBMITTING: { label: "Submitting", tone: "waiting", pulse: true },
+  UNCERTAIN: { label: "Checking", tone: "warn", pulse: true },
+  QUEUED: { label: "Queued", tone: "waiting", pulse: false },
+  STARTING: { label: "Starting", tone: "active", pulse: true },
+  RUNNING: { label: "Running", tone: "active", pulse: true },
+  READY: { label: "Ready", tone: "good", pulse: false },
+  SUSPENDED: { label: "Suspended", tone: "warn", pulse: false },
+  COMPLETING: { label: "Finishing", tone: "active", pulse: true },
+  COMPLETED: { label: "Completed", tone: "good", pulse: false },
+  FAILED: { label: "Failed", tone: "bad", pulse: false },
+  CANCELLED: { label: "Cancelled", tone: "neutral", pulse: false },
+  TIMED_OUT: { label: "Time limit", tone: "warn", pulse: false },
+  OUT_OF_MEMORY: { label: "Out of memory", tone: "bad", pulse: false },
+  NODE_FAILED: { label: "Node failed", tone: "bad", pulse: false },
+  PREEMPTED: { label: "Preempted", tone: "warn", pulse: false },
+  LOST: { label: "Lost", tone: "bad", pulse: false },
+  UNKNOWN: { label: "Unknown", tone: "warn", pulse: false },
+};
+
+const TERMINAL = new Set<JobState>([
+  "COMPLETED",
+  "FAILED",
+  "CANCELLED",
+  "TIMED_OUT",
+  "OUT_OF_MEMORY",
+  "NODE_FAILED",
+  "PREEMPTED",
+  "LOST",
+]);
+
+const ALLOCATED = new Set<JobState>(["STARTING", "RUNNING", "READY", "SUSPENDED", "COMPLETING"]);
+
+export function isTerminal(state: JobState): boolean {
+  return TERMINAL.has(state);
+}
+
+/** It holds an allocation, so it has a log that grows and a use that is measured. */
+export function isActive(state: JobState): boolean {
+  return ALLOCATED.has(state);
+}
+
+export function isFailure(state: JobState): boolean {
+  return isTerminal(state) && state !== "COMPLETED" && state !== "CANCELLED";
+}
+
+/** The label and look; sessions have words of their own for two states. */
+export function lookOf(
+  state: JobState,
+  options: { session?: boolean; cancelRequested?: boolean } = {},
+): StateLook {
+  const look = (LOOKS as Partial<Record<string, StateLook>>)[state] ?? {
+    label: state,
+    tone: "neutral" as const,
+    pulse: false,
+  };
+  if (options.cancelRequested && !isTerminal(state)) {
+    return { label: options.session ? "Stopping" : "Cancelling", tone: "neutral", pulse: true };
+  }
+  if (options.session) {
+    if (state === "RUNNING") return { ...look, label: "Connecting" };
+    if (state === "CANCELLED" || state === "COMPLETED") return { ...look, label: "Stopped", tone: "neutral" };
+  }
+  return look;
+}
+
+/** The groups that the jobs table filters by. */
+export const STATE_GROUPS = [
+  { value: "waiting", label: "Waiting", states: ["PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED"] },
+  {
+    value: "running",
+    label: "Running",
+    states: ["STARTING", "RUNNING", "READY", "SUSPENDED", "COMPLETING", "UNKNOWN"],
+  },
+  { value: "completed", label: "Completed", states: ["COMPLETED"] },
+  {
+    value: "failed",
+    label: "Failed",
+    states: ["FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "NODE_FAILED", "PREEMPTED", "LOST"],
+  },
+  { value: "cancelled", label: "Cancelled", states: ["CANCELLED"] },
+] as const satisfies readonly { value: string; label: string; states: readonly JobState[] }[];
+
+export type StateGroup = (typeof STATE_GROUPS)[number]["value"];
+
+export function statesOfGroup(group: StateGroup | undefined): readonly JobState[] {
+  return STATE_GROUPS.find((entry) => entry.value === group)?.states ?? [];
+}

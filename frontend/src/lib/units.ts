@@ -1,0 +1,52 @@
+/** Amounts of memory: powers of 1024, as the scheduler counts. */
+
+export const MIB = 1024 ** 2;
+export const GIB = 1024 ** 3;
+
+const UNITS = ["B", "KB", "MB", "GB", "TB", "PB"] as const;
+
+/** 17179869184 -> "16 GB", 1610612736 -> "1.5 GB". */
+export function formatBytes(bytes: number): string {
+  let value = Math.max(0, bytes);
+  let unit = 0;
+  while (value >= 1024 && unit < UNITS.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  const digits = unit === 0 || value >= 100 || Number.isInteger(value) ? 0 : 1;
+  return `${value.toFixed(digits).replace(/\.0$/, "")} ${UNITS[unit] ?? "B"}`;
+}
+
+/** Bytes in the shortest exact form that the platform reads back: "16G", "1536M". */
+export function memoryText(bytes: number): string {
+  const whole = Math.round(bytes);
+  let unit = 0;
+  let value = whole;
+  while (value !== 0 && value % 1024 === 0 && unit < 5) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${value}${"BKMGTP".charAt(unit)}`;
+}
+
+/** The stops of a memory slider: powers of two and half-steps between the bounds, bounds included. */
+export function memoryStops(min: number, max: number, extra: readonly number[] = []): number[] {
+  const stops = new Set<number>([min, max]);
+  for (let size = 128 * MIB; size <= max; size *= 2) {
+    for (const stop of [size, size * 1.5]) {
+      if (stop > min && stop < max && (stop >= GIB || stop === size)) stops.add(stop);
+    }
+  }
+  for (const value of extra) if (value >= min && value <= max) stops.add(value);
+  return [...stops].sort((a, b) => a - b);
+}
+
+/** 1.5 -> "1.5", 2 -> "2"; at most two digits after the point. */
+export function formatNumber(value: number): string {
+  return value.toLocaleString("en", { maximumFractionDigits: 2 });
+}
+
+/** "1 CPU", "4 CPUs". */
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${formatNumber(count)} ${count === 1 ? one : many}`;
+}

@@ -1,0 +1,51 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { createContext, type ReactNode, use, useEffect, useState, useSyncExternalStore } from "react";
+import { meQuery } from "@/api/queries";
+import { CacheUpdater } from "@/live/apply";
+import { LiveFeed, type LiveState } from "@/live/live";
+
+interface Live {
+  feed: LiveFeed;
+  updater: CacheUpdater;
+}
+
+const LiveContext = createContext<Live | null>(null);
+
+/** Runs the feed while somebody is logged in. */
+export function LiveProvider({ user, children }: { user: string; children: ReactNode }) {
+  const cache = useQueryClient();
+  const [live] = useState(() => {
+    const updater = new CacheUpdater(cache, user);
+    const feed = new LiveFeed("/api/v1/events", `aitne-live-${user}`, {
+      onEvent: (kind, event) => updater.apply(kind, event),
+      onReset: () => updater.reset(),
+      // Asking who is logged in leads to the login page by the ordinary way.
+      onUnauthorized: () => void cache.invalidateQueries({ queryKey: meQuery.queryKey }),
+    });
+    return { feed, updater };
+  });
+  useEffect(() => {
+    live.feed.start();
+    return () => {
+      live.feed.stop();
+      live.updater.stop();
+    };
+  }, [live]);
+  return <LiveContext value={live}>{children}</LiveContext>;
+}
+
+function useLive(): Live {
+  const live = use(LiveContext);
+  if (live === null) throw new Error("outside of LiveProvider");
+  return live;
+}
+
+export function useLiveState(): LiveState {
+  const { feed } = useLive();
+  return useSyncExternalStore(feed.subscribe, feed.getState);
+}
+
+/** Puts a job that the API just answered with into every list that shows it. */
+export function useCacheUpdater(): CacheUpdater {
+  return useLive().updater;
+}

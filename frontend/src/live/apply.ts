@@ -1,0 +1,108 @@
+/** Keeps the cache true to the feed: fields at once, stages and actions by one small request per job. */
+import type { InfiniteData, QueryClient } from "@tanstack/react-query";
+import { fetchJob, keys } from "@/api/queries";
+import type { Job, JobEvent, JobPage } from "@/api/types";
+import { isJobEvent, patchJob, patchPage, replaceJob } from "@/live/patch";
+
+type Pages = InfiniteData<JobPage, string | null>;
+
+export class CacheUpdater {
+  private detailTimers = new Map<string, number>();
+  private throttled = new Map<string, number>();
+
+  constructor(
+    private readonly cache: QueryClient,
+    private readonly user: string,
+  ) {}
+
+  apply(kind: string, event: unknown): void {
+    if (kind === "nodes.changed") this.soon("nodes", 1_000, keys.nodes);
+    else if (isJobEvent(event)) this.applyJob(event);
+  }
+
+  /** Something may have been missed: everything on the screen again, the rest when it is looked at. */
+  reset(): void {
+    void this.cache.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "plan" });
+  }
+
+  stop(): void {
+    for (const timer of [...this.detailTimers.values(), ...this.throttled.values()]) window.clearTimeout(timer);
+    this.detailTimers.clear();
+    this.throttled.clear();
+  }
+
+  private applyJob(event: JobEvent & { job_id: string }): void {
+    const id = event.job_id;
+    if (event.kind === "job.created") {
+      if (event.data.array_job_id) return;
+      if (event.owner === this.user) {
+        this.soon("recent", 200, keys.recent);
+        if (event.data.type === "session") this.soon("sessions", 200, keys.sessions);
+      }
+      this.soon("lists", 1_500, keys.lists);
+      return;
+    }
+    const page = (old: JobPage | undefined) => old && patchPage(old, event);
+    const pages = (old: Pages | undefined) => old && patchPages(old, (entry) => patchPage(entry, event));
+    this.cache.setQueryData<JobPage>(keys.sessions, page);
+    this.cache.setQueryData<JobPage>(keys.recent, page);
+    this.cache.setQueriesData<Pages>({ queryKey: keys.lists }, pages);
+    if (typeof event.data.array_job_id === "string") {
+      this.cache.setQueryData<Pages>(keys.tasks(event.data.array_job_id), pages);
+    }
+    this.cache.setQueryData<Job>(keys.job(id), (old) => old && patchJob(old, event));
+    if (this.isWatched(id)) this.refreshDetails(id);
+  }
+
+  /** Shown with its stages and buttons somewhere, which the platform works out. */
+  private isWatched(id: string): boolean {
+    const active = (queryKey: readonly unknown[]) =>
+      this.cache.getQueryCache().find({ queryKey, exact: true })?.isActive() ?? false;
+    if (active(keys.job(id))) return true;
+    const sessions = this.cache.getQueryData<JobPage>(keys.sessions);
+    return active(keys.sessions) && (sessions?.items.some((job) => job.id === id) ?? false);
+  }
+
+  private refreshDetails(id: string): void {
+    if (this.detailTimers.has(id)) return;
+    const timer = window.setTimeout(() => {
+      this.detailTimers.delete(id);
+      fetchJob(id).then(
+        (job) => this.put(job),
+        () => undefined, // The patched fields stand; the next event or visit asks again.
+      );
+      void this.cache.invalidateQueries({ queryKey: keys.events(id) });
+    }, 120);
+    this.detailTimers.set(id, timer);
+  }
+
+  /** A job as the API answered it, into every list that shows it. */
+  put(job: Job): void {
+    const page = (old: JobPage | undefined) => old && withItems(old, replaceJob(old.items, job));
+    const pages = (old: Pages | undefined) =>
+      old && patchPages(old, (entry) => withItems(entry, replaceJob(entry.items, job)));
+    this.cache.setQueryData<Job>(keys.job(job.id), (old) => (old && old.version > job.version ? old : job));
+    this.cache.setQueryData<JobPage>(keys.sessions, page);
+    this.cache.setQueryData<JobPage>(keys.recent, page);
+    this.cache.setQueriesData<Pages>({ queryKey: keys.lists }, pages);
+    if (job.array_job_id) this.cache.setQueryData<Pages>(keys.tasks(job.array_job_id), pages);
+  }
+
+  private soon(name: string, ms: number, queryKey: readonly unknown[]): void {
+    if (this.throttled.has(name)) return;
+    const timer = window.setTimeout(() => {
+      this.throttled.delete(name);
+      void this.cache.invalidateQueries({ queryKey });
+    }, ms);
+    this.throttled.set(name, timer);
+  }
+}
+
+function withItems(page: JobPage, items: Job[]): JobPage {
+  return items === page.items ? page : { ...page, items };
+}
+
+function patchPages(data: Pages, patch: (page: JobPage) => JobPage): Pages {
+  const pages = data.pages.map(patch);
+  return pages.every((page, index) => page === data.pages[index]) ? data : { ...data, pages };
+}

@@ -1,0 +1,43 @@
+import { Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { meQuery } from "@/api/queries";
+import { ClusterPanel } from "@/components/ClusterPanel";
+import { LaunchPanel } from "@/components/LaunchPanel";
+import { RecentJobs } from "@/components/RecentJobs";
+import { SessionList } from "@/components/SessionList";
+import classes from "./Dashboard.module.css";
+
+export function DashboardPage() {
+  const { data: me } = useSuspenseQuery(meQuery);
+  useDocumentTitle(me.platform.title);
+  return (
+    <div className={classes.grid}>
+      <h1 className="visually-hidden">Home</h1>
+      <div className={classes.main}>
+        <section aria-labelledby="launch-title">
+          <SectionTitle id="launch-title" title="Launch" />
+          <LaunchPanel />
+        </section>
+        <section aria-labelledby="sessions-title">
+          <SectionTitle id="sessions-title" title="Your sessions" />
+          <SessionList user={me.user.name} />
+        </section>
+      </div>
+      <aside className={classes.aside}>
+        <ClusterPanel />
+        <RecentJobs user={me.user.name} />
+      </aside>
+    </div>
+  );
+}
+
+function SectionTitle({ id, title }: { id: string; title: string }) {
+  return (
+    <div className={classes.h2}>
+      <Title order={2} size="h4" id={id}>
+        {title}
+      </Title>
+    </div>
+  );
+}

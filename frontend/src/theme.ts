@@ -1,0 +1,83 @@
+/** The portal's look: a quiet indigo, teal for what is ready, system fonts, soft corners. */
+import { type CSSVariablesResolver, createTheme, type MantineColorsTuple } from "@mantine/core";
+
+const indigo: MantineColorsTuple = [
+  "#eff1fd", "#dde1f8", "#bac2ee", "#95a1e4", "#7584dc", "#6172d7", "#5264cf", "#4453b5", "#3a479d", "#2f3b86",
+];
+const moon: MantineColorsTuple = [
+  "#e5f8f5", "#d3efea", "#a8dfd5", "#7acebf", "#53c0ad", "#3bb7a2", "#2aad97", "#158977", "#0b7566", "#006153",
+];
+// Blue-grey instead of Mantine's neutral grey; index 7 is the page, 6 a card.
+const dark: MantineColorsTuple = [
+  "#d6d9e6", "#b8bdcf", "#959cb3", "#666e87", "#3e455c", "#2f3549", "#1d2130", "#12151f", "#0d1018", "#080a10",
+];
+const gray: MantineColorsTuple = [
+  "#f7f8fb", "#eff1f6", "#e5e8f0", "#d9dde8", "#c6ccda", "#a5adc0", "#7b849b", "#586178", "#3d4459", "#252a3a",
+];
+
+export const theme = createTheme({
+  primaryColor: "indigo",
+  primaryShade: { light: 7, dark: 6 },
+  colors: { indigo, moon, dark, gray },
+  black: "#1c2030",
+  defaultRadius: "md",
+  cursorType: "pointer",
+  respectReducedMotion: true,
+  fontFamily:
+    'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Ubuntu, Cantarell, sans-serif',
+  fontFamilyMonospace:
+    'ui-monospace, SFMono-Regular, "Cascadia Mono", "JetBrains Mono", "Noto Sans Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace',
+  headings: { fontWeight: "650" },
+  components: {
+    Tooltip: { defaultProps: { openDelay: 250, withArrow: true, events: { hover: true, focus: true, touch: true } } },
+    Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.45, blur: 2 } } },
+    Drawer: { defaultProps: { overlayProps: { backgroundOpacity: 0.45, blur: 2 } } },
+    Menu: { defaultProps: { shadow: "md", position: "bottom-end" } },
+  },
+});
+
+export const cssVariables: CSSVariablesResolver = () => ({
+  variables: { "--mono": "var(--mantine-font-family-monospace)" },
+  light: {
+    "--mantine-color-body": "#ffffff",
+    "--mantine-color-dimmed": "#586178",
+    "--page": "#f5f6fa",
+    "--card": "#ffffff",
+    "--line": "#e3e6ef",
+    "--well": "#f3f4f9",
+    "--log": "#fbfbfd",
+    "--good": "#0b7566",
+    "--good-soft": "#e0f5f1",
+    "--active": "#3a479d",
+    "--active-soft": "#e8ebfb",
+    "--waiting": "#8a5a00",
+    "--waiting-soft": "#fdf1d7",
+    "--warn": "#a8470a",
+    "--warn-soft": "#fdeadd",
+    "--bad": "#b3261e",
+    "--bad-soft": "#fde8e7",
+    "--neutral": "#525b72",
+    "--neutral-soft": "#eceef4",
+  },
+  dark: {
+    "--mantine-color-body": "#1d2130",
+    "--mantine-color-dimmed": "#9aa1b8",
+    "--page": "#12151f",
+    "--card": "#1a1e2b",
+    "--line": "#2b3144",
+    "--well": "#151925",
+    "--log": "#0f121b",
+    "--good": "#62d3c0",
+    "--good-soft": "#143531",
+    "--active": "#a5b1f2",
+    "--active-soft": "#252c4c",
+    "--waiting": "#efc06a",
+    "--waiting-soft": "#382d16",
+    "--warn": "#f3a06c",
+    "--warn-soft": "#3b2619",
+    "--bad": "#ff9c93",
+    "--bad-soft": "#421f20",
+    "--neutral": "#aab1c6",
+    "--neutral-soft": "#272c3c",
+  },
+});
