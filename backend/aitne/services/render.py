@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
-import aitne
 from aitne.core.agent_protocol import AgentApp, AgentSpec
 from aitne.core.errors import InvalidInput
 from aitne.core.layout import AGENT_SPEC, TOKEN, job_dir
@@ -17,7 +16,7 @@ from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
 from aitne.core.settings import Settings
 
-LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
+LAUNCHER = Path(__file__).parents[1] / "hub" / "launcher.py"
 """Runs in the session environment: imports the single-user server early, waits for its hand-over."""
 
 

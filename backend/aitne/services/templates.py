@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import aitne
 from aitne.core.errors import InvalidInput, NotFound, TemplateError
 from aitne.core.models.job import Scalar
 from aitne.core.models.template import Template
@@ -23,7 +22,7 @@ RECHECK_S = 1.0
 
 def builtin_folder() -> Path:
     """The templates we ship: package data in a wheel, the repository's folder in a checkout."""
-    package = Path(aitne.__file__).parent
+    package = Path(__file__).parents[1]
     packaged = package / "_data" / "jobtemplates"
     return packaged if packaged.is_dir() else package.parents[1] / "jobtemplates"
 
