@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.responses import JSONResponse
 
@@ -78,12 +78,8 @@ def bare_app(**options: Any) -> FastAPI:
         **options,
     )
     problems.install(app)
-    v1 = APIRouter(prefix="/api/v1")
-    for part in (auth, users, jobs, sessions, cluster, events):
-        v1.include_router(part.router)
-    app.include_router(v1)
-    for part_outside in (oauth, internal, health):
-        app.include_router(part_outside.router)
+    for part in (auth, users, jobs, sessions, cluster, events, oauth, internal, health):
+        app.include_router(part.router)
     return app
 
 

@@ -14,12 +14,13 @@ from aitne.api.deps import (
     cookie_name,
     get_caller,
 )
+from aitne.api.routers import V1
 from aitne.api.views import Login, LoginLink, LoginLinkUse, Me, MeUser, PlatformInfo
 from aitne.bootstrap import Platform
 from aitne.core.errors import AitneError
 from aitne.services.identity import WebLogin
 
-router = APIRouter(tags=["auth"])
+router = APIRouter(prefix=V1, tags=["auth"])
 
 
 @router.post("/auth/login")

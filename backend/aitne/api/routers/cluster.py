@@ -8,10 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from aitne.api.deps import PlatformDep, Reader
+from aitne.api.routers import V1
 from aitne.api.views import NodeList, TemplateList, TemplateProblem
 from aitne.core.models.template import Template
 
-router = APIRouter()
+router = APIRouter(prefix=V1)
 
 _STALE_POLLS = 5
 _STALE_AT_LEAST_S = 15.0

@@ -7,11 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from aitne.api.deps import MetricsDep, PlatformDep, Reader, get_caller
+from aitne.api.routers import V1
 from aitne.api.sse import event_stream
 from aitne.api.streaming import Stream, streams_of
 from aitne.core.models.user import Actor
 
-router = APIRouter(tags=["events"])
+router = APIRouter(prefix=V1, tags=["events"])
 
 
 @router.get(

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
+from aitne.api.routers import V1
 from aitne.api.streaming import Stream, streams_of
 from aitne.api.views import (
     AnyJobQuery,
@@ -25,7 +26,7 @@ from aitne.core.models.job import Job, JobFile, JobFilter, JobType, Plan
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import Created
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(prefix=V1, tags=["jobs"])
 JobId = Annotated[UUID, Path(description="The id of a job, session or array task.")]
 
 

@@ -7,12 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
+from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId, present, present_created, present_page
 from aitne.api.views import Extension, JobPage, JobQuery, JobView, SessionFile, SessionUrl
 from aitne.core.errors import NotFound
 from aitne.core.models.job import JobType
 
-router = APIRouter(tags=["sessions"])
+router = APIRouter(prefix=V1, tags=["sessions"])
 
 
 @router.post("/sessions", status_code=201)

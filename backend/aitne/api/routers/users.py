@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from aitne.api.deps import Admin, PlatformDep, Reader, Writer
+from aitne.api.routers import V1
 from aitne.api.views import (
     NewToken,
     NewUser,
@@ -20,7 +21,7 @@ from aitne.api.views import (
 from aitne.core.models.base import UserName
 from aitne.core.models.user import User
 
-router = APIRouter()
+router = APIRouter(prefix=V1)
 Name = Annotated[UserName, Path(description="A login name.")]
 WhoseTokens = Annotated[
     UserName | None, Query(description="Whose; administrators only. Omitted: yours.")

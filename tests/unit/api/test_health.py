@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from aitne.api import problems
+from aitne.api.static import portal_dir, portal_router
+from aitne.core import metric_names
+from aitne.core.errors import StoreUnavailable
+from aitne.core.metric_names import Metric
+from tests.support.stage import Stage
+
+
+async def test_ready_means_a_database_and_a_controller(stage: Stage) -> None:
+    async with stage.client() as client:
+        assert (await client.get("/healthz")).json() == {"ok": True}
+        early = await client.get("/readyz")
+        assert early.status_code == 503
+        assert early.json()["parts"]["database"] == {"ok": True, "detail": None}
+        assert not early.json()["parts"]["controller"]["ok"]
+        await stage.store.take_lease("controller", "test", duration_s=10)
+        ready = await client.get("/readyz")
+        assert (ready.status_code, ready.json()["ready"]) == (200, True)
+        stage.clock.move(11)
+        assert (await client.get("/readyz")).status_code == 503
+
+
+async def test_a_database_that_is_away_is_a_503_with_a_hint(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await stage.add_user("ada")
+    secret = await stage.token(ada)
+
+    async def away(*_: object) -> None:
+        raise StoreUnavailable("The disk is full. Make room.")
+
+    monkeypatch.setattr(stage.store, "ping", away, raising=False)
+    monkeypatch.setattr(stage.store, "token_user", away, raising=False)
+    async with stage.client(secret) as client:
+        ready = await client.get("/readyz")
+        assert ready.json()["parts"]["database"]["detail"] == "The disk is full. Make room."
+        answer = await client.get("/api/v1/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+    assert int(answer.headers["retry-after"]) > 0
+
+
+async def test_metrics_name_routes_and_never_what_is_unbounded(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        await client.get("/api/v1/jobs/7d3c9a1e-0000-4000-8000-000000000000")
+        await client.get("/some/page/of/the/portal")
+        client.headers["Authorization"] = "Bearer aitne_pat_wrong"
+        await client.get("/api/v1/me")
+        answer = await client.get("/metrics")
+    text = answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert 'route="/api/v1/jobs/{job_id}",status="404"' in text
+    assert 'aitne_auth_failures_total{reason="token_not_authenticated"} 1.0' in text
+    assert 'aitne_jobs{state="RUNNING"} 0.0' in text
+    assert "7d3c9a1e" not in text
+    assert "/some/page" not in text
+    known = {each.name for each in vars(metric_names).values() if isinstance(each, Metric)}
+    shown = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    assert {name.removesuffix("_created") for name in shown} <= known
+
+
+def portal(root: Path | None) -> httpx.AsyncClient:
+    app = FastAPI()
+    problems.install(app)
+    app.include_router(portal_router(root))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://portal.test")
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    root = tmp_path / "dist"
+    (root / "assets").mkdir(parents=True)
+    (root / "index.html").write_text("<!doctype html>the portal")
+    (root / "assets" / "index-abc123.js").write_text("run()")
+    (root / "favicon.svg").write_text("<svg/>")
+    (tmp_path / "secret").write_text("secret")
+    return root
+
+
+async def test_the_portal_is_served(built: Path) -> None:
+    async with portal(built) as client:
+        for path in ("/", "/jobs/17", "/login"):
+            page = await client.get(path)
+            assert "the portal" in page.text
+            assert page.headers["cache-control"] == "no-cache"
+            csp = page.headers["content-security-policy"]
+            assert "script-src 'self';" in csp
+            assert "frame-ancestors 'none'" in csp
+        script = await client.get("/assets/index-abc123.js")
+        assert script.headers["content-type"].startswith("text/javascript")
+        assert "immutable" in script.headers["cache-control"]
+        assert (await client.get("/favicon.svg")).headers["cache-control"] == "no-cache"
+        assert (await client.head("/")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/assets/old-1.js", "/api/v2/x", "/api", "/agent/v1/x", "/internal/x"]
+)
+async def test_what_is_no_page_is_a_problem(built: Path, path: str) -> None:
+    async with portal(built) as client:
+        answer = await client.get(path)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "path", ["/%2e%2e/secret", "/..%2fsecret", "//etc/passwd", "/assets/../../secret"]
+)
+async def test_nothing_outside_the_portal_is_served(built: Path, path: str) -> None:
+    async with portal(built) as client:
+        answer = await client.get(path)
+    assert "secret" not in answer.text.replace(path, "")
+    assert "root:" not in answer.text
+
+
+async def test_without_a_portal_a_sentence_says_what_to_do() -> None:
+    async with portal(None) as client:
+        answer = await client.get("/")
+    assert answer.status_code == 503
+    assert "make up" in answer.text
+
+
+def test_the_portal_is_looked_for_beside_the_sources() -> None:
+    found = portal_dir()
+    assert found is None or (found / "index.html").is_file()
+
+
+async def test_answers_carry_the_headers_that_browsers_heed(stage: Stage) -> None:
+    async with stage.client() as client:
+        for path in ("/api/v1/me", "/healthz", "/api/v1/nothing"):
+            headers = (await client.get(path)).headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "same-origin"
+            assert headers["cache-control"] == "no-store"
+            assert "frame-ancestors 'none'" in headers["content-security-policy"]
+            assert "camera=()" in headers["permissions-policy"]
+            assert "strict-transport-security" not in headers

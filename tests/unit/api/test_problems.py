@@ -1,0 +1,182 @@
+"""Bad input: a problem that names the field, its value and what is allowed; nothing is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.support.jobs import make_job
+from tests.support.stage import Stage
+
+BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
+    # body, the field, its value, a part of message or allowed
+    "unknown field": ({"gpus": 1}, "gpus", "1", "resources"),
+    "misspelt field": ({"comands": ["x"]}, "comands", "['x']", "did you mean commands"),
+    "unknown inner field": ({"resources": {"gpus": 1}}, "resources.gpus", "1", "cpu, gpu, memory"),
+    "wrong unit": ({"resources": {"memory": "16 X"}}, "resources.memory", "16 X", "16G"),
+    "no unit": ({"resources": {"memory": "16"}}, "resources.memory", "16", "16G"),
+    "no duration": ({"max_duration": "soon"}, "max_duration", "soon", "1h30m"),
+    "no gpu": ({"resources": {"gpu": "many"}}, "resources.gpu", "many", "a100:4"),
+    "no cpu": ({"resources": {"cpu": 0}}, "resources.cpu", "0", "at least 1"),
+    "no type": ({"type": "batch"}, "type", "batch", "'job' or 'session'"),
+    "never retried": ({"retry": {"on": ["cancelled"]}}, "retry.on", "cancelled", "never retried"),
+    "reserved variable": ({"env": {"AITNE_JOB_ID": "x"}}, "env", "AITNE_JOB_ID", "platform"),
+    "no variable": ({"env": {"1A": "x"}}, "env.1A", "1A", "A-Za-z"),
+    "no text": ({"commands": [["ls"]]}, "commands.0", "['ls']", "string"),
+    "no object": ({"resources": "big"}, "resources", "big", "object"),
+    "no array": ({"array": "9-0"}, "array", "9-0", ""),
+    "no id": ({"after": ["x"]}, "after.0", "x", "UUID"),
+    "no parameter": ({"parameters": {"lr": None}}, "parameters.lr", "None", "number"),
+    "relative path": ({"workdir": "here"}, "workdir", "here", "absolute"),
+    "too many gpus": ({"resources": {"gpu": 64}}, "resources.gpu", "64", ""),
+    "unknown image": ({"image": "nope"}, "image", "nope", "bare"),
+    "unknown template": ({"template": "nope", "commands": []}, "template", "nope", "jupyterlab"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_bad_input(stage: Stage, name: str) -> None:
+    change, field, value, hint = BAD[name]
+    await stage.add_node()
+    ada = await stage.add_user("ada")
+    body = {"commands": ["true"], **change}
+    async with stage.client(await stage.token(ada)) as client:
+        answer = await client.post("/api/v1/jobs", json=body)
+        assert answer.status_code == 422, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        problem = answer.json()
+        assert set(problem) == {
+            *("type", "title", "status", "detail", "instance", "code", "problems"),
+        }
+        assert problem["type"] == f"urn:aitne:problem:{problem['code']}"
+        assert problem["instance"] == "/api/v1/jobs"
+        (found,) = problem["problems"]
+        assert found["field"] == field
+        assert value is None or value in str(found["value"])
+        assert hint in f"{found['message']} {found['allowed']}"
+        assert (await client.get("/api/v1/jobs")).json()["total"] == 0
+
+
+async def test_every_wrong_field_is_named_at_once(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        body = {"nam": "x", "max_duration": "soon", "resources": {"cpu": -1, "memory": "x"}}
+        problems = (await client.post("/api/v1/jobs", json=body)).json()["problems"]
+    fields = {each["field"] for each in problems}
+    assert fields == {"nam", "max_duration", "resources.cpu", "resources.memory"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 422),
+        (b"[]", 422),
+        (b"null", 422),
+        (b"", 422),
+        (b'"text"', 422),
+        (b"\xff\xfe", 400),
+        (b"[" * 200_000, 400),
+        (b'{"name": "\\ud800", "commands": ["true"]}', 422),
+        (b'{"name": ' + b"1" * 6_000 + b"}", 422),
+        (b'{"x":' + b" " * (1 << 20) + b"1}", 413),
+    ],
+)
+async def test_a_body_that_is_no_job_file(stage: Stage, body: bytes, status: int) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        answer = await client.post(
+            "/api/v1/jobs", content=body, headers={"Content-Type": "application/json"}
+        )
+    assert answer.status_code in (status, 400, 422) if status < 413 else status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert len(answer.content) < 3_000
+
+
+async def test_bad_queries_are_named_too(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        for query, field, hint in (
+            ("stat=RUNNING", "stat", "did you mean state"),
+            ("state=BUSY", "state", "RUNNING"),
+            ("limit=0", "limit", "at least 1"),
+            ("cursor=nonsense", "cursor", ""),
+            ("owner=No+Body", "owner", "^"),
+        ):
+            answer = await client.get(f"/api/v1/jobs?{query}")
+            assert answer.status_code == 422, query
+            (problem,) = answer.json()["problems"]
+            assert problem["field"].split(".")[0] == field
+            assert hint in f"{problem['message']} {problem['allowed']}"
+
+
+async def test_what_is_not_there(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        for method, path, status, code in (
+            ("GET", "/api/v1/nothing", 404, "not_found"),
+            ("GET", f"/api/v1/jobs/{uuid4()}", 404, "not_found"),
+            ("GET", "/api/v1/jobs/7", 422, "invalid_input"),
+            ("GET", "/api/v1/templates/nope", 404, "not_found"),
+            ("DELETE", "/api/v1/jobs", 405, "method_not_allowed"),
+            ("POST", "/nowhere", 405, "method_not_allowed"),
+            ("GET", "/agent/v1/nothing", 404, "not_found"),
+        ):
+            answer = await client.request(method, path)
+            assert (answer.status_code, answer.json()["code"]) == (status, code), path
+            assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_bug_shows_a_number_and_nothing_else(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ada = await stage.add_user("ada")
+
+    def broken() -> None:
+        raise RuntimeError("the secret is 42")
+
+    monkeypatch.setattr(stage.platform.templates, "templates", broken)
+    async with stage.client(await stage.token(ada)) as client:
+        answer = await client.get("/api/v1/templates")
+    assert answer.status_code == 500
+    assert "42" not in answer.text
+    assert answer.json()["code"] == "internal"
+    number = answer.json()["detail"].split()[-1].rstrip(".")
+    assert number in caplog.text
+    assert "the secret is 42" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        'it\'s "quoted"',
+        "two\nlines\r\nand #SBATCH --uid=0",
+        "$(touch /tmp/x) `id` ${HOME}",
+        "emoji 🪐 and ünïcode",
+        "x" * 200,
+        "-rf --",
+        "<script>alert(1)</script>",
+    ],
+)
+async def test_strange_names_come_back_unchanged(stage: Stage, name: str) -> None:
+    await stage.add_node()
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        made = await client.post(
+            "/api/v1/jobs", json={"name": name, "commands": ["true"], "env": {"X": name}}
+        )
+        assert made.status_code == 201, made.text
+        got = (await client.get(f"/api/v1/jobs/{made.json()['id']}")).json()
+        assert (got["name"], got["env"]["X"]) == (name, name)
+
+
+async def test_somebody_elses_job_looks_like_none(stage: Stage) -> None:
+    bob = await stage.add_user("bob")
+    job = make_job(owner="ada", project="vision")
+    await stage.store.create_job(job)
+    async with stage.client(await stage.token(bob)) as client:
+        theirs = await client.get(f"/api/v1/jobs/{job.id}")
+        none = await client.get(f"/api/v1/jobs/{uuid4()}")
+    assert theirs.status_code == none.status_code == 404
+    assert theirs.json()["title"] == none.json()["title"]
