@@ -2,15 +2,42 @@
 
 ``up`` and ``down`` never ask anything. All functions raise ``SetupError`` with a sentence that says
 what to do when the platform cannot be started or reached.
+
+How a platform ends: ``down`` and Ctrl-C in the foreground end its sessions and jobs too (a second
+Ctrl-C hurries); ``down`` with ``keep_jobs``, SIGTERM and a closed terminal leave them running, and the
+next ``up`` takes them up again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
+from aitne.supervisor import environments, preflight
+from aitne.supervisor.__main__ import HELD
+from aitne.supervisor.child import tail
+from aitne.supervisor.pages import write_pages
+from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, FAILURE, LIVE, SOCKET, Plan
+from aitne.supervisor.planning import make_plan
+from aitne.supervisor.secret_files import ensure_secrets
+
+READY_WITHIN_S = 120.0
+TRIES = 4
+"""A child that was started so often before the platform was ever ready will not come up."""
+ANSWER_WITHIN_S = 10.0
+LOOK_EVERY_S = 0.05
 
 Progress = Callable[[str], None]
 
@@ -31,12 +58,54 @@ def up(
     Raises:
         SetupError: something is missing, taken or wrong; the message says what to do.
     """
-    raise NotImplementedError
+    data_dir = settings.data_dir
+    ready = on_ready or (lambda: None)
+    running = status(data_dir)
+    if running is not None and running["state"] != "stopping":
+        progress(f"The platform in {data_dir} already runs at {running['url']}.")
+        _wait_ready(data_dir, progress)
+        ready()
+        return
+    if running is not None:
+        progress("The platform is just being ended; waiting for that.")
+        _wait_gone(data_dir)
+    began = time.monotonic()
+    preflight.check(settings)
+    environments.ensure(progress)
+    ensure_secrets(settings.secrets_dir)
+    write_pages(settings.run_dir / "pages", platform=settings.title, portal_url=settings.portal_url)
+    make_plan(settings).write(settings.run_dir)
+    (settings.run_dir / FAILURE).unlink(missing_ok=True)
+    progress(f"Starting the platform in {data_dir}.")
+    options = ["--detach"] if detach else ["--with-parent", str(os.getpid())]
+    supervisor = _launch(settings, options)
+    if detach:
+        _refuse_second(supervisor.wait(), data_dir)
+    with _signals_end(data_dir, progress, enabled=not detach):
+        _wait_ready(data_dir, progress, supervisor)
+        _remember(data_dir)
+        progress(f"Ready at {settings.portal_url} after {time.monotonic() - began:.1f} s.")
+        ready()
+        if not detach:
+            supervisor.wait()
 
 
 def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:
-    """End the platform, and its sessions and jobs unless ``keep_jobs``. False: none was running."""
-    raise NotImplementedError
+    """End the platform, and its sessions and jobs unless ``keep_jobs``. False: none was running.
+
+    Jobs that a platform left behind, when it was killed or told to keep them, end here as well.
+    """
+    lines = _talk(data_dir, {"verb": "down", "keep_jobs": keep_jobs}, patience_s=None)
+    spoke = False
+    for line in lines:
+        spoke = True
+        if "progress" in line:
+            progress(line["progress"])
+    if spoke:
+        _wait_gone(data_dir)
+        progress("The platform has ended.")
+        return True
+    return not keep_jobs and _end_left_jobs(data_dir, progress)
 
 
 def status(data_dir: Path) -> dict[str, Any] | None:
@@ -45,9 +114,191 @@ def status(data_dir: Path) -> dict[str, Any] | None:
     ``{"state": "starting" | "ready" | "degraded" | "stopping", "url", "sessions_url", "data_dir",
     "pid", "since", "processes": [{"name", "pid", "port", "memory_bytes", "restarts", "since"}]}``
     """
-    raise NotImplementedError
+    return next(_talk(data_dir, {"verb": "status"}), None)
+
+
+def restart(data_dir: Path, name: str) -> None:
+    """End one child; the supervisor starts it again.
+
+    Raises:
+        SetupError: the platform does not run, or has no such child.
+    """
+    answer = next(_talk(data_dir, {"verb": "restart", "name": name}), None)
+    if answer is None or "error" in answer:
+        raise SetupError(
+            f"{name} cannot be restarted: {(answer or {}).get('error', 'no platform')}"
+        )
 
 
 def current() -> Path | None:
     """The data directory of the platform that ``up`` started last; None: none was."""
-    raise NotImplementedError
+    try:
+        return Path(_current_file().read_text().strip())
+    except FileNotFoundError:
+        return None
+
+
+def _current_file() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "aitne" / "current"
+
+
+def _remember(data_dir: Path) -> None:
+    path = _current_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(f"{data_dir}\n")
+    temporary.replace(path)
+
+
+def _launch(settings: Settings, options: list[str]) -> subprocess.Popen[bytes]:
+    with (settings.data_dir / "logs" / "supervisor.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "aitne.supervisor", str(settings.run_dir), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=settings.data_dir,
+            # Ctrl-C is for the command, which then says what is to be done.
+            start_new_session=True,
+        )
+
+
+def _refuse_second(exit_status: int, data_dir: Path) -> None:
+    if exit_status not in (0, HELD):
+        raise SetupError(f"The supervisor did not start.\n{_tail(data_dir, 'supervisor')}")
+
+
+def _wait_ready(
+    data_dir: Path, progress: Progress, supervisor: subprocess.Popen[bytes] | None = None
+) -> None:
+    give_up = time.monotonic() + READY_WITHIN_S
+    failure = data_dir / "run" / FAILURE
+    told: set[str] = set()
+    spoke = time.monotonic()
+    while True:
+        answer = status(data_dir)
+        if answer is None:
+            if failure.exists():
+                raise SetupError(failure.read_text().strip())
+            gone = supervisor is not None and supervisor.poll() not in (None, 0, HELD)
+            if gone or time.monotonic() - spoke > ANSWER_WITHIN_S:
+                raise SetupError(f"The supervisor ended.\n{_tail(data_dir, 'supervisor')}")
+            time.sleep(LOOK_EVERY_S)
+            continue
+        spoke = time.monotonic()
+        if answer["state"] == "ready":
+            return
+        for process in answer["processes"]:
+            if process["answers"] and process["name"] not in told:
+                told.add(process["name"])
+                progress(f"{process['name']} is up.")
+            if process["restarts"] >= TRIES and answer["state"] == "starting":
+                down(data_dir, keep_jobs=True)
+                raise SetupError(
+                    f"{process['name']} does not start. Its log ends with:\n"
+                    f"{_tail(data_dir, process['name'])}"
+                )
+        if time.monotonic() > give_up:
+            missing = {"api", "controller", "hub", "proxy"} - told
+            name = min(missing, default="api")
+            raise SetupError(
+                f"The platform is not ready after {READY_WITHIN_S:.0f} s: no answer of "
+                f"{', '.join(sorted(missing)) or 'its API'}. It goes on trying; `aitne down` ends "
+                f"it. The log of {name} ends with:\n{_tail(data_dir, name)}"
+            )
+        time.sleep(LOOK_EVERY_S)
+
+
+def _wait_gone(data_dir: Path) -> None:
+    give_up = time.monotonic() + 2 * END_WITHIN_S
+    while status(data_dir) is not None and time.monotonic() < give_up:
+        time.sleep(LOOK_EVERY_S)
+
+
+def _end_left_jobs(data_dir: Path, progress: Progress) -> bool:
+    live = data_dir / "run" / LIVE
+    if not live.exists():
+        return False
+    plan = Plan.read(data_dir / "run")
+    progress("The platform does not run; ending the jobs that it left.")
+    try:
+        done = subprocess.run(
+            plan.drain,
+            env=plan.base_env,
+            cwd=data_dir,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DRAIN_WITHIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(
+            f"The jobs that the platform in {data_dir} left have not ended within "
+            f"{DRAIN_WITHIN_S:.0f} s. Run `aitne up` and look at them there."
+        ) from error
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-3:]
+        raise SetupError(
+            f"The jobs that the platform in {data_dir} left could not be ended: {' '.join(last)}"
+        )
+    live.unlink()
+    return True
+
+
+def _tail(data_dir: Path, name: str) -> str:
+    log = data_dir / "logs" / f"{name}.log"
+    return f"{tail(log)}\n(all of it: {log})"
+
+
+@contextmanager
+def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterator[None]:
+    """In the foreground: Ctrl-C ends all, a second one hurries, SIGTERM leaves the jobs."""
+
+    def on_term(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if not enabled:
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, on_term)
+    try:
+        yield
+    except KeyboardInterrupt:
+        try:
+            down(data_dir, keep_jobs=False, progress=progress)
+        except KeyboardInterrupt:
+            progress("In a hurry.")
+            next(_talk(data_dir, {"verb": "hurry"}), None)
+            _wait_gone(data_dir)
+        raise
+    except SystemExit:
+        down(data_dir, keep_jobs=True, progress=progress)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _talk(
+    data_dir: Path, request: dict[str, Any], *, patience_s: float | None = ANSWER_WITHIN_S
+) -> Iterator[dict[str, Any]]:
+    """The supervisor's answers; nothing when there is none."""
+    try:
+        folder = os.open(data_dir / "run", os.O_PATH | os.O_DIRECTORY)
+    except OSError:
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(patience_s)
+            # A socket's path has 107 bytes at most, and data directories may lie deep.
+            line.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+            line.sendall(json.dumps(request).encode() + b"\n")
+            line.shutdown(socket.SHUT_WR)
+            with line.makefile("rb") as answers:
+                for answer in answers:
+                    yield json.loads(answer)
+    except OSError:
+        return
+    finally:
+        os.close(folder)

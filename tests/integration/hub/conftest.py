@@ -16,7 +16,8 @@ from aitne.adapters.hub import HubClient
 from aitne.core.settings import Settings
 from aitne.supervisor import environments
 from aitne.supervisor.pages import write_pages
-from aitne.supervisor.plan import ChildPlan, hub_child, proxy_child
+from aitne.supervisor.plan import ChildPlan
+from aitne.supervisor.planning import hub_child, proxy_child
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.integration.hub.standin import StandInJob, StandInPortal
 from tests.support.platform import environments_or_skip

@@ -70,7 +70,8 @@ class StandInPortal:
             def do_POST(self) -> None:
                 portal.answer(self, self.rfile.read(int(self.headers["Content-Length"])))
 
-            do_PUT = do_POST
+            def do_PUT(self) -> None:
+                self.do_POST()
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -134,6 +135,7 @@ class StandInPortal:
         answer = urlencode({"code": code, "state": query["state"]})
         request.send_header("Location", f"{self.callback}?{answer}")
         request.end_headers()
+        return None
 
     def _token(self, request: BaseHTTPRequestHandler, form: dict[str, str]) -> None:
         user, challenge = self.codes.pop(form["code"])

@@ -140,8 +140,6 @@ async def test_a_hub_killed_while_a_server_starts_hands_the_same_token_over_agai
     running.kill_hub()
     running.start_hub()
     job.env = None
-    again = running.portal.job("ada", None, running.root / "again")
-    del running.portal.jobs[again.id]
     assert httpx.post(url, json=body, headers=headers, trust_env=False).status_code == 202
     eventually(lambda: job.env is not None)
     assert first is not None
@@ -154,6 +152,14 @@ async def test_a_hub_killed_while_a_server_starts_hands_the_same_token_over_agai
     )
     assert who.json()["name"] == "ada"
     job.live = False
+    client = running.client()
+    with pytest.raises(Conflict, match="ended before its server answered"):
+        await client.start_server(job.owner, job.server, job.id, "x")
+    await client.remove_server(job.owner, job.server)
+    await client.close()
+    headers = {"Authorization": f"token {first['JUPYTERHUB_API_TOKEN']}"}
+    gone = httpx.get(f"{running.hub_url}/api/user", headers=headers, trust_env=False)
+    assert gone.status_code == 403
 
 
 async def test_a_silent_platform_ends_nothing_and_a_plain_word_does(

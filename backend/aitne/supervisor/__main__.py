@@ -1,0 +1,52 @@
+"""``python -m aitne.supervisor RUN_DIR [--detach | --with-parent PID]``: what ``aitne up`` starts.
+
+Exit status 0 when the platform was ended, 1 when it could not start (``RUN_DIR/failure`` says why),
+3 when another supervisor has this directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+from pathlib import Path
+
+LOCK = "supervisor.lock"
+HELD = 3
+
+
+def main(arguments: list[str]) -> int:
+    """Take the lock, leave whoever started it if asked to, supervise."""
+    run_dir, *options = arguments
+    lock = os.open(Path(run_dir) / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return HELD
+    (Path(run_dir) / "failure").unlink(missing_ok=True)
+    if options == ["--detach"]:
+        # The lock goes over to the child, so whoever waits for this process finds it held.
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+    # asyncio does without TLS if it must. Nothing here speaks it, and it is a quarter of the memory.
+    sys.modules["ssl"] = None  # type: ignore[assignment]
+    import asyncio
+
+    from aitne.supervisor.child import die_with
+    from aitne.supervisor.plan import Plan
+    from aitne.supervisor.service import Failed, Supervisor
+
+    if options[:1] == ["--with-parent"]:
+        die_with(int(options[1]), signal.SIGTERM)
+    try:
+        asyncio.run(Supervisor(Plan.read(Path(run_dir))).run())
+    except Failed as error:
+        (Path(run_dir) / "failure").write_text(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

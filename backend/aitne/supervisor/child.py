@@ -1,0 +1,147 @@
+"""One process that is kept running, its log and its memory."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any
+
+from aitne.supervisor.plan import ChildPlan
+
+DELAYS_S = (0.0, 0.2, 0.5, 1.0, 1.5)
+"""Before each restart in a row: a dead child is back within two seconds, for ever."""
+STEADY_S = 15.0
+"""A child that lived so long starts the row anew."""
+LOG_BYTES = 8 * 1024**2
+LOGS_KEPT = 3
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with(parent: int, number: int) -> None:
+    """Have the kernel send this process a signal when its parent dies."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
+
+
+def launch(
+    argv: list[str], env: dict[str, str], cwd: Path, log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start a process that dies with this one. Raises ``OSError``."""
+    parent = os.getpid()
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd=cwd,
+        env=env,
+        start_new_session=True,
+        # This process has one thread, so nothing can hold a lock over the fork.
+        preexec_fn=lambda: die_with(parent, signal.SIGKILL),
+    )
+
+
+class Child:
+    """Start, see it die, start again; the caller waits the delay between."""
+
+    def __init__(self, plan: ChildPlan, env: dict[str, str], logs: Path, cwd: Path) -> None:
+        self.plan = plan
+        self.log = logs / f"{plan.name}.log"
+        self.restarts = -1
+        self.since = datetime.now(UTC)
+        self.answers = False
+        """What its last probe said."""
+        self.process: subprocess.Popen[bytes] | None = None
+        self._env = env
+        self._cwd = cwd
+        self._in_a_row = 0
+        self._began = 0.0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs, as far as was noticed."""
+        return self.process is not None
+
+    def start(self) -> None:
+        """Start it. Raises ``OSError`` when its program cannot be run."""
+        with self.log.open("ab") as log:
+            self.process = launch(self.plan.argv, self._env, self._cwd, log)
+        self.since = datetime.now(UTC)
+        self._began = time.monotonic()
+        self.restarts += 1
+        self.answers = False
+
+    def died(self) -> int | None:
+        """The exit status, once, when it is found dead."""
+        status = None if self.process is None else self.process.poll()
+        if status is not None:
+            self.process = None
+            self.answers = False
+        return status
+
+    def delay_s(self) -> float:
+        """How long to wait before the restart that is due."""
+        if time.monotonic() - self._began > STEADY_S:
+            self._in_a_row = 0
+        delay = DELAYS_S[min(self._in_a_row, len(DELAYS_S) - 1)]
+        self._in_a_row += 1
+        return delay
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, if it lives."""
+        if self.process is not None:
+            self.process.send_signal(number)
+
+    def status(self) -> dict[str, Any]:
+        """Its part of the platform's status."""
+        pid = self.process.pid if self.process is not None else 0
+        return {
+            "name": self.plan.name,
+            "pid": pid,
+            "port": self.plan.port,
+            "memory_bytes": proportional_memory(pid),
+            "restarts": max(self.restarts, 0),
+            "since": self.since.isoformat(timespec="seconds"),
+            "answers": self.answers,
+        }
+
+
+def proportional_memory(pid: int) -> int | None:
+    """PSS: shared pages count by the share. None: the kernel does not say."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return None
+
+
+def rotate(log: Path) -> None:
+    """Keep a few old logs. Children append, so copying and truncating loses no descriptor."""
+    if not log.exists() or log.stat().st_size < LOG_BYTES:
+        return
+    kept = [log, *(log.with_name(f"{log.name}.{number}") for number in range(1, LOGS_KEPT + 1))]
+    for older, newer in reversed(list(pairwise(kept[1:]))):
+        if older.exists():
+            older.replace(newer)
+    shutil.copy2(log, kept[1])
+    os.truncate(log, 0)
+
+
+def tail(log: Path, lines: int = 15) -> str:
+    """The last lines, for a message about what went wrong."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 8_192))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(line for line in text.splitlines()[-lines:])

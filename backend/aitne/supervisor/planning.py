@@ -1,0 +1,120 @@
+"""From the settings to what the supervisor runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import aitne
+from aitne.core.settings import Settings, config_path
+from aitne.supervisor import environments
+from aitne.supervisor.plan import ChildPlan, Plan
+
+HUB_CONFIG = Path(aitne.__file__).parent / "hub" / "jupyterhub_config.py"
+_NOT_SETTINGS = ("AITNE_STATE_HOME",)
+
+
+def make_plan(settings: Settings) -> Plan:
+    """The processes of one platform. Raises ``SetupError`` when there is no Node."""
+    python = sys.executable
+    return Plan(
+        data_dir=str(settings.data_dir),
+        url=settings.portal_url,
+        sessions_url=settings.sessions_origin,
+        ready_url=f"{settings.internal_url}/readyz",
+        hub_url=_hub_url(settings),
+        base_env=_base_env(settings),
+        init=[python, "-m", "aitne.controller", "init"],
+        drain=[python, "-m", "aitne.controller", "drain"],
+        children=[
+            ChildPlan(
+                name="api",
+                argv=[python, "-m", "aitne.api"],
+                port=settings.port,
+                probe=f"{settings.internal_url}/healthz",
+            ),
+            ChildPlan(name="controller", argv=[python, "-m", "aitne.controller", "run"]),
+            hub_child(settings),
+            proxy_child(settings),
+        ],
+    )
+
+
+def hub_child(settings: Settings) -> ChildPlan:
+    """JupyterHub in its own environment, told by variables what it cannot import."""
+    env_dir = environments.hub_env_dir()
+    env = {
+        "AITNE_HUB_BIND_URL": f"http://127.0.0.1:{settings.port_of_hub}",
+        "AITNE_HUB_SESSIONS_URL": settings.sessions_origin,
+        "AITNE_HUB_PORTAL_URL": settings.portal_url,
+        "AITNE_HUB_API_URL": settings.internal_url,
+        "AITNE_HUB_PROXY_API_URL": f"http://127.0.0.1:{settings.port_of_proxy_api}",
+        "AITNE_HUB_DATA_DIR": str(settings.data_dir / "hub"),
+        "AITNE_HUB_SECRETS_DIR": str(settings.secrets_dir),
+        "AITNE_HUB_TEMPLATES": str(settings.run_dir / "pages" / "hub"),
+        "AITNE_HUB_LOGIN_S": str(settings.auth.session_lifetime),
+    }
+    python = str(env_dir / "bin/python")
+    return ChildPlan(
+        name="hub",
+        argv=[python, "-m", "jupyterhub", "-f", str(HUB_CONFIG)],
+        env=env,
+        port=settings.port_of_hub,
+        probe=f"{_hub_url(settings)}/health",
+    )
+
+
+def proxy_child(settings: Settings) -> ChildPlan:
+    """The sessions' own origin. Raises ``SetupError`` when there is no Node."""
+    node, *script = environments.proxy_command()
+    api = settings.port_of_proxy_api
+    return ChildPlan(
+        name="proxy",
+        argv=[
+            node,
+            "--max-semi-space-size=1",  # a small young generation: it holds routes, not data
+            *script,
+            *("--ip", settings.bind, "--port", str(settings.port_of_sessions)),
+            *("--api-ip", "127.0.0.1", "--api-port", str(api)),
+            *("--error-path", str(settings.run_dir / "pages"), "--log-level", "warn"),
+        ],
+        secret_env={"CONFIGPROXY_AUTH_TOKEN": "proxy_auth_token"},
+        port=settings.port_of_sessions,
+        probe=f"http://127.0.0.1:{api}/api/routes",
+        probe_secret="proxy_auth_token",  # noqa: S106 (a file's name)
+    )
+
+
+def settings_env(settings: Settings) -> dict[str, str]:
+    """The settings as ``AITNE_*`` variables, from which ``load_settings`` makes the same ones."""
+    values: dict[str, Any] = settings.model_dump(mode="json", exclude_none=True)
+    return {
+        name: text for key, value in values.items() for name, text in _flat(f"AITNE_{key}", value)
+    }
+
+
+def _flat(name: str, value: Any) -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        return [pair for key, part in value.items() for pair in _flat(f"{name}__{key}", part)]
+    text = json.dumps(value) if isinstance(value, list | bool) else str(value)
+    return [(name.upper(), text)]
+
+
+def _base_env(settings: Settings) -> dict[str, str]:
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("AITNE_") or name in _NOT_SETTINGS
+    }
+    env |= settings_env(settings)
+    env["AITNE_CONFIG"] = str(config_path(settings.data_dir).absolute())
+    env["AITNE_SESSION_ENV"] = str(environments.session_env_dir())
+    env["PYTHONUNBUFFERED"] = "1"
+    return env
+
+
+def _hub_url(settings: Settings) -> str:
+    return f"http://127.0.0.1:{settings.port_of_hub}/hub"

@@ -1,0 +1,154 @@
+"""What can be known to go wrong before anything is started, each as a sentence that says what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
+
+OLDEST_PYTHON = (3, 11)
+NEEDED_BYTES = 100 * 1024**2
+PORT_PATIENCE_S = 3.0
+"""A platform that was killed a moment ago leaves its ports within this time."""
+NETWORK_FILE_SYSTEMS = (
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "beegfs", "lustre", "ceph", "glusterfs", "fuse.sshfs",
+    "fuse.glusterfs", "fuse.ceph-fuse", "9p", "afs", "gpfs", "orangefs",
+)  # fmt: skip
+
+
+def check(settings: Settings) -> None:
+    """Make the data directory and look at what the platform needs.
+
+    Raises:
+        SetupError: something is in the way.
+    """
+    if sys.version_info < OLDEST_PYTHON:
+        raise SetupError(
+            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is "
+            f"{sys.version.split()[0]} ({sys.executable})."
+        )
+    _data_dir(settings.data_dir)
+    if settings.database is None:
+        _file_system(settings.data_dir)
+    _ports(settings)
+
+
+def _data_dir(folder: Path) -> None:
+    other = "Choose another data directory with --data-dir or AITNE_DATA_DIR"
+    if folder.exists() and not folder.is_dir():
+        raise SetupError(f"The data directory {folder} is a file. {other}.")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in ("run", "logs", "hub", "secrets"):
+            (folder / name).mkdir(mode=0o700, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".probe-") as probe:
+            probe.write(b"\0" * 65_536)
+            probe.flush()
+            os.fsync(probe.fileno())
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise SetupError(_why(folder, error, other)) from error
+    if free < NEEDED_BYTES:
+        raise SetupError(
+            f"The disk of the data directory {folder} is full: {free // 1024**2} MiB are free, "
+            f"{NEEDED_BYTES // 1024**2} MiB are needed. Make room. Or: {other[0].lower()}{other[1:]}."
+        )
+
+
+def _why(folder: Path, error: OSError, other: str) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"The disk or quota of the data directory {folder} is full. Make room. Or: "
+            f"{other[0].lower()}{other[1:]}."
+        )
+    if error.errno == errno.EROFS:
+        return f"The data directory {folder} lies on a read-only file system. {other}."
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return (
+            f"You may not write to the data directory {error.filename or folder}. Make it yours, "
+            f"or: {other[0].lower()}{other[1:]}."
+        )
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        return f"{error.filename or folder} is a file where a folder is needed. {other}."
+    return f"The data directory {folder} cannot be used: {error.strerror}. {other}."
+
+
+def _file_system(folder: Path) -> None:
+    kind = file_system(folder, Path("/proc/self/mounts").read_text())
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise SetupError(
+            f"The data directory {folder} lies on a network file system ({kind}), where SQLite's "
+            "locks cannot be relied on and the database would be damaged. Choose a local disk with "
+            "--data-dir, or set `database` to a PostgreSQL server in aitne.toml."
+        )
+
+
+def file_system(folder: Path, mounts: str) -> str:
+    """The kind of file system that ``folder`` lies on, by the text of ``/proc/self/mounts``."""
+    resolved = folder.resolve()
+    best, kind = -1, "unknown"
+    for line in mounts.splitlines():
+        fields = line.split()
+        point = Path(fields[1].encode().decode("unicode_escape"))
+        if resolved.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), fields[2]
+    return kind
+
+
+def _ports(settings: Settings) -> None:
+    wanted = [
+        (settings.bind, settings.port, "the portal", "--port, `port` or AITNE_PORT"),
+        (settings.bind, settings.port_of_sessions, "the sessions", "`sessions_port`"),
+        ("127.0.0.1", settings.port_of_hub, "JupyterHub", "`hub_port`"),
+        ("127.0.0.1", settings.port_of_proxy_api, "the proxy's own interface", "`proxy_api_port`"),
+    ]
+    numbers = [port for _, port, _, _ in wanted]
+    for bind, port, whose, setting in wanted:
+        if numbers.count(port) > 1:
+            raise SetupError(
+                f"Port {port} is set for more than one part of the platform. Give {whose} another "
+                f"one with {setting}."
+            )
+        problem = _until_free(bind, port)
+        if problem is None:
+            continue
+        if problem.errno == errno.EADDRINUSE:
+            raise SetupError(
+                f"Port {port} on {bind}, meant for {whose}, is taken by another program. End that "
+                f"program, or choose another port with {setting} (the others follow `port` unless "
+                "they are set)."
+            )
+        raise SetupError(
+            f"{whose[0].upper()}{whose[1:]} cannot listen on {bind}:{port}: {problem.strerror}. Set "
+            f"`bind` to an address of this machine, and the port with {setting} to one you may use."
+        )
+
+
+def _until_free(bind: str, port: int) -> OSError | None:
+    give_up = time.monotonic() + PORT_PATIENCE_S
+    while True:
+        problem = _listen(bind, port)
+        if problem is None or problem.errno != errno.EADDRINUSE or time.monotonic() > give_up:
+            return problem
+        time.sleep(0.1)
+
+
+def _listen(bind: str, port: int) -> OSError | None:
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((bind, port))
+            listener.listen(1)
+        except OSError as error:
+            return error
+    return None

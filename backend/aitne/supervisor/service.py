@@ -1,0 +1,304 @@
+"""The supervisor's own process: keeps the children running and answers on a socket.
+
+Standard library only, and one thread. The socket takes one JSON object per line, ``{"verb": …}``:
+``status`` answers with one line; ``down`` (``keep_jobs``) ends the platform, with a line per step and
+``{"done": true}`` last; ``hurry`` shortens that; ``restart`` (``name``) ends one child, which starts again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aitne.supervisor import probe
+from aitne.supervisor.child import Child, launch, rotate, tail
+from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, Plan
+
+SETTLING_S = 0.1
+STEADY_S = 3.0
+INIT_LOG = "init.log"
+DRAIN_LOG = "drain.log"
+
+Say = Callable[[str], Awaitable[None]]
+
+
+class Failed(Exception):
+    """The platform cannot start; the message is for whoever started it."""
+
+
+class Supervisor:
+    """One platform. ``run`` returns when it has ended."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.data_dir = Path(plan.data_dir)
+        self.run_dir = self.data_dir / "run"
+        self.logs = self.data_dir / "logs"
+        self.children = {
+            child.name: Child(
+                child, self._env(child.env, child.secret_env), self.logs, self.data_dir
+            )
+            for child in plan.children
+        }
+        self._run_fd = os.open(self.run_dir, os.O_PATH | os.O_DIRECTORY)
+        self._since = datetime.now(UTC)
+        self._ready = False
+        self._was_ready = False
+        self._ending: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._look_now = asyncio.Event()
+        self._routes_due = False
+        self._restarts: set[asyncio.TimerHandle] = set()
+
+    @property
+    def state(self) -> str:
+        """In one word."""
+        if self._ending is not None:
+            return "stopping"
+        if self._ready:
+            return "ready"
+        return "degraded" if self._was_ready else "starting"
+
+    async def run(self) -> None:
+        """Start everything, keep it running, return when it was ended.
+
+        Raises:
+            Failed: the data directory could not be prepared or a program is missing.
+        """
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # What a service manager sends before it starts the platform anew: jobs go on.
+            loop.add_signal_handler(number, lambda: self.end(keep_jobs=True))
+        server = await self._listen()
+        (self.run_dir / LIVE).touch()
+        watch = asyncio.create_task(self._watch())
+        starting = asyncio.create_task(self._start())
+        ended = asyncio.create_task(self._ended.wait())
+        try:
+            await asyncio.wait((starting, ended), return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+            await ended
+        except Failed:
+            await self._end_children(self.children.values())
+            raise
+        finally:
+            for task in (watch, starting, ended):
+                task.cancel()
+            server.close()
+            self._socket().unlink(missing_ok=True)
+
+    def end(self, *, keep_jobs: bool, say: Say | None = None) -> asyncio.Task[None]:
+        """End the platform; a second call joins the first."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(keep_jobs=keep_jobs, say=say or _silent))
+        return self._ending
+
+    def status(self) -> dict[str, Any]:
+        """The answer to ``status``: live processes only."""
+        self._reap()
+        live = [child for child in self.children.values() if child.alive]
+        return {
+            "state": self.state,
+            "url": self.plan.url,
+            "sessions_url": self.plan.sessions_url,
+            "data_dir": self.plan.data_dir,
+            "pid": os.getpid(),
+            "since": self._since.isoformat(timespec="seconds"),
+            "processes": [child.status() for child in live],
+        }
+
+    async def _start(self) -> None:
+        # Neither needs the database, and the Hub takes longest.
+        self._start_child(self.children["proxy"])
+        self._start_child(self.children["hub"])
+        status = await self._once(self.plan.init, INIT_LOG)
+        if status != 0:
+            raise Failed(tail(self.logs / INIT_LOG, 5) or f"`init` ended with status {status}.")
+        if self._ending is None:
+            self._start_child(self.children["api"])
+            self._start_child(self.children["controller"])
+
+    def _start_child(self, child: Child) -> None:
+        if self._ending is not None or child.alive:
+            return
+        rotate(child.log)
+        try:
+            child.start()
+        except OSError as error:
+            if not self._was_ready:
+                raise Failed(f"{child.plan.argv[0]} cannot be run: {error.strerror}.") from error
+            self._restart_later(child)
+            return
+        self._routes_due |= child.plan.name in ("hub", "proxy")
+        self._look_now.set()
+
+    def _reap(self) -> None:
+        for child in self.children.values():
+            status = child.died()
+            if status is not None and self._ending is None:
+                _log(f"{child.plan.name} ended with status {status}; it is started again")
+                self._restart_later(child)
+            if status is not None:
+                self._ready = False
+                self._look_now.set()
+
+    def _restart_later(self, child: Child) -> None:
+        loop = asyncio.get_running_loop()
+        handle = loop.call_later(child.delay_s(), lambda: self._start_child(child))
+        self._restarts = {timer for timer in self._restarts if timer.when() > loop.time()} | {
+            handle
+        }
+
+    async def _watch(self) -> None:
+        while True:
+            await self._look()
+            for log in [child.log for child in self.children.values()] + [
+                self.logs / "supervisor.log"
+            ]:
+                rotate(log)
+            try:
+                settled = self._ready and not self._routes_due
+                async with asyncio.timeout(STEADY_S if settled else SETTLING_S):
+                    await self._look_now.wait()
+            except TimeoutError:
+                pass
+            self._look_now.clear()
+
+    async def _look(self) -> None:
+        await asyncio.gather(*(self._probe(child) for child in self.children.values()))
+        answering = all(child.alive and child.answers for child in self.children.values())
+        if answering and self._routes_due:
+            # A proxy that was started anew knows no routes until the Hub tells it.
+            token = self._secret("hub_api_token")
+            url = f"{self.plan.hub_url}/api/proxy"
+            done = await probe.ask(url, method="POST", token=token)
+            self._routes_due = done is None or done >= 300
+        ready = answering and await probe.ask(self.plan.ready_url) == 200
+        self._ready = ready and all(child.alive for child in self.children.values())
+        self._was_ready |= self._ready
+
+    async def _probe(self, child: Child) -> None:
+        if child.plan.probe is None:
+            child.answers = child.alive
+            return
+        process = child.process
+        token = None if child.plan.probe_secret is None else self._secret(child.plan.probe_secret)
+        status = await probe.ask(child.plan.probe, token=token) if child.alive else None
+        if child.process is process:
+            child.answers = status is not None and status < 500
+
+    async def _end(self, *, keep_jobs: bool, say: Say) -> None:
+        for timer in self._restarts:
+            timer.cancel()
+        await say("Ending the platform" + (" and leaving its jobs running." if keep_jobs else "."))
+        # The controller makes way for the one that ends the jobs, which still needs the others.
+        await self._end_children([self.children["controller"]])
+        if not keep_jobs:
+            await say("Ending sessions and jobs.")
+            if await self._once(self.plan.drain, DRAIN_LOG, DRAIN_WITHIN_S) == 0:
+                (self.run_dir / LIVE).unlink(missing_ok=True)
+            else:
+                await say(f"Not all jobs were seen to end: {tail(self.logs / DRAIN_LOG, 2)}")
+        await self._end_children([self.children["hub"], self.children["api"]])
+        await self._end_children([self.children["proxy"]])
+        self._ended.set()
+
+    async def _end_children(self, children: Iterable[Child]) -> None:
+        waiting = [child for child in children if child.alive]
+        for child in waiting:
+            child.signal(signal.SIGTERM)
+        deadline = asyncio.get_running_loop().time() + END_WITHIN_S
+        while waiting:
+            if asyncio.get_running_loop().time() > deadline or self._hurry.is_set():
+                for child in waiting:
+                    child.signal(signal.SIGKILL)
+            await asyncio.sleep(0.02)
+            for child in waiting:
+                child.died()
+            waiting = [child for child in waiting if child.alive]
+
+    async def _once(self, argv: list[str], log: str, within_s: float = 120.0) -> int:
+        """Run a program to its end; its status, or -9 when it took too long."""
+        with (self.logs / log).open("wb") as output:
+            process = launch(argv, self._env({}, {}), self.data_dir, output)
+        deadline = asyncio.get_running_loop().time() + within_s
+        while process.poll() is None:
+            if asyncio.get_running_loop().time() > deadline or self._hurry.is_set():
+                process.kill()
+            await asyncio.sleep(0.02)
+        return process.wait()
+
+    async def _listen(self) -> asyncio.AbstractServer:
+        self._socket().unlink(missing_ok=True)
+        mask = os.umask(0o177)
+        try:
+            return await asyncio.start_unix_server(self._serve, self._socket())
+        finally:
+            os.umask(mask)
+
+    def _socket(self) -> Path:
+        # A socket's path has 107 bytes at most, and data directories may lie deep.
+        return Path(f"/proc/self/fd/{self._run_fd}/{SOCKET}")
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def answer(body: dict[str, Any]) -> None:
+            writer.write(json.dumps(body).encode() + b"\n")
+            await writer.drain()
+
+        async def say(line: str) -> None:
+            _log(line)
+            try:
+                await answer({"progress": line})
+            except ConnectionError:
+                _log("whoever asked does not listen any more")
+
+        try:
+            while line := await reader.readline():
+                await self._obey(line, answer, say)
+        except (ConnectionError, ValueError) as error:
+            _log(f"a request on the socket was not understood: {error}")
+        finally:
+            writer.close()
+
+    async def _obey(
+        self, line: bytes, answer: Callable[[dict[str, Any]], Awaitable[None]], say: Say
+    ) -> None:
+        request = json.loads(line)
+        match request.get("verb"):
+            case "status":
+                await answer(self.status())
+            case "down":
+                await asyncio.shield(self.end(keep_jobs=bool(request.get("keep_jobs")), say=say))
+                await answer({"done": True})
+            case "hurry":
+                self._hurry.set()
+                await answer({"done": True})
+            case "restart" if request.get("name") in self.children:
+                self.children[request["name"]].signal(signal.SIGTERM)
+                await answer({"done": True})
+            case _:
+                await answer({"error": "verb is one of status, down, hurry, restart (name)"})
+
+    def _env(self, env: dict[str, str], secret_env: dict[str, str]) -> dict[str, str]:
+        secrets = {name: self._secret(file) for name, file in secret_env.items()}
+        return self.plan.base_env | env | secrets
+
+    def _secret(self, name: str) -> str:
+        return (self.data_dir / "secrets" / name).read_text().strip()
+
+
+async def _silent(line: str) -> None:
+    _log(line)
+
+
+def _log(line: str) -> None:
+    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}", flush=True)  # noqa: T201 (its log)
