@@ -198,37 +198,18 @@ def _same_width(digits: str, width: int) -> bool:
 
 
 def _expand_one(part: str) -> list[str]:
-    match = _HOST_PART.search(part)
-    if match is None:
-        if not _HOST_NAME.fullmatch(part):
-            raise ValueError(f"{part!r} is not a host name")
-        return [part]
-    before, inner = match.groups()
-    rest = part[match.end() :]
-    tails = _expand_one_tail(rest)
-    names: list[str] = []
-    for number in _expand_range(inner):
-        names.extend(part[: match.start()] + before + number + tail for tail in tails)
-        if len(names) > MAX_HOSTS:
+    names, rest = [""], part
+    while match := _HOST_PART.match(rest):
+        before, numbers = match[1], _expand_range(match[2])
+        if len(names) * len(numbers) > MAX_HOSTS:
             raise ValueError(f"a host list of more than {MAX_HOSTS} names is refused")
+        names = [name + before + number for name in names for number in numbers]
+        rest = rest[match.end() :]
+    names = [name + rest for name in names]
     for name in names:
         if not _HOST_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not a host name")
     return names
-
-
-def _expand_one_tail(rest: str) -> list[str]:
-    match = _HOST_PART.search(rest)
-    if match is None:
-        if "[" in rest or "]" in rest:
-            raise ValueError(f"{rest!r} has a bracket without its partner")
-        return [rest]
-    before, inner = match.groups()
-    return [
-        before + number + tail
-        for number in _expand_range(inner)
-        for tail in _expand_one_tail(rest[match.end() :])
-    ]
 
 
 def _expand_range(inner: str) -> list[str]:
@@ -241,6 +222,8 @@ def _expand_range(inner: str) -> list[str]:
         if int(high) < int(low) or int(high) - int(low) >= MAX_HOSTS:
             raise ValueError(f"the range {piece!r} runs backwards or is too long")
         numbers.extend(f"{value:0{len(low)}}" for value in range(int(low), int(high) + 1))
+        if len(numbers) > MAX_HOSTS:
+            raise ValueError(f"a host list of more than {MAX_HOSTS} names is refused")
     return numbers
 
 

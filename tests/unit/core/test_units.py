@@ -163,7 +163,20 @@ def test_hostlist_forms(text: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["n[", "n]", "n[3-1]", "n[1-]", "n[]", "a,,b", "n[0-99999999]", "n[0-999][0-999]", "a b", "-x"],
+    [
+        "n[",
+        "n]",
+        "n[3-1]",
+        "n[1-]",
+        "n[]",
+        "a,,b",
+        "n[0-99999999]",
+        "n[0-999][0-999]",
+        "n[0-9999][0-9999][0-9999]",
+        "n[" + "0-60000," * 500 + "1]",
+        "a b",
+        "-x",
+    ],
 )
 def test_hostlist_refuses(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
