@@ -20,7 +20,7 @@ REMOVED_WITHIN_S = 20.0
 
 
 class HubClient:
-    """See ``core.ports.hub.Hub``. ``base_url`` is the Hub's, such as ``http://127.0.0.1:8002/hub``."""
+    """See ``core.ports.hub.Hub``. ``base_url`` is where the Hub listens: ``http://127.0.0.1:8002``."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class HubClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._http = httpx.AsyncClient(
-            base_url=f"{base_url.rstrip('/')}/api",
+            base_url=f"{base_url.rstrip('/')}/hub/api",
             headers={"Authorization": f"token {api_token}"},
             timeout=ANSWER_WITHIN_S,
             trust_env=False,
@@ -134,7 +134,7 @@ def _message(answer: httpx.Response) -> str:
     try:
         return str(answer.json()["message"])
     except (ValueError, KeyError, TypeError):
-        return answer.text[:300] or f"status {answer.status_code}"
+        return f"status {answer.status_code} {answer.reason_phrase}"
 
 
 def _event(line: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import time
 from typing import Any
 from uuid import UUID
 
+from jupyterhub.orm import APIToken
 from jupyterhub.spawner import Spawner, SpawnException
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from traitlets import Unicode
@@ -54,8 +55,8 @@ class Live:
 class AdoptSpawner(Spawner):  # type: ignore[misc]
     """One server is one job of the platform, named by ``user_options["job_id"]``.
 
-    The state holds the job and the token that its server was given: a Hub that died while it
-    started a server hands the same token over again, because the first one may have arrived.
+    The state holds the job and the token that its server was given, from before the hand-over on: a
+    Hub that died in the middle hands the same token over again, because the first may have arrived.
     """
 
     platform_url = Unicode(config=True, help="The platform's internal interface for the Hub.")
@@ -63,6 +64,8 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
 
     api_token: str
     job_id = ""
+    answered = False
+    """Whether the server was ever seen to answer. Until then it counts as not started."""
     adopted_at = float("-inf")
     _live = Live()
 
@@ -70,13 +73,19 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         """Take up what an earlier Hub wrote down."""
         super().load_state(state)
         self.job_id = state.get("job_id", "")
+        self.answered = state.get("answered", False)
         self.api_token = state.get("api_token", self.api_token)
+        self.will_resume = bool(self.job_id) and not self.answered
 
     def get_state(self) -> dict[str, Any]:
         """The job and its server's token, from the moment the job is adopted."""
         state: dict[str, Any] = super().get_state()
         if self.job_id:
-            state |= {"job_id": self.job_id, "api_token": self.api_token}
+            state |= {
+                "job_id": self.job_id,
+                "api_token": self.api_token,
+                "answered": self.answered,
+            }
         return state
 
     def clear_state(self) -> None:
@@ -94,6 +103,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         if known.get("job_id") == job_id and known.get("api_token"):
             self.api_token = known["api_token"]
         self.job_id, self.ip, self.port = job_id, host, port
+        self.answered, self.will_resume = False, True
         self.adopted_at = time.monotonic()
         self.orm_spawner.state = self.get_state()
         self.db.commit()
@@ -105,19 +115,27 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         }
         handover = {"env": env, "args": self.get_args()}
         await self._ask_patiently("PUT", f"/jobs/{job_id}/handover", handover)
-        await self._until_it_answers(job_id, host, port)
+        await self._until_it_answers(host, port)
+        self.answered, self.will_resume = True, False
         return host, port
 
     async def poll(self) -> int | None:
         """None while the job lives or nothing is known; a status only when the platform says so."""
-        if not self.job_id:
-            return 0
         if self._start_pending:
             return None
+        if not self.answered:
+            return 0
         return 0 if await self._live.says_gone(self) else None
 
     async def stop(self, now: bool = False) -> None:
         """Do nothing to the job: only the platform ends jobs."""
+
+    def delete_forever(self) -> None:
+        """Take back a token that was kept for another try."""
+        token = APIToken.find(self.db, self.api_token) if self.api_token else None
+        if token is not None:
+            self.db.delete(token)
+            self.db.commit()
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """One call to the platform. Raises what ``_Failed`` lists."""
@@ -183,7 +201,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
                     ) from error
             await asyncio.sleep(ASK_EVERY_S / 2)
 
-    async def _until_it_answers(self, job_id: str, host: str, port: int) -> None:
+    async def _until_it_answers(self, host: str, port: int) -> None:
         # JupyterHub's own wait backs off to seconds; its start_timeout bounds this one.
         ask_again = time.monotonic() + ASK_EVERY_S
         while not await _listens(host, port):

@@ -68,7 +68,7 @@ class RunningHub:
         self.proxy.wait()
 
     def client(self) -> HubClient:
-        return HubClient(self.hub_url, self.token)
+        return HubClient(self.hub_url.removesuffix("/hub"), self.token)
 
     def job(self, owner: str, *, launcher: bool = True) -> StandInJob:
         python = environments.session_env_dir() / "bin/python"
