@@ -16,6 +16,7 @@ from aitne.core.layout import job_dir, log_name
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob, SubmitRequest
 from aitne.core.settings import LocalSettings, load_settings
+from aitne.core.states import JobState
 
 MEMORY = 4 << 30
 Factory = Callable[[Path], Scheduler]
@@ -94,7 +95,11 @@ class Bench:
 
     async def running(self, scheduler_id: str) -> SchedulerJob:
         """The row of a job once it runs."""
-        return (await self.until(scheduler_id, lambda rows: all(r.state.active for r in rows)))[0]
+        return (
+            await self.until(
+                scheduler_id, lambda rows: all(row.state is JobState.RUNNING for row in rows)
+            )
+        )[0]
 
     def log(self, request: SubmitRequest, task: int | None = None) -> str:
         """What the job wrote."""

@@ -215,7 +215,7 @@ class Engine:
             return
         asyncio.get_running_loop().add_reader(task.pidfd, self._runner_gone, task)
         if task.cancelled:
-            self._signal(task, signal.SIGTERM)
+            self._spawn(self._order(task, signal.SIGTERM))
 
     def _runner_gone(self, task: Task) -> None:
         self._let_go(task)

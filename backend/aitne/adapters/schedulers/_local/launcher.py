@@ -24,10 +24,7 @@ _BOOT = (
 )
 _PACKAGE_ROOT = str(Path(aitne.__file__).parents[1])
 _GRACE_FOR_ORPHANS_S = 2.0
-
-
-class RunTaken(Exception):
-    """The run has a runner already, or was given up."""
+_LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +62,9 @@ def launch(
     memory_bytes: int,
     grace_s: float,
 ) -> Identity:
-    """Start the detached runner and return once its script has started.
+    """Start the detached runner and return once its script has started and it takes orders.
 
     Raises:
-        RunTaken: somebody has this run.
         OSError: it could not be started; nothing of the job runs.
     """
     process = subprocess.Popen(
@@ -85,14 +81,11 @@ def launch(
     )
     # Both streams end when the runner lets go of them: nothing of ours stays open in it.
     answer, errors = process.communicate()
-    if answer == runner.TAKEN:
-        raise RunTaken(str(run_dir))
-    if answer != runner.CLAIMED:
+    identity = read_identity(run_dir)
+    # Without an answer, a claim still means that the script may have started: its end is to be settled.
+    if identity is None or answer.startswith((runner.FAILED, runner.TAKEN)):
         told = answer.removeprefix(runner.FAILED).decode(errors="replace").strip()
         raise OSError(told or errors.decode(errors="replace").strip()[-500:] or "no answer")
-    identity = read_identity(run_dir)
-    if identity is None:
-        raise OSError(f"the runner left no {runner.RUNNER}")
     return identity
 
 
@@ -148,8 +141,13 @@ def end_orphans(run_dir: Path, identity: Identity | None) -> None:
         return
     told: set[int] = set()
     kill_after = time.monotonic() + _GRACE_FOR_ORPHANS_S
-    pause = 0.01
-    while orphans := _orphans(run_dir, identity):
+    pause, misses = 0.01, 0
+    while True:
+        orphans = _orphans(run_dir, identity)
+        # In the middle of an exec a process shows no environment, so one look proves nothing.
+        misses = 0 if orphans else misses + 1
+        if misses == _LOOKS:
+            return
         deadly = time.monotonic() >= kill_after
         for pid, started in orphans.items():
             if deadly or pid not in told:
@@ -157,7 +155,7 @@ def end_orphans(run_dir: Path, identity: Identity | None) -> None:
                 number = signal.SIGKILL if deadly else signal.SIGTERM
                 procfs.signal_process(pid, started, number)
         time.sleep(pause)
-        pause = min(pause * 2, 0.5)
+        pause = min(pause * 2, 0.2)
 
 
 def _orphans(run_dir: Path, identity: Identity | None) -> dict[int, int]:

@@ -46,9 +46,10 @@ def main(arguments: Sequence[str]) -> None:
         answer = CLAIMED if runner.claim() else TAKEN
         if answer == CLAIMED:
             runner.launch()
+            runner.listen()
     except OSError as error:
         answer = FAILED + b" " + str(error).encode("utf-8", "replace")
-    os.write(1, answer)
+    _tell(answer)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
@@ -56,6 +57,13 @@ def main(arguments: Sequence[str]) -> None:
     if answer == CLAIMED:
         runner.supervise()
     os._exit(0)
+
+
+def _tell(answer: bytes) -> None:
+    try:
+        os.write(1, answer)
+    except OSError:
+        return  # who started us was killed; its successor finds us by our record
 
 
 class Runner:
@@ -79,6 +87,7 @@ class Runner:
         self.cancelled = False
         self._leader_is_agent = False
         self._leftovers_told = False
+        self._wake = -1
 
     # --- the start -------------------------------------------------------------------------------
 
@@ -131,9 +140,8 @@ class Runner:
 
     # --- the watch -------------------------------------------------------------------------------
 
-    def supervise(self) -> None:
-        """Watch until nothing of the job is left, then write down how it ended."""
-        import select
+    def listen(self) -> None:
+        """From here on signals are orders."""
         import signal
 
         wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -142,6 +150,13 @@ class Runner:
             signal.signal(number, lambda *_: None)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
+        self._wake = wake
+
+    def supervise(self) -> None:
+        """Watch until nothing of the job is left, then write down how it ended."""
+        import select
+        import signal
+
         self._read_control()
         next_look = 0.0
         while self._reap():
@@ -153,9 +168,9 @@ class Runner:
             self._clear_leftovers()
             self._kill_when_due()
             until = self._next_event(next_look) - time.monotonic()
-            ready, _, _ = select.select([wake], [], [], max(0.0, until))
+            ready, _, _ = select.select([self._wake], [], [], max(0.0, until))
             if ready:
-                received = os.read(wake, 4096)
+                received = os.read(self._wake, 4096)
                 if signal.SIGUSR1 in received or signal.SIGTERM in received:
                     self._read_control()
                 if signal.SIGTERM in received:

@@ -1,0 +1,224 @@
+"""Who starts now: never more than there is, in order, and nobody delays the head."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aitne.adapters.schedulers._local.planner import (
+    Capacity,
+    Demand,
+    Free,
+    Gpu,
+    Running,
+    Waiting,
+    forecast,
+    plan,
+)
+
+G = 1 << 30
+NODE = Capacity("n1", cpus=2, memory_bytes=4 * G)
+TWO = (NODE, replace(NODE, name="n2"))
+
+
+def demand(cpus: int = 1, *, nodes: int = 1, limit: float = 100.0, gpus: int = 0) -> Demand:
+    return Demand(nodes, cpus, G, gpus=gpus, time_limit_s=limit)
+
+
+def running(nodes: tuple[Capacity, ...], what: Demand, ends_at: float) -> Running:
+    grants = Free(nodes).choose(what)
+    assert grants is not None
+    return Running(what, grants, ends_at)
+
+
+def test_a_short_job_fills_the_gap_and_a_long_one_does_not() -> None:
+    now = [running((NODE,), demand(1), 50.0)]
+    waiting = [
+        Waiting(1, demand(2)),
+        Waiting(2, demand(1, limit=60.0)),
+        Waiting(3, demand(1, limit=50.0)),
+    ]
+    result = plan((NODE,), now, waiting, 0.0)
+    assert set(result.starts) == {3}
+    assert result.reasons == {
+        1: "Waits for 2 CPUs: 1 of 2 is free",
+        2: "Waits behind 1 job",
+    }
+
+
+def test_a_long_job_passes_where_the_head_loses_nothing() -> None:
+    now = [running(TWO, demand(2), 50.0)]
+    waiting = [Waiting(1, demand(1, nodes=2)), Waiting(2, demand(1, limit=1_000.0))]
+    assert set(plan(TWO, now, waiting, 0.0).starts) == {2}
+
+
+def test_an_array_keeps_to_its_throttle_and_holds_up_nobody() -> None:
+    waiting = [Waiting(n, demand(), group=7, throttle=1) for n in (1, 2)] + [Waiting(3, demand())]
+    result = plan((NODE,), [], waiting, 0.0)
+    assert set(result.starts) == {1, 3}
+    assert result.reasons[2] == "Waits for its array: at most 1 at once"
+
+
+def test_a_job_for_nodes_that_are_gone_holds_up_nobody() -> None:
+    result = plan((NODE,), [], [Waiting(1, demand(8)), Waiting(2, demand(1))], 0.0)
+    assert set(result.starts) == {2}
+    assert result.reasons[1].endswith("no node is that large any more")
+
+
+def test_grants_on_nodes_that_are_gone_are_passed_over() -> None:
+    old = running(TWO, demand(2, nodes=2), 10.0)
+    assert set(plan((NODE,), [old], [Waiting(1, demand(1))], 0.0).starts) == set()
+    assert forecast((NODE,), [old], [Waiting(1, demand(1))], 0.0) == {1: 10.0}
+
+
+def test_jobs_keep_together_and_leave_gpus_to_who_needs_them() -> None:
+    nodes = (replace(NODE, gpus=(Gpu(0), Gpu(1))), replace(NODE, name="n2"))
+    free = Free(nodes)
+    first = free.choose(demand(1))
+    assert first is not None
+    assert first[0].node == "n2"
+    free.take(demand(1), first)
+    second = free.choose(demand(1))
+    assert second == first
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (demand(2), "Waits for 2 CPUs on one node: 1 of 2 is free"),
+        (demand(1, nodes=2), "Waits for 2 nodes with 1 CPU and 1G each: 1 of 2 have that free"),
+        (Demand(1, 1, 4 * G), "Waits for 4G of memory on one node: 3.0G are free"),
+        (demand(1, gpus=1), "Waits for 1 GPU on one node: 0 of 0 are free"),
+    ],
+)
+def test_reasons_name_the_numbers(wanted: Demand, reason: str) -> None:
+    free = Free(TWO)
+    for node, cpus in (("n1", 2), ("n2", 1)):
+        free.cpus[node] -= cpus
+        free.memory[node] -= G
+    assert free.explain(wanted) == reason
+
+
+def test_the_forecast_lets_everybody_run_to_his_limit() -> None:
+    now = [running((NODE,), demand(2), 50.0)]
+    waiting = [Waiting(1, demand(2, limit=10)), Waiting(2, demand(1)), Waiting(3, demand(2))]
+    assert forecast((NODE,), now, waiting, 0.0) == {1: 50.0, 2: 60.0, 3: 160.0}
+
+
+# --- properties ----------------------------------------------------------------------------------
+
+nodes_ = st.lists(
+    st.builds(
+        lambda cpus, gpus: (cpus, gpus),
+        st.integers(1, 4),
+        st.lists(st.sampled_from([None, "a100"]), max_size=3),
+    ),
+    min_size=1,
+    max_size=3,
+).map(
+    lambda found: tuple(
+        Capacity(f"n{i}", cpus, 8 * G, tuple(Gpu(10 * i + j, kind) for j, kind in enumerate(gpus)))
+        for i, (cpus, gpus) in enumerate(found)
+    )
+)
+demands = st.builds(
+    Demand,
+    nodes=st.integers(1, 3),
+    cpus=st.integers(1, 4),
+    memory_bytes=st.integers(1, 8).map(lambda n: n * G),
+    gpus=st.integers(0, 2),
+    gpu_type=st.sampled_from([None, None, "a100"]),
+    time_limit_s=st.integers(1, 50).map(float),
+)
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> tuple[tuple[Capacity, ...], list[tuple[Waiting, float]]]:
+    """Nodes, and jobs with the time they really run (at most their limit)."""
+    nodes = draw(nodes_)
+    jobs = []
+    for key in range(1, draw(st.integers(1, 12)) + 1):
+        wanted = draw(demands)
+        group = draw(st.sampled_from([0, 0, 1]))
+        jobs.append(
+            (
+                Waiting(key, wanted, group, 2 if group else None),
+                draw(st.floats(0.1, 1.0)) * wanted.time_limit_s,
+            )
+        )
+    return nodes, jobs
+
+
+def check_allocation(nodes: tuple[Capacity, ...], held: list[Running]) -> None:
+    for node in nodes:
+        here = [(job, grant) for job in held for grant in job.grants if grant.node == node.name]
+        assert sum(job.demand.cpus for job, _ in here) <= node.cpus
+        assert sum(job.demand.memory_bytes for job, _ in here) <= node.memory_bytes
+        used = [index for _, grant in here for index in grant.gpus]
+        assert len(used) == len(set(used))
+        types = {gpu.index: gpu.type for gpu in node.gpus}
+        assert set(used) <= set(types)
+        for job, grant in here:
+            assert len(grant.gpus) == job.demand.gpus
+            if job.demand.gpu_type is not None:
+                assert {types[index] for index in grant.gpus} <= {job.demand.gpu_type}
+
+
+@settings(max_examples=300, deadline=None)
+@given(queues())
+def test_simulated_to_the_end(
+    queue: tuple[tuple[Capacity, ...], list[tuple[Waiting, float]]],
+) -> None:
+    """Every job that fits runs once, nothing is over-allocated, no head starts later than promised."""
+    nodes, jobs = queue
+    takes = {job.key: seconds for job, seconds in jobs}
+    waiting = [job for job, _ in jobs]
+    possible = {job.key for job in waiting if Free(nodes).fits(job.demand)}
+    held: dict[int, tuple[Running, float]] = {}
+    promised: dict[int, float] = {}
+    now, ran = 0.0, set[int]()
+    while True:
+        result = plan(nodes, [job for job, _ in held.values()], waiting, now)
+        for job in waiting:
+            if job.key in result.starts:
+                assert job.key not in ran
+                ran.add(job.key)
+                grants = result.starts[job.key]
+                assert len({grant.node for grant in grants}) == job.demand.nodes
+                run = Running(job.demand, grants, now + job.demand.time_limit_s, job.group)
+                held[job.key] = (run, now + takes[job.key])
+                assert now <= promised.get(job.key, now) + 1e-6
+        waiting = [job for job in waiting if job.key not in result.starts]
+        assert set(result.reasons) == {job.key for job in waiting}
+        check_allocation(nodes, [job for job, _ in held.values()])
+        assert sum(job.group == 1 for job, _ in held.values()) <= 2
+        head = next((job for job in waiting if job.key in possible), None)
+        if head is not None and "array" in result.reasons[head.key]:
+            head = None  # its array holds it back, no lack of room
+        if head is not None:
+            # Alone in the queue it would start at this time; the jobs behind it must not change that.
+            start = forecast(
+                nodes,
+                [job for job, _ in held.values()],
+                [replace(head, throttle=None)],
+                now,
+            )[head.key]
+            promised[head.key] = min(promised.get(head.key, start), start)
+        if not held:
+            break
+        now = min(end for _, end in held.values())
+        held = {key: (job, end) for key, (job, end) in held.items() if end > now}
+    assert ran == possible
+
+
+def test_ten_thousand_waiting_tasks_are_looked_at_quickly() -> None:
+    import time
+
+    now = [running((NODE,), demand(2), 50.0)]
+    waiting = [Waiting(n, demand(1)) for n in range(10_000)]
+    started = time.perf_counter()
+    plan((NODE,), now, waiting, 0.0)
+    assert time.perf_counter() - started < 0.5
