@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import Any, TextIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, TextIO
 
 GOOD = frozenset({"COMPLETED", "READY", "RUNNING", "idle", "mixed", "ready", "done"})
 BAD = frozenset(

@@ -6,18 +6,26 @@ Only lines that are surely right are taken. Whatever else was typed (an abbrevia
 
 from __future__ import annotations
 
-from typing import NamedTuple
 
+class Quick:
+    """One verb: its function in ``aitne.cli.verbs``, and the names its options have there.
 
-class Quick(NamedTuple):
-    """One verb: its function in ``aitne.cli.verbs``, and the names its options have there."""
+    ``argument`` names the one word it takes.
+    """
 
-    module: str
-    function: str
-    flags: dict[str, str]
-    values: dict[str, str]
-    argument: str | None = None
-    """The one word it takes."""
+    def __init__(
+        self,
+        module: str,
+        function: str,
+        flags: dict[str, str],
+        values: dict[str, str],
+        argument: str | None = None,
+    ) -> None:
+        self.module = module
+        self.function = function
+        self.flags = flags
+        self.values = values
+        self.argument = argument
 
 
 _PLATFORM = {"--url": "url", "--data-dir": "data_dir"}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import uuid
 from typing import Any, TextIO
 
 from aitne.cli import follow, output
 from aitne.cli.verbs.ps import resources
 from aitne.client import Client, Job, Plan
+from aitne.client.session import new_key
 
 
 def submit(
@@ -26,7 +26,7 @@ def submit(
     if not yes:
         output.confirm(f"Start this {plan.spec.type}?")
     # One key for all tries: however often the connection breaks, there is one job.
-    key = str(uuid.uuid4())
+    key = new_key()
     if plan.spec.type == "session":
         job = client.sessions.start(job_file=job_file, key=key)
     else:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
 from aitne.client.records import LoginLink, Token, User
-from aitne.client.session import Session, segment
+from aitne.client.session import segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from aitne.client.session import Session
 
 
 class Tokens:

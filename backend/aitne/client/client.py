@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from typing import Any, Self
-
 from aitne.client.accounts import Tokens, Users
 from aitne.client.catalog import Nodes, Templates
 from aitne.client.discovery import Platform, find_platform
 from aitne.client.events import events
-from aitne.client.http import Transport
 from aitne.client.jobs import Jobs
 from aitne.client.records import Event, Me
 from aitne.client.session import Session
 from aitne.client.sessions import Sessions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+    from typing import Any, Self
+
+    from aitne.client.transport import Transport
 
 
 class Client:

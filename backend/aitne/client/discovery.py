@@ -14,9 +14,12 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import Any
 
 from aitne.client import credentials
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 PATIENCE_S = 5.0
 SUPERVISOR_TIMEOUT_S = 5.0
@@ -51,7 +54,7 @@ class Platform:
         """What to say when it does not answer although it should."""
         if self.data_dir is None:
             return f"Check the address ({self.source}) and the network, or ask its administrator."
-        return f"`aitne status` says which part is down; its logs lie in {self.data_dir}/run."
+        return f"`aitne status` says which part is down; its logs lie in {self.data_dir}/logs."
 
 
 def find_platform(
@@ -102,16 +105,34 @@ def started_last() -> str | None:
 
 
 def supervisor_status(data_dir: str) -> dict[str, Any] | None:
-    """What the supervisor of the platform in ``data_dir`` says; None: there is none."""
+    """What the supervisor of the platform in ``data_dir`` says; None: there is none.
+
+    Raises:
+        NotAllowed: the platform is somebody else's.
+    """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.settimeout(SUPERVISOR_TIMEOUT_S)
     try:
-        with line:
-            line.connect(os.path.join(data_dir, "run", "supervisor.sock"))
-            line.sendall(b'{"verb": "status"}\n')
-            answer = json.loads(line.makefile("rb").readline())
+        # A socket's path has 107 bytes at most, and data directories may lie deep.
+        folder = os.open(os.path.join(data_dir, "run"), os.O_PATH | os.O_DIRECTORY)
+        try:
+            line.connect(f"/proc/self/fd/{folder}/supervisor.sock")
+        finally:
+            os.close(folder)
+        line.sendall(b'{"verb": "status"}\n')
+        with line.makefile("rb") as reader:
+            answer = json.loads(reader.readline())
+    except PermissionError as error:
+        from aitne.core.errors import NotAllowed
+
+        raise NotAllowed(
+            f"The platform in {data_dir} was started by somebody else. Log in to its address with "
+            "`aitne login URL`, or pass --url and a token in AITNE_TOKEN."
+        ) from error
     except (OSError, ValueError):
         return None
+    finally:
+        line.close()
     return answer if isinstance(answer, dict) and "url" in answer else None
 
 

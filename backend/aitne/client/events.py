@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
-from aitne.client.http import ConnectionFailed, Reply
+from aitne.client.http import ConnectionFailed
 from aitne.client.records import Event
-from aitne.client.session import Patience, Session
+from aitne.client.session import Patience
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aitne.client.session import Session
+    from aitne.client.transport import Reply
 
 SILENCE_S = 40.0
 """The platform sends a comment every 15 s: a longer silence means that the connection is dead."""

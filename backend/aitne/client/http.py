@@ -1,17 +1,29 @@
-"""One HTTP exchange over the standard library, and what may go wrong with it.
+"""One HTTP/1.1 exchange over a socket (RFC 9112), and what may go wrong with it.
 
-``Transport`` is the seam: tests and programs that embed the client pass their own.
+The standard library's ``http.client`` reads a response's head with the e-mail parser, whose import
+takes as long as all the rest of `aitne ps`. What an API of JSON and byte streams needs is this
+page: one request per connection, so there is nothing to keep, to share between threads or to find
+stale.
 """
 
 from __future__ import annotations
 
-import http.client
-from collections.abc import Iterator, Mapping
-from typing import Protocol
-from urllib.parse import urlsplit
+import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
+
+    from aitne.client.transport import Reply
 
 CHUNK = 1 << 16
+LONGEST_LINE = 1 << 16
+MOST_HEADERS = 200
 SILENCE = "no answer in time"
+BROKE_OFF = "the answer broke off"
+NOT_HTTP = "what answers there does not speak HTTP"
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
 class ConnectionFailed(OSError):
@@ -23,84 +35,25 @@ class ConnectionFailed(OSError):
         self.sent = sent
 
 
-class Reply(Protocol):
-    """A response: the head is there, the body is read as it comes. Close it."""
-
-    status: int
-    headers: Mapping[str, str]
-    """By lower-case name."""
-
-    def chunks(self) -> Iterator[bytes]:
-        """The body, as it arrives. Raises ``ConnectionFailed`` when it breaks off."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the connection; chunks still to come are lost."""
-        ...
-
-
-class Transport(Protocol):
-    """Sends one request and returns when the head of its response is there."""
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        timeout_s: float,
-    ) -> Reply:
-        """``timeout_s`` bounds connecting and every single wait for bytes.
-
-        Raises:
-            ConnectionFailed: no complete exchange.
-        """
-        ...
-
-
-class _HttpReply:
-    def __init__(
-        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
-    ) -> None:
-        self._connection = connection
-        self._response = response
-        self.status = response.status
-        self.headers: Mapping[str, str] = {
-            name.lower(): value for name, value in response.getheaders()
-        }
-
-    def chunks(self) -> Iterator[bytes]:
-        left = self._response.length  # None: it says itself where it ends, or ends with the line
-        while left is None or left > 0:
-            try:
-                chunk = self._response.read1(CHUNK if left is None else min(CHUNK, left))
-            except (OSError, http.client.HTTPException) as error:
-                raise ConnectionFailed(_reason(error), sent=True) from error
-            if chunk:
-                yield chunk
-            elif left is None:
-                return
-            else:
-                raise ConnectionFailed("the answer broke off", sent=True)
-            left = None if left is None else left - len(chunk)
-
-    def close(self) -> None:
-        self._connection.close()
-        self._response.close()
+def quote(text: str) -> str:
+    """Text as one segment of a path or one value of a query, whatever it holds."""
+    return "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in text.encode())
 
 
 class HttpTransport:
-    """One connection per request: nothing to keep, to share between threads or to find stale."""
+    """Speaks to one address. See ``Transport``."""
 
     def __init__(self, base_url: str) -> None:
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        """Raises ``ValueError`` when that is no address."""
+        scheme, _, rest = base_url.partition("://")
+        authority, slash, path = rest.partition("/")
+        host, port = _host_and_port(authority)
+        if scheme not in ("http", "https") or not host or "@" in authority:
             raise ValueError(f"{base_url!r} is not an address: write http://host:port")
-        self._https = parts.scheme == "https"
-        self._host = parts.hostname
-        self._port = parts.port
-        self._prefix = parts.path.rstrip("/")
+        self._https = scheme == "https"
+        self._address = (host, port or (443 if self._https else 80))
+        self._authority = authority
+        self._prefix = f"{slash}{path}".rstrip("/")
 
     def send(
         self,
@@ -112,32 +65,142 @@ class HttpTransport:
         timeout_s: float,
     ) -> Reply:
         """See ``Transport``."""
-        connection = self._connection(timeout_s)
+        request = self._head(method, path, headers, body) + (body or b"")
         try:
-            connection.connect()
+            line = self._connect(timeout_s)
         except OSError as error:
-            connection.close()
             raise ConnectionFailed(_reason(error), sent=False) from error
         try:
-            connection.request(
-                method, self._prefix + path, body, {**headers, "Connection": "close"}
-            )
-            response = connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
+            line.sendall(request)
+            return HttpReply(line, line.makefile("rb"))
+        except OSError as error:
+            line.close()
+            if isinstance(error, ConnectionFailed):
+                raise
             raise ConnectionFailed(_reason(error), sent=True) from error
-        return _HttpReply(connection, response)
 
-    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
-        return kind(self._host, self._port, timeout=timeout_s)
+    def _connect(self, timeout_s: float) -> socket.socket:
+        line = socket.create_connection(self._address, timeout_s)
+        # A request is one write; without this its last part would wait for an acknowledgement.
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not self._https:
+            return line
+        import ssl
+
+        try:
+            context = ssl.create_default_context()
+            return context.wrap_socket(line, server_hostname=self._address[0])
+        except OSError:
+            line.close()
+            raise
+
+    def _head(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> bytes:
+        given = {"Host": self._authority, "Connection": "close", **headers}
+        if body is not None or method != "GET":
+            given["Content-Length"] = str(len(body or b""))
+        lines = [f"{method} {self._prefix}{path} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in given.items()]
+        if not all(line.isascii() and line.isprintable() for line in lines):
+            raise ValueError("a header or an address holds what HTTP cannot carry")
+        return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _reason(error: Exception) -> str:
+class HttpReply:
+    """See ``Reply``."""
+
+    def __init__(self, line: socket.socket, reader: BinaryIO) -> None:
+        """Reads the head. Raises ``ConnectionFailed`` or ``OSError``."""
+        self._line = line
+        self._reader = reader
+        self.status, self.headers = self._read_head()
+        while 100 <= self.status < 200:
+            self.status, self.headers = self._read_head()
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body, as it arrives. Raises ``ConnectionFailed`` when it breaks off."""
+        try:
+            if self.status in (204, 304):
+                return
+            if self.headers.get("transfer-encoding", "").lower() == "chunked":
+                yield from self._chunked()
+            elif (length := self.headers.get("content-length")) is not None:
+                yield from self._exactly(_number(length, 10))
+            else:
+                while chunk := self._some(CHUNK):
+                    yield chunk
+        except ConnectionFailed:
+            raise
+        except OSError as error:
+            raise ConnectionFailed(_reason(error), sent=True) from error
+
+    def close(self) -> None:
+        """Let go of the connection; chunks still to come are lost."""
+        self._reader.close()
+        self._line.close()
+
+    def _read_head(self) -> tuple[int, Mapping[str, str]]:
+        version, _, rest = self._text_line().partition(" ")
+        if not version:
+            raise ConnectionFailed("the connection was closed without an answer", sent=True)
+        status = rest[:3]
+        if not version.startswith("HTTP/1.") or not status.isdecimal():
+            raise ConnectionFailed(NOT_HTTP, sent=True)
+        headers: dict[str, str] = {}
+        while line := self._text_line():
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip()
+            if len(headers) > MOST_HEADERS:
+                raise ConnectionFailed(NOT_HTTP, sent=True)
+        return int(status), headers
+
+    def _text_line(self) -> str:
+        line = self._reader.readline(LONGEST_LINE)
+        if len(line) == LONGEST_LINE:
+            raise ConnectionFailed(NOT_HTTP, sent=True)
+        return line.decode("latin-1").rstrip("\r\n")
+
+    def _chunked(self) -> Iterator[bytes]:
+        while size := _number(self._text_line().partition(";")[0], 16):
+            yield from self._exactly(size)
+            self._text_line()
+        while self._text_line():
+            pass  # trailers say nothing that we asked for
+
+    def _exactly(self, size: int) -> Iterator[bytes]:
+        while size:
+            chunk = self._some(min(size, CHUNK))
+            if not chunk:
+                raise ConnectionFailed(BROKE_OFF, sent=True)
+            size -= len(chunk)
+            yield chunk
+
+    def _some(self, most: int) -> bytes:
+        # read1 of a buffered reader waits for no more than one piece from the network.
+        return self._reader.read1(most)  # type: ignore[attr-defined,no-any-return]
+
+
+def _host_and_port(authority: str) -> tuple[str, int]:
+    host, colon, port = authority.rpartition(":")
+    if not colon or "]" in port:
+        host, port = authority, ""
+    if port and not (port.isdecimal() and int(port) < 65_536):
+        return "", 0
+    return host.removeprefix("[").removesuffix("]"), int(port or 0)
+
+
+def _number(text: str, base: int) -> int:
+    try:
+        number = int(text.strip(), base)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise ConnectionFailed(BROKE_OFF, sent=True)
+    return number
+
+
+def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return SILENCE
-    if isinstance(error, http.client.RemoteDisconnected):
-        return "the connection was closed without an answer"
-    if isinstance(error, http.client.IncompleteRead):
-        return "the answer broke off"
-    return str(getattr(error, "strerror", None) or error or type(error).__name__)
+    return str(error.strerror or error or type(error).__name__)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
-
 from aitne.client.events import events
 from aitne.client.http import SILENCE, ConnectionFailed
 from aitne.client.records import Event, Job, Plan
-from aitne.client.session import Patience, Session, segment
+from aitne.client.session import Patience, new_key, segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from aitne.client.session import Session
 
 FOLLOW_SILENCE_S = 60.0
 REOPEN_S = 0.5
@@ -181,4 +184,4 @@ class Jobs:
         return job
 
     def _create(self, path: str, body: object, key: str | None) -> Job:
-        return Job(self._session.json("POST", path, body=body, key=key or str(uuid.uuid4())))
+        return Job(self._session.json("POST", path, body=body, key=key or new_key()))

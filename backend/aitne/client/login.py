@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aitne.client.discovery import Platform
-from aitne.client.http import ConnectionFailed, HttpTransport, Reply, Transport
+from aitne.client.http import ConnectionFailed, HttpTransport
 from aitne.client.session import API, TIMEOUT_S, Patience, Session
+
+if TYPE_CHECKING:
+    from aitne.client.transport import Reply, Transport
 
 
 def token_for_password(

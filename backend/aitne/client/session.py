@@ -7,16 +7,21 @@ Idempotency-Key, and anything is while the platform cannot have seen it.
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
 
-from aitne.client.http import ConnectionFailed, HttpTransport, Reply, Transport
+from aitne.client.http import ConnectionFailed, HttpTransport, quote
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
     from aitne.client.discovery import Platform
+    from aitne.client.transport import Reply, Transport
     from aitne.core.errors import AitneError
+
+    Query = Mapping[str, str | int | bool | Sequence[str] | None]
 
 API = "/api/v1"
 TIMEOUT_S = 30.0
@@ -24,12 +29,15 @@ RETRIED = frozenset({502, 503, 504})
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 
-Query = Mapping[str, "str | int | bool | Sequence[str] | None"]
-
 
 def segment(value: object) -> str:
     """A value as one segment of a path: whatever it holds, it stays one."""
-    return quote(str(value), safe="")
+    return quote(str(value))
+
+
+def new_key() -> str:
+    """An Idempotency-Key: one for all tries of one wish."""
+    return os.urandom(16).hex()
 
 
 class Session:
@@ -46,7 +54,7 @@ class Session:
         self.platform = platform
         self.sleep = sleep
         self.clock = clock
-        self._transport = transport or HttpTransport(platform.url)
+        self._transport = transport or _transport(platform.url)
 
     def json(
         self,
@@ -155,18 +163,32 @@ class Session:
             data = json.dumps(body).encode()
             given["Content-Type"] = "application/json"
         base = "" if path in ("/healthz", "/readyz") else API
-        return self._transport.send(
-            method,
-            base + path + _encoded(query),
-            headers=given,
-            body=data,
-            timeout_s=timeout_s,
-        )
+        target = base + path + _encoded(query)
+        try:
+            return self._transport.send(
+                method, target, headers=given, body=data, timeout_s=timeout_s
+            )
+        except ValueError as error:
+            from aitne.core.errors import InvalidInput
+
+            raise InvalidInput(
+                f"The request to {self.platform.url} cannot be written: {error}. Look at the "
+                "address and at the token: one of them was copied with something else."
+            ) from error
 
     def _error(self, status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
         from aitne.client.errors import from_problem
 
         return from_problem(status, headers, body)
+
+
+def _transport(url: str) -> Transport:
+    try:
+        return HttpTransport(url)
+    except ValueError as error:
+        from aitne.core.errors import InvalidInput
+
+        raise InvalidInput(f"{error}.") from error
 
 
 def _encoded(query: Query | None) -> str:
@@ -180,7 +202,7 @@ def _encoded(query: Query | None) -> str:
             pairs.append((name, str(value)))
         else:
             pairs.extend((name, item) for item in value)
-    return f"?{urlencode(pairs)}" if pairs else ""
+    return "?" + "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs) if pairs else ""
 
 
 class Patience:

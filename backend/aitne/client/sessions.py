@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from aitne.client.jobs import Jobs
 from aitne.client.records import Job
-from aitne.client.session import Session, segment
+from aitne.client.session import new_key, segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from aitne.client.jobs import Jobs
+    from aitne.client.session import Session
 
 
 class Sessions:
@@ -29,7 +32,7 @@ class Sessions:
         body = {"type": "session", **(job_file or {})}
         if template is not None:
             body["template"] = template
-        found = self._session.json("POST", "/sessions", body=body, key=key or str(uuid.uuid4()))
+        found = self._session.json("POST", "/sessions", body=body, key=key or new_key())
         return Job(found)
 
     def get(self, session_id: str) -> Job:
