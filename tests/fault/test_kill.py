@@ -1,0 +1,86 @@
+"""``kill -9`` of every process of the platform, while a notebook kernel and a batch job run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+
+from aitne.client import Client
+from aitne.core.states import JobState
+from tests.support.notebook import Notebook
+from tests.support.platform import RunningPlatform
+
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
+
+RESTARTED_WITHIN_S = 15.0
+"""Room for a busy machine; a dead child is started again within 2 s."""
+VICTIMS = ("api", "controller", "hub", "proxy")
+
+
+def eventually(what: str, check: Callable[[], bool], within_s: float = RESTARTED_WITHIN_S) -> None:
+    """Wait for something that another process does."""
+    give_up = time.monotonic() + within_s
+    while not check():
+        assert time.monotonic() < give_up, f"{what}: not within {within_s:.0f} s"
+        time.sleep(0.05)
+
+
+def test_everything_survives_the_death_of_every_process(
+    platform: RunningPlatform, kill_rounds: int
+) -> None:
+    client = Client(url=platform.url, token=platform.token)
+    session = client.sessions.start("jupyterlab")
+    ready = client.sessions.wait_ready(session.id)
+    assert ready.url is not None
+    batch = client.jobs.create(
+        {
+            "type": "job",
+            "name": "counts",
+            "commands": ["i=0; while :; do i=$((i+1)); echo $i; sleep 0.2; done"],
+            "resources": {"cpu": 1, "memory": "256M"},
+        }
+    )
+    eventually("the batch job runs", lambda: _state(client, batch.id) is JobState.RUNNING, 60)
+
+    with Notebook(platform.url, platform.token, ready.url) as notebook:
+        notebook.start_kernel()
+        notebook.execute("secret = 6 * 7; import os; kernel_pid = os.getpid()")
+        pid = notebook.execute("kernel_pid")
+        for round_number in range(kill_rounds):
+            for victim in VICTIMS:
+                where = f"round {round_number + 1}, {victim}"
+                before = platform.pids()
+                log_size = _log_size(client, batch.id)
+                platform.kill(victim)
+                eventually(
+                    f"{where} is started again",
+                    lambda v=victim, b=before: platform.pids().get(v) not in (None, b[v]),
+                )
+                eventually(f"{where}: the platform is ready", platform.ready)
+                eventually(f"{where}: the route is back", notebook.reachable)
+                notebook.connect()
+                assert notebook.execute("secret") == "42", where
+                assert notebook.execute("kernel_pid") == pid, where
+                eventually(
+                    f"{where}: the batch job still writes",
+                    lambda size=log_size: _log_size(client, batch.id) > size,
+                )
+                assert _state(client, session.id) is JobState.READY, where
+                assert _state(client, batch.id) is JobState.RUNNING, where
+
+    # The controller that leads now still knows both, and can end them.
+    client.sessions.stop(session.id)
+    client.jobs.cancel(batch.id)
+    for job_id in (session.id, batch.id):
+        eventually("it ends", lambda i=job_id: _state(client, i) is JobState.CANCELLED, 30)
+
+
+def _state(client: Client, job_id: UUID) -> JobState:
+    return client.jobs.get(job_id).state
+
+
+def _log_size(client: Client, job_id: UUID) -> int:
+    return len(client.jobs.logs(job_id))
