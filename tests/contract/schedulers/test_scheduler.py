@@ -168,6 +168,7 @@ async def test_a_running_job_gets_more_time(bench: Bench) -> None:
 async def test_an_extension_into_the_past_is_refused(bench: Bench) -> None:
     number, request = await bench.submit("echo up; sleep 60")
     await bench.log_says(request, "up")
+    await bench.running(number)
     with pytest.raises(SchedulerRejected, match="past"):
         await bench.scheduler.extend(number, 0)
 
@@ -218,9 +219,8 @@ async def test_an_arrays_throttle_and_the_end_of_one_task(bench: Bench) -> None:
     assert [row.state for row in rows][1:] == [JobState.QUEUED] * 2
     assert rows[1].pending_reason == "Waits for its array: at most 1 at once"
     await bench.scheduler.cancel(f"{number}_0")
-    await bench.log_says(request, "up", 1)
-    rows = await bench.rows(number)
-    assert [row.state for row in rows] == [JobState.CANCELLED, JobState.RUNNING, JobState.QUEUED]
+    states = [JobState.CANCELLED, JobState.RUNNING, JobState.QUEUED]
+    await bench.until(number, lambda rows: [row.state for row in rows] == states)
     await bench.scheduler.cancel(number)
     rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
     assert {row.state for row in rows} == {JobState.CANCELLED}

@@ -224,7 +224,11 @@ class LocalScheduler:
             SchedulerUnavailable: the order could not be written down.
         """
         engine = self._engine
-        running = [task for task in engine.book.select(scheduler_id) if task.phase is Phase.RUNNING]
+        running = [
+            task
+            for task in engine.book.select(scheduler_id)
+            if task.phase in (Phase.LAUNCHING, Phase.RUNNING)
+        ]
         if not running:
             raise SchedulerRejected(
                 f"Job {scheduler_id} does not run: only a running job's time can be extended."

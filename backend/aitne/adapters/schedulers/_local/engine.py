@@ -137,7 +137,7 @@ class Engine:
         run = task.runs
         task.runs += 1
         request = task.job.record.request
-        started = self._clock()
+        started, limit = self._clock(), task.time_limit_s
         indices = task.job.record.indices
         environment = base_environment(os.environ) | slurm_variables(
             request,
@@ -162,7 +162,7 @@ class Engine:
                 job_dir=request.job_dir,
                 environment=environment,
                 log=log_name(task.index),
-                time_limit_s=task.time_limit_s,
+                time_limit_s=limit,
                 memory_bytes=request.resources.memory_bytes,
                 grace_s=self._grace_s,
             )
@@ -173,6 +173,10 @@ class Engine:
             await self._start_failed(task, error)
         else:
             self._attach(task, identity)
+            if task.cancelled:  # meanwhile
+                await self._order(task, signal.SIGTERM)
+            elif task.time_limit_s != limit:
+                await self._order(task, signal.SIGUSR1)
         self.notify()
 
     async def _start_failed(self, task: Task, error: OSError) -> None:
@@ -214,8 +218,6 @@ class Engine:
             self._runner_gone(task)
             return
         asyncio.get_running_loop().add_reader(task.pidfd, self._runner_gone, task)
-        if task.cancelled:
-            self._spawn(self._order(task, signal.SIGTERM))
 
     def _runner_gone(self, task: Task) -> None:
         self._let_go(task)
@@ -297,7 +299,8 @@ class Engine:
         """Set the time limit of a running task. Raises ``OSError`` if it cannot be stored."""
         before, task.time_limit_s = task.time_limit_s, time_limit_s
         try:
-            await self._order(task, signal.SIGUSR1)
+            if task.phase is Phase.RUNNING:  # one that is just being started is told after that
+                await self._order(task, signal.SIGUSR1)
         except OSError:
             task.time_limit_s = before
             raise
@@ -328,6 +331,8 @@ class Engine:
         for task in list(self.book.tasks()):
             if task.identity is not None and task.phase is Phase.RUNNING:
                 self._attach(task, task.identity)
+                if task.cancelled:
+                    self._spawn(self._order(task, signal.SIGTERM))
         for task in lost:
             task.phase = Phase.SETTLING
             self._spawn(self._settle(task))
