@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from aitne.core import metric_names as names
 from aitne.core.errors import AitneError, Unavailable
@@ -17,6 +24,7 @@ class Metrics:
     """The metrics of one application; each has a registry of its own, so tests may make many."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # a second series for each, which nobody asks for
         self.registry = CollectorRegistry()
         duration = names.HTTP_REQUEST_DURATION
         self._duration = Histogram(

@@ -25,6 +25,7 @@ _BOUNDS = {
     "pattern": "text that matches {}",
     "expected": "{}",
 }
+_NEVER_SHOWN = frozenset({"password", "current_password", "token"})
 # pydantic words these for programmers.
 _MESSAGES = {
     "missing": "is needed and was not given",
@@ -85,7 +86,8 @@ def _problem(
         )
     allowed = [text.format(context[key]) for key, text in _BOUNDS.items() if key in context]
     message = _MESSAGES.get(kind) or str(part["msg"]).removeprefix("Value error, ")
-    value = None if kind in ("missing", "json_invalid") else _text(part["input"])
+    hidden = kind in ("missing", "json_invalid") or field in _NEVER_SHOWN
+    value = None if hidden else _text(part["input"])
     return FieldProblem(field, message[:1].lower() + message[1:], value, ", ".join(allowed) or None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
@@ -81,14 +81,19 @@ class JobView(Frozen):
     @classmethod
     def of(cls, job: Job, actions: Sequence[str]) -> JobView:
         """Draw the view. Everything in it was validated when it was stored, so no second time."""
-        spec = job.spec
-        return cls.model_construct(
-            **{name: getattr(job, name) for name in _FROM_JOB},
-            **{name: getattr(spec, name) for name in _FROM_SPEC},
-            cancel_requested=job.cancel_requested_at is not None,
-            stages=stages_of(job),
-            actions=[Action(action) for action in actions],
-        )
+        return cls.model_construct(**drawn(job, actions))
+
+
+def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
+    """The fields of a view. A page is written out from these: it has no use for the models."""
+    spec = job.spec
+    return {
+        **{name: getattr(job, name) for name in _FROM_JOB},
+        **{name: getattr(spec, name) for name in _FROM_SPEC},
+        "cancel_requested": job.cancel_requested_at is not None,
+        "stages": stages_of(job),
+        "actions": [Action(action) for action in actions],
+    }
 
 
 _FROM_SPEC = (

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
+from pydantic_core import to_json
 
 from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
 from aitne.api.routers import V1
@@ -20,6 +21,7 @@ from aitne.api.views import (
     JobView,
     LogQuery,
     SampleSummary,
+    drawn,
 )
 from aitne.bootstrap import Platform
 from aitne.core.models.job import Job, JobFile, JobFilter, JobType, Plan
@@ -183,9 +185,9 @@ async def present_page(
         cursor=where.cursor,
         limit=where.limit,
     )
-    view = JobPage.model_construct(
-        items=[present(job, actor, platform) for job in page.items],
-        next_cursor=page.next_cursor,
-        total=page.total,
-    )
-    return Response(view.model_dump_json(), media_type="application/json")
+    view = {
+        "items": [drawn(job, platform.jobs.actions(actor, job)) for job in page.items],
+        "next_cursor": page.next_cursor,
+        "total": page.total,
+    }
+    return Response(to_json(view), media_type="application/json")

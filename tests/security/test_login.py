@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import pytest
+
+from aitne.adapters.identity.password import PasswordIdentity
+from aitne.core.errors import NotAuthenticated, RateLimited
+from aitne.core.models.user import Role
+from aitne.services.secrets import hashed
+from tests.support.stage import PASSWORD, Stage
+
+
+async def attempt(
+    stage: Stage, name: str, password: str = "wrong", address: str = "10.0.0.1"
+) -> str:
+    try:
+        await stage.platform.identity.login(name, password, address=address)
+    except NotAuthenticated as error:
+        return error.code
+    except RateLimited as error:
+        return error.code if error.retry_after_s > 0 else "no time given"
+    return "ok"
+
+
+async def test_failures_are_limited_by_name(stage: Stage) -> None:
+    await stage.add_user("ada")
+    most = stage.settings.auth.max_failures
+    for n in range(most):
+        assert await attempt(stage, "ada", address=f"10.0.0.{n}") == "not_authenticated"
+    assert await attempt(stage, "ada", PASSWORD, address="10.0.1.1") == "rate_limited"
+    stage.clock.move(stage.settings.auth.failure_window + 1)
+    assert await attempt(stage, "ada", PASSWORD, address="10.0.1.1") == "ok"
+
+
+async def test_failures_are_limited_by_address(stage: Stage) -> None:
+    await stage.add_user("ada")
+    for n in range(stage.settings.auth.max_failures):
+        assert await attempt(stage, f"user{n}") == "not_authenticated"
+    assert await attempt(stage, "ada", PASSWORD) == "rate_limited"
+    assert await attempt(stage, "ada", PASSWORD, address="10.0.0.2") == "ok"
+
+
+async def test_successes_are_not_failures(stage: Stage) -> None:
+    await stage.add_user("ada")
+    for _ in range(3 * stage.settings.auth.max_failures):
+        assert await attempt(stage, "ada", PASSWORD) == "ok"
+
+
+async def test_the_api_says_when_to_try_again(stage: Stage) -> None:
+    async with stage.client() as client:
+        body = {"username": "nobody", "password": "wrong"}
+        for _ in range(stage.settings.auth.max_failures):
+            assert (await client.post("/api/v1/auth/login", json=body)).status_code == 401
+        answer = await client.post("/api/v1/auth/login", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+    assert int(answer.headers["retry-after"]) == stage.settings.auth.failure_window
+
+
+async def test_unknown_disabled_and_wrong_look_alike(stage: Stage) -> None:
+    await stage.add_user("ada")
+    await stage.add_user("gone")
+    await stage.store.update_user("gone", disabled=True)
+    await stage.platform.users.create(stage.actor("root", Role.ADMIN), name="bare")
+    answers = []
+    async with stage.client() as client:
+        for name, password in (
+            ("ada", "wrong"),
+            ("nobody", "wrong"),
+            ("gone", PASSWORD),
+            ("bare", ""),
+            ("no such name\0'; --", "wrong"),
+        ):
+            answer = await client.post(
+                "/api/v1/auth/login", json={"username": name, "password": password}
+            )
+            answers.append((answer.status_code, answer.text))
+    assert len(set(answers)) == 1
+    assert answers[0][0] == 401
+
+
+async def test_an_unknown_name_takes_as_long_as_a_known_one() -> None:
+    source = PasswordIdentity()
+    stored = await source.hash(PASSWORD)
+
+    async def cost(known: str | None) -> float:
+        begin = time.process_time()
+        assert not await source.verify("x", "wrong", known)
+        return time.process_time() - begin
+
+    await cost(None)  # makes the hash that stands in for none
+    known, unknown = [], []
+    for _ in range(5):
+        known.append(await cost(stored))
+        unknown.append(await cost(None))
+    assert 0.5 < median(unknown) / median(known) < 2
+
+
+async def test_passwords_are_kept_as_argon2id() -> None:
+    source = PasswordIdentity()
+    stored = await source.hash(PASSWORD)
+    assert stored.startswith("$argon2id$")
+    assert await source.verify("x", PASSWORD, stored)
+    assert not await source.verify("x", "", None)
+    assert not await source.verify("x", PASSWORD, "not a hash")
+
+
+async def test_no_secret_is_in_the_database(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    secrets = [PASSWORD, await stage.token(ada)]
+    link = await stage.platform.identity.create_login_link(ada)
+    secrets.append(link.url.partition("#link=")[2])
+    async with stage.browser("ada") as client:
+        secrets.append(client.cookies[stage.cookie])
+        await stage.store.close()
+        files = [path.read_bytes() for path in stage.settings.data_dir.glob("aitne.db*")]
+    kept = b"".join(files)
+    for secret in secrets:
+        assert secret.encode() not in kept
+    for secret in secrets[1:]:
+        assert hashed(secret).encode() in kept
+
+
+@pytest.mark.parametrize("password", ["short", "x" * 1_025])
+async def test_a_password_has_a_length(stage: Stage, password: str) -> None:
+    await stage.add_user("root", Role.ADMIN)
+    async with stage.browser("root") as client:
+        answer = await client.post("/api/v1/users", json={"name": "ada", "password": password})
+    assert answer.status_code == 422
+    assert answer.json()["problems"][0]["field"] == "password"
+    assert answer.json()["problems"][0]["value"] is None, "a password is never echoed"
