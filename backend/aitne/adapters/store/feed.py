@@ -2,7 +2,7 @@
 
 One watcher per process serves all its waiters. It counts generations: a number that grows whenever
 something may have been committed. What a waiter compares with is the generation at its last read or
-wait, kept in a context variable, so that a task that a reader starts to wait for it knows it too.
+wait. That is kept in a context variable, for a task that a reader starts only to wait knows it then.
 """
 
 from __future__ import annotations
@@ -11,21 +11,35 @@ import asyncio
 import logging
 import sqlite3
 import time
+import weakref
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 log = logging.getLogger(__name__)
 
-_seen: ContextVar[tuple[Feed, int] | None] = ContextVar("aitne_seen_generation", default=None)
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Who has seen which generation of what, and when."""
+
+    feed: Feed
+    generation: int
+    task: weakref.ref[asyncio.Task[Any]] | None
+    time: float
+
+
+_seen: ContextVar[_Mark | None] = ContextVar("aitne_seen_generation", default=None)
 
 
 class Feed(ABC):
     """The generations, and the futures of those who wait for the next one."""
 
     RECENT_S = 1.0
+    """How long a task that was started to wait may have taken to do so."""
     PAUSE_S = 0.05
 
     def __init__(self) -> None:
@@ -35,21 +49,18 @@ class Feed(ABC):
 
     def mark(self) -> None:
         """What the caller reads from now on includes every change up to this generation."""
-        _seen.set((self, self._generation))
+        task = asyncio.current_task()
+        known = None if task is None else weakref.ref(task)
+        _seen.set(_Mark(self, self._generation, known, time.monotonic()))
 
     async def wait(self, timeout_s: float) -> bool:
         """Return True once something has changed since the caller's last read or wait."""
         await self._watch()
-        seen = _seen.get()
-        if seen is not None and seen[0] is self:
-            generation = seen[1]
-        else:
-            generation = self._generation
-            if time.monotonic() - self._grown_at < self.RECENT_S:
-                # Nobody knows what this task has seen. The pause keeps it from spinning.
-                await asyncio.sleep(min(timeout_s, self.PAUSE_S))
-                self.mark()
-                return True
+        generation, own = self._seen_by_caller()
+        if not own and generation != self._generation:
+            # The mark is not this task's to move on, so without a pause a loop that starts such
+            # tasks would spin until the mark is old.
+            await asyncio.sleep(min(timeout_s, self.PAUSE_S))
         if generation == self._generation:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.add(waiter)
@@ -60,6 +71,16 @@ class Feed(ABC):
         changed = generation != self._generation
         self.mark()
         return changed
+
+    def _seen_by_caller(self) -> tuple[int, bool]:
+        """The generation to compare with, and whether it is the calling task itself that saw it."""
+        mark, now = _seen.get(), time.monotonic()
+        if mark is not None and mark.feed is self:
+            own = mark.task is not None and mark.task() is asyncio.current_task()
+            if own or now - mark.time < self.RECENT_S:
+                return mark.generation, own
+        # Nobody knows what this task has seen; if the last change is recent, perhaps not that one.
+        return self._generation - (now - self._grown_at < self.RECENT_S), False
 
     def _grow(self) -> None:
         self._generation += 1

@@ -83,7 +83,7 @@ def prepare(path: Path) -> None:
             f"user write permission on {folder} and free space there, or choose another --data-dir."
         ) from error
     for needed in (path, folder):
-        if not os.access(needed, os.R_OK | os.W_OK):
+        if not os.access(needed, os.R_OK | os.W_OK, effective_ids=True):
             raise SetupError(
                 f"{needed} cannot be written by the platform's user (uid {os.geteuid()}), and the "
                 "database must be. Change its owner or mode, or choose another --data-dir."

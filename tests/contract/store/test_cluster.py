@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from aitne.adapters.store import SqlStore
+from aitne.core.errors import StaleEpoch
+from aitne.core.models.node import GpuCount, Node, NodeState
+from aitne.core.ports.store import Idempotency
+from aitne.core.states import JobState
+from tests.contract.store.conftest import Clock
+from tests.support.jobs import make_job
+
+
+def node(clock: Clock, name: str = "n1", **overrides: object) -> Node:
+    values = {
+        "name": name,
+        "state": NodeState.IDLE,
+        "cpu_total": 8,
+        "cpu_used": 0,
+        "memory_total_bytes": 1 << 40,
+        "memory_used_bytes": 0,
+        "gpus": (GpuCount(type="a100", total=4, used=1),),
+        "seen_at": clock.now,
+    }
+    return Node.model_validate(values | overrides)
+
+
+class TestNodes:
+    async def test_the_snapshot_is_replaced(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        assert await store.nodes() == []
+        one, two = node(clock), node(clock, "n2")
+        await store.save_nodes([two, one], epoch=epoch)
+        assert await store.nodes() == [one, two]
+        await store.save_nodes([two], epoch=epoch)
+        assert await store.nodes() == [two]
+        await store.save_nodes([], epoch=epoch)
+        assert await store.nodes() == []
+
+    async def test_an_event_only_when_something_changed(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        await store.save_nodes([node(clock), node(clock, "n2")], epoch=epoch)
+        clock.pass_(2)
+        seen = [node(clock), node(clock, "n2")]
+        await store.save_nodes(seen, epoch=epoch)
+        assert await store.nodes() == seen, "when it was last seen is kept nevertheless"
+        await store.save_nodes([seen[0], node(clock, "n2", cpu_used=1)], epoch=epoch)
+        events = await store.events_after(0)
+        assert [(event.kind, event.data) for event in events] == [
+            ("nodes.changed", {"nodes": ["n1", "n2"]}),
+            ("nodes.changed", {"nodes": ["n2"]}),
+        ]
+
+    async def test_only_the_leader(self, store: SqlStore, epoch: int, clock: Clock) -> None:
+        with pytest.raises(StaleEpoch):
+            await store.save_nodes([node(clock)], epoch=epoch + 1)
+        assert await store.nodes() == []
+
+
+class TestLease:
+    async def test_one_leads_until_its_time_is_up(self, store: SqlStore, clock: Clock) -> None:
+        first = await store.take_lease("controller", "a", duration_s=10)
+        assert first is not None
+        assert first.expires_at == clock.now + timedelta(seconds=10)
+        assert await store.take_lease("controller", "b", duration_s=10) is None
+        clock.pass_(6)
+        renewed = await store.take_lease("controller", "a", duration_s=10)
+        assert renewed is not None
+        assert renewed.epoch == first.epoch
+        clock.pass_(9.9)
+        assert await store.take_lease("controller", "b", duration_s=10) is None
+        clock.pass_(0.1)
+        second = await store.take_lease("controller", "b", duration_s=10)
+        assert second is not None
+        assert second.epoch > first.epoch
+        assert await store.take_lease("controller", "a", duration_s=10) is None
+
+    async def test_given_up(self, store: SqlStore) -> None:
+        first = await store.take_lease("controller", "a", duration_s=10)
+        assert first is not None
+        await store.drop_lease("controller", "b")
+        assert await store.take_lease("controller", "b", duration_s=10) is None
+        await store.drop_lease("controller", "a")
+        with pytest.raises(StaleEpoch):
+            await store.save_nodes([], epoch=first.epoch)
+        second = await store.take_lease("controller", "b", duration_s=10)
+        assert second is not None
+        assert second.epoch > first.epoch
+        await store.drop_lease("nothing", "a")
+
+    async def test_an_epoch_is_one_leases_alone(self, store: SqlStore) -> None:
+        one = await store.take_lease("controller", "a", duration_s=10)
+        two = await store.take_lease("prune", "a", duration_s=10)
+        assert one is not None
+        assert two is not None
+        assert one.epoch != two.epoch
+
+    async def test_of_many_who_want_it_one_gets_it(self, store: SqlStore, other: SqlStore) -> None:
+        taken = await asyncio.gather(
+            *(
+                which.take_lease("controller", f"holder {n}", duration_s=10)
+                for n, which in enumerate((store, other) * 5)
+            )
+        )
+        assert sum(lease is not None for lease in taken) == 1
+
+    async def test_a_successor_waits_for_updates_under_the_old_epoch(
+        self, store: SqlStore, other: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        """Between the check of an epoch and its commit nobody else can become leader."""
+        job = (await store.create_job(make_job())).job
+        checked, release = asyncio.Event(), asyncio.Event()
+        write = store._db.write
+
+        class Slow:
+            def __init__(self) -> None:
+                self.inner = write()
+
+            async def __aenter__(self) -> object:
+                return await self.inner.__aenter__()
+
+            async def __aexit__(self, *about: object) -> object:
+                checked.set()
+                await release.wait()
+                return await self.inner.__aexit__(*about)  # type: ignore[arg-type]
+
+        store._db.write = Slow  # type: ignore[assignment]
+        update = asyncio.create_task(store.transition(job.id, JobState.SUBMITTING, epoch=epoch))
+        await checked.wait()
+        clock.pass_(7_200)
+        successor = asyncio.create_task(other.take_lease("controller", "two", duration_s=9))
+        done, _ = await asyncio.wait([successor], timeout=0.3)
+        assert not done
+        release.set()
+        assert (await update).state is JobState.SUBMITTING
+        lease = await successor
+        assert lease is not None
+        assert lease.epoch > epoch
+
+
+async def test_events(store: SqlStore, clock: Clock) -> None:
+    assert await store.last_event_id() == 0
+    for n in range(5):
+        await store.add_event("announcement", {"n": n, "text": "🚀 \0"})
+    events = await store.events_after(0)
+    assert [event.data["n"] for event in events] == [0, 1, 2, 3, 4]
+    assert (events[0].time, events[0].owner, events[0].job_id) == (clock.now, None, None)
+    assert events[0].data["text"] == "🚀 \0"
+    assert await store.last_event_id() == events[-1].id
+    assert await store.events_after(events[1].id, limit=2) == events[2:4]
+    assert await store.events_after(events[-1].id) == []
+
+
+async def test_prune(store: SqlStore, clock: Clock) -> None:
+    key = Idempotency(owner="ada", key="k", request_hash="h")
+    old = (await store.create_job(make_job(), idempotency=key)).job
+    await store.put_secret("code", "s", "ada", clock.now + timedelta(seconds=5), {})
+    clock.pass_(100)
+    await store.add_event("announcement", {})
+    await store.add_event("announcement", {})
+    last = await store.last_event_id()
+    await store.prune(events_before=clock.now, idempotency_before=clock.now)
+    assert [event.kind for event in await store.events_after(0)] == ["announcement"] * 2
+    assert await store.get_job(old.id) == old
+    assert not (await store.create_job(make_job(), idempotency=key)).replayed
+    clock.pass_(100)
+    await store.prune(events_before=clock.pass_(1), idempotency_before=clock.now)
+    assert await store.last_event_id() > last, "the newest stays, so that nobody's place is lost"
+    await store.add_event("announcement", {})
+    assert await store.last_event_id() > last + 1

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aitne.adapters.store import SqlStore
+from aitne.core.errors import Conflict, NotFound, StaleEpoch
+from aitne.core.models.job import Sample
+from aitne.core.states import JobState
+from tests.support.jobs import CREATED_AT, make_job
+
+
+def sample(second: float, node: str = "n1") -> Sample:
+    gpu = ({"index": 0, "utilization": 0.5, "memory_bytes": 1 << 40},)
+    return Sample(
+        time=CREATED_AT + timedelta(seconds=second),
+        node=node,
+        cpu=1.25,
+        memory_bytes=3 << 33,
+        processes=4,
+        gpu=gpu,
+    )
+
+
+async def test_the_token_of_a_job(store: SqlStore, epoch: int) -> None:
+    job = (await store.create_job(make_job())).job
+    assert await store.job_of_token("one") is None
+    await store.set_job_token(job.id, "one", epoch=epoch)
+    assert await store.job_of_token("one") == job
+    await store.set_job_token(job.id, "two", epoch=epoch)
+    assert await store.job_of_token("one") is None
+    assert await store.job_of_token("two") == job
+    with pytest.raises(StaleEpoch):
+        await store.set_job_token(job.id, "three", epoch=epoch + 1)
+
+
+async def test_the_hand_over(store: SqlStore, epoch: int) -> None:
+    job = (await store.create_job(make_job())).job
+    assert await store.get_handover(job.id) is None
+    assert await store.get_handover(uuid4()) is None
+    await store.set_job_token(job.id, "hash", epoch=epoch)
+    assert await store.get_handover(job.id) is None
+    for payload in ({"env": {"A": "nul \0, 🚀"}, "args": ["--x"]}, {"env": {}}):
+        await store.put_handover(job.id, payload)
+        assert await store.get_handover(job.id) == payload
+    assert await store.job_of_token("hash") == job, "the token is untouched"
+    assert len(await store.job_events(job.id)) == 1, "secrets make no events"
+
+
+async def test_an_ended_job_takes_no_secrets(store: SqlStore, epoch: int) -> None:
+    job = (await store.create_job(make_job(state=JobState.FAILED))).job
+    for job_id, error in ((job.id, Conflict), (uuid4(), NotFound)):
+        with pytest.raises(error):
+            await store.put_handover(job_id, {})
+        with pytest.raises(error):
+            await store.set_job_token(job_id, "hash", epoch=epoch)
+
+
+async def test_samples(store: SqlStore) -> None:
+    job = (await store.create_job(make_job())).job
+    assert await store.samples(job.id) == []
+    await store.add_samples(job.id, [])
+    await store.add_samples(job.id, [sample(2), sample(0), sample(2, "n2")])
+    # A report that comes twice counts once.
+    await store.add_samples(job.id, [sample(2), sample(4)])
+    expected = [sample(0), sample(2), sample(2, "n2"), sample(4)]
+    assert await store.samples(job.id) == expected
+    assert await store.samples(job.id, since=CREATED_AT + timedelta(seconds=2)) == expected[1:]
+    with pytest.raises(NotFound):
+        await store.add_samples(uuid4(), [sample(0)])
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(total=st.integers(1, 120), limit=st.integers(1, 60))
+async def test_samples_are_thinned_evenly(store: SqlStore, total: int, limit: int) -> None:
+    job = (await store.create_job(make_job())).job
+    await store.add_samples(job.id, [sample(second) for second in range(total)])
+    found = await store.samples(job.id, limit=limit)
+    assert len(found) == min(total, limit)
+    seconds = [int((one.time - CREATED_AT).total_seconds()) for one in found]
+    assert seconds[-1] == total - 1, "the newest is always there"
+    gaps = {after - before for before, after in pairwise(seconds)}
+    assert not gaps or max(gaps) - min(gaps) <= 1

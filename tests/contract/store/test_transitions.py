@@ -1,0 +1,437 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aitne.adapters.store import SqlStore
+from aitne.core.errors import Conflict, IllegalTransition, NotFound, StaleEpoch
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.states import LIVE, TERMINAL, TRANSITIONS, JobState, TerminationReason
+from tests.contract.store.conftest import Clock
+from tests.support.jobs import make_array, make_job
+
+S = JobState
+
+
+async def stored(store: SqlStore, **overrides: Any) -> Job:
+    return (await store.create_job(make_job(**overrides))).job
+
+
+async def kinds(store: SqlStore, job: Job) -> list[str]:
+    return [event.kind for event in await store.job_events(job.id)]
+
+
+async def test_a_change_is_written_with_its_event(store: SqlStore, clock: Clock) -> None:
+    job = await stored(store, state=S.QUEUED, message="Waits for a GPU.", name="it's 🚀")
+    now = clock.pass_(5)
+    changed = await store.transition(
+        job.id,
+        S.STARTING,
+        JobChanges(nodes=("n1",), allocated_at=now, message=None, scheduler_id="17"),
+    )
+    assert changed == job.model_copy(
+        update={
+            "state": S.STARTING,
+            "nodes": ("n1",),
+            "allocated_at": now,
+            "message": None,
+            "scheduler_id": "17",
+            "version": 2,
+        }
+    )
+    assert await store.get_job(job.id) == changed
+    created, event = await store.job_events(job.id)
+    assert (created.kind, event.kind) == ("job.created", "job.state")
+    assert (event.time, event.owner, event.project) == (now, "ada", "vision")
+    assert event.data == {
+        "state": "STARTING",
+        "previous": "QUEUED",
+        "reason": None,
+        "message": None,
+        "attempt": 1,
+        "nodes": ["n1"],
+        "url": None,
+        "exit_code": None,
+        "submitted_at": None,
+        "allocated_at": "2026-03-01T12:00:05.123456Z",
+        "started_at": None,
+        "ready_at": None,
+        "ended_at": None,
+        "expires_at": None,
+        "cancel_requested": False,
+        "version": 2,
+        "type": "job",
+        "name": "it's 🚀",
+        "array_job_id": None,
+    }
+    before = {"state": "QUEUED", "message": "Waits for a GPU.", "nodes": [], "allocated_at": None}
+    del event.data["previous"]
+    assert created.data == event.data | before | {"version": 1}
+
+
+async def test_what_is_not_set_stays(store: SqlStore) -> None:
+    job = await stored(store, state=S.RUNNING, message="stays", exit_code=4, nodes=("n1",))
+    changed = await store.transition(job.id, S.RUNNING, JobChanges(address="n1:8888"))
+    assert changed == job.model_copy(update={"address": "n1:8888", "version": 2})
+    assert await kinds(store, job) == ["job.created", "job.changed"]
+    assert "previous" not in (await store.job_events(job.id))[-1].data
+
+
+async def test_a_change_of_nothing_writes_nothing(store: SqlStore) -> None:
+    job = await stored(store, state=S.RUNNING, message="m", nodes=("n1",))
+    same = JobChanges(message="m", nodes=("n1",), exit_code=None)
+    assert await store.transition(job.id, S.RUNNING, same) == job
+    assert await store.transition(job.id, S.RUNNING) == job
+    assert await kinds(store, job) == ["job.created"]
+
+
+async def test_fields_can_be_emptied(store: SqlStore) -> None:
+    job = await stored(store, state=S.RUNNING, nodes=("n1",), address="a:1", message="m")
+    changed = await store.transition(
+        job.id, S.QUEUED, JobChanges(nodes=None, address=None, restart_count=1), message="again"
+    )
+    assert (changed.nodes, changed.address, changed.message) == ((), None, "again")
+    assert changed.restart_count == 1
+    assert await store.get_job(job.id) == changed
+
+
+async def test_a_message_may_hold_what_an_agent_sends(store: SqlStore) -> None:
+    job = await stored(store)
+    changed = await store.transition(
+        job.id, S.FAILED, message="a\0b\ud83d".encode("utf-8", "replace").decode()
+    )
+    assert changed.state is S.FAILED
+    assert (await store.get_job(job.id)).message == "a\ufffdb?"
+
+
+async def test_the_guards(store: SqlStore, epoch: int) -> None:
+    job = await stored(store)
+    with pytest.raises(NotFound):
+        await store.transition(uuid4(), S.SUBMITTING)
+    with pytest.raises(Conflict, match="attempt 1"):
+        await store.transition(job.id, S.SUBMITTING, attempt=2)
+    with pytest.raises(Conflict, match="version 1"):
+        await store.transition(job.id, S.SUBMITTING, version=3)
+    with pytest.raises(StaleEpoch):
+        await store.transition(job.id, S.SUBMITTING, epoch=epoch + 1)
+    with pytest.raises(IllegalTransition, match="RUNNING"):
+        await store.transition(job.id, S.RUNNING)
+    assert await store.get_job(job.id) == job
+    await store.transition(job.id, S.SUBMITTING, attempt=1, version=1, epoch=epoch)
+
+
+async def test_of_two_with_the_same_version_one_wins(store: SqlStore, other: SqlStore) -> None:
+    job = await stored(store, state=S.RUNNING)
+    results = await asyncio.gather(
+        *(
+            which.transition(job.id, S.RUNNING, version=1, message=f"m{n}")
+            for n in range(4)
+            for which in (store, other)
+        ),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(result, Job) for result in results) == 1
+    assert sum(type(result) is Conflict for result in results) == 7
+    assert (await store.get_job(job.id)).version == 2
+
+
+async def test_the_end_removes_the_jobs_secrets(store: SqlStore, epoch: int) -> None:
+    job = await stored(store, state=S.RUNNING)
+    await store.set_job_token(job.id, "hash", epoch=epoch)
+    await store.put_handover(job.id, {"env": {"JUPYTERHUB_API_TOKEN": "x"}})
+    assert await store.job_of_token("hash") == job
+    await store.transition(job.id, S.COMPLETED)
+    assert await store.job_of_token("hash") is None
+    assert await store.get_handover(job.id) is None
+
+
+async def test_a_requeue_removes_only_the_hand_over(store: SqlStore, epoch: int) -> None:
+    job = await stored(store, state=S.RUNNING)
+    await store.set_job_token(job.id, "hash", epoch=epoch)
+    await store.put_handover(job.id, {"env": {}})
+    queued = await store.transition(job.id, S.QUEUED)
+    assert await store.job_of_token("hash") == queued
+    assert await store.get_handover(job.id) is None
+
+
+class TestRetry:
+    async def test_a_new_attempt_knows_nothing_of_the_old_one(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        old = {name: clock.now for name in JobChanges.model_fields if name.endswith("_at")}
+        job = await stored(
+            store,
+            state=S.NODE_FAILED,
+            **old,
+            restart_count=3,
+            scheduler_id="1",
+            reason=TerminationReason.NODE_FAILED,
+            message="m",
+            exit_code=1,
+            signal=9,
+            nodes=("n1",),
+            address="a:1",
+            url="u",
+        )
+        [first] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        await store.finish_outbox(first.id, epoch=epoch)
+        again = await store.retry(job.id, epoch=epoch)
+        assert again == make_job(id=job.id, attempt=2, version=2)
+        assert await store.get_job(job.id) == again
+        [item] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        assert (item.kind, item.job_id, item.attempt) == ("submit", job.id, 2)
+        event = (await store.job_events(job.id))[-1]
+        assert (event.data["state"], event.data["previous"]) == ("PENDING_SUBMIT", "NODE_FAILED")
+
+    @pytest.mark.parametrize("state", sorted(LIVE))
+    async def test_only_what_has_ended(self, store: SqlStore, epoch: int, state: S) -> None:
+        job = await stored(store, state=state)
+        with pytest.raises(IllegalTransition, match="has not ended"):
+            await store.retry(job.id, epoch=epoch)
+
+    async def test_only_the_leader(self, store: SqlStore, epoch: int) -> None:
+        job = await stored(store, state=S.LOST)
+        with pytest.raises(StaleEpoch):
+            await store.retry(job.id, epoch=epoch - 1)
+        with pytest.raises(NotFound):
+            await store.retry(uuid4(), epoch=epoch)
+
+    async def test_nothing_else_leaves_a_terminal_state(self, store: SqlStore) -> None:
+        job = await stored(store, state=S.FAILED)
+        with pytest.raises(IllegalTransition, match="retry"):
+            await store.transition(job.id, S.PENDING_SUBMIT)
+        late = await store.transition(job.id, S.FAILED, JobChanges(exit_code=7))
+        assert late.exit_code == 7, "what is learned late may still be noted"
+
+
+class TestCancel:
+    async def test_before_it_was_submitted(self, store: SqlStore, clock: Clock, epoch: int) -> None:
+        job = await stored(store)
+        [item] = await store.lease_outbox(epoch=epoch, limit=1, lease_s=60)
+        now = clock.pass_(1)
+        done = await store.request_cancel(job.id, now)
+        assert (done.state, done.reason) == (S.CANCELLED, TerminationReason.CANCELLED)
+        assert (done.ended_at, done.cancel_requested_at) == (now, now)
+        assert await store.outbox_depth() == (0, 0.0)
+        # The controller that had taken the item meanwhile cannot go on with it.
+        with pytest.raises(IllegalTransition):
+            await store.transition(job.id, S.SUBMITTING, epoch=epoch)
+        await store.finish_outbox(item.id, epoch=epoch)
+
+    @pytest.mark.parametrize("state", sorted(LIVE - {S.PENDING_SUBMIT}))
+    async def test_a_live_job(
+        self, store: SqlStore, clock: Clock, epoch: int, state: JobState
+    ) -> None:
+        job = await stored(store, state=state)
+        wished = await store.request_cancel(job.id, clock.now)
+        assert wished == job.model_copy(update={"cancel_requested_at": clock.now, "version": 2})
+        assert await store.get_job(job.id) == wished
+        event = (await store.job_events(job.id))[-1]
+        assert (event.kind, event.data["cancel_requested"]) == ("job.changed", True)
+        assert await store.request_cancel(job.id, clock.pass_(9)) == wished, "one wish is enough"
+        items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        assert [item.kind for item in items if item.kind != "submit"] == ["cancel"]
+
+    @pytest.mark.parametrize("state", sorted(TERMINAL))
+    async def test_an_ended_job(self, store: SqlStore, clock: Clock, state: JobState) -> None:
+        job = await stored(store, state=state)
+        assert await store.request_cancel(job.id, clock.now) == job
+        assert await kinds(store, job) == ["job.created"]
+
+    async def test_no_such_job(self, store: SqlStore, clock: Clock) -> None:
+        with pytest.raises(NotFound):
+            await store.request_cancel(uuid4(), clock.now)
+
+
+async def test_extend(store: SqlStore, epoch: int) -> None:
+    job = await stored(store, state=S.RUNNING)
+    assert await store.request_extend(job.id, 7_200) == job
+    item = (await store.lease_outbox(epoch=epoch, limit=9, lease_s=60))[-1]
+    assert (item.kind, item.job_id, item.data) == ("extend", job.id, {"time_limit_s": 7_200})
+    ended = await stored(store, state=S.FAILED)
+    with pytest.raises(Conflict, match="ended"):
+        await store.request_extend(ended.id, 60)
+    with pytest.raises(NotFound):
+        await store.request_extend(uuid4(), 60)
+
+
+class TestArray:
+    async def test_its_row_follows_its_tasks(self, store: SqlStore, clock: Clock) -> None:
+        array, tasks = make_array("0-2", state=S.QUEUED)
+        await store.create_job(array, tasks)
+        start = clock.pass_(1)
+        await store.transition(tasks[1].id, S.RUNNING, JobChanges(started_at=start))
+        now = await store.get_job(array.id)
+        assert (now.state, now.started_at, now.version) == (S.RUNNING, start, 2)
+        assert now.message == "3 tasks: 1 running, 2 queued."
+        await store.transition(
+            tasks[0].id, S.RUNNING, JobChanges(started_at=start + timedelta(seconds=9))
+        )
+        assert (await store.get_job(array.id)).started_at == start, "the first task's"
+        for index, (task, state) in enumerate(
+            zip(tasks, (S.COMPLETED, S.FAILED, S.CANCELLED), strict=True)
+        ):
+            await store.transition(
+                task.id,
+                state,
+                JobChanges(
+                    reason=TerminationReason(state.lower()),
+                    ended_at=start + timedelta(minutes=index),
+                ),
+            )
+        end = await store.get_job(array.id)
+        assert (end.state, end.reason) == (S.FAILED, TerminationReason.FAILED)
+        assert end.ended_at == start + timedelta(minutes=2)
+        assert end.message == "3 tasks: 1 completed, 1 cancelled, 1 failed."
+        assert [event.data["state"] for event in await store.job_events(array.id)] == [
+            *("QUEUED", "RUNNING", "RUNNING", "RUNNING", "QUEUED", "FAILED"),
+        ]
+
+    async def test_its_end_removes_the_token_its_tasks_share(
+        self, store: SqlStore, epoch: int
+    ) -> None:
+        array, tasks = make_array("0-1", state=S.RUNNING)
+        await store.create_job(array, tasks)
+        await store.set_job_token(array.id, "hash", epoch=epoch)
+        await store.transition(tasks[0].id, S.COMPLETED)
+        found = await store.job_of_token("hash")
+        assert found is not None
+        assert found.id == array.id
+        await store.transition(tasks[1].id, S.COMPLETED)
+        assert await store.job_of_token("hash") is None
+
+    async def test_a_retried_task_brings_it_back_to_life(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        array, tasks = make_array("0-1", state=S.COMPLETED, ended_at=clock.now)
+        await store.create_job(array, tasks)
+        [whole] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        assert whole.job_id == array.id
+        await store.retry(tasks[1].id, epoch=epoch)
+        [item] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        assert (item.kind, item.job_id, item.attempt) == ("submit", tasks[1].id, 2)
+        alive = await store.get_job(array.id)
+        assert (alive.state, alive.ended_at, alive.attempt) == (S.PENDING_SUBMIT, None, 1)
+        assert {job.id for job in await store.live_jobs()} == {array.id, tasks[1].id}
+        # A task with a SUBMIT of its own is cancelled at once, like any job.
+        done = await store.request_cancel(tasks[1].id, clock.now)
+        assert done.state is S.CANCELLED
+        assert (await store.get_job(array.id)).state is S.CANCELLED
+
+    async def test_as_a_whole_it_is_not_retried(self, store: SqlStore, epoch: int) -> None:
+        array, tasks = make_array("0-1", state=S.FAILED)
+        await store.create_job(array, tasks)
+        with pytest.raises(IllegalTransition, match="tasks"):
+            await store.retry(array.id, epoch=epoch)
+
+    async def test_cancelled_before_it_was_submitted(self, store: SqlStore, clock: Clock) -> None:
+        array, tasks = make_array("0-2")
+        await store.create_job(array, tasks)
+        done = await store.request_cancel(array.id, clock.now)
+        assert (done.state, done.ended_at) == (S.CANCELLED, clock.now)
+        assert {task.state for task in await store.array_tasks(array.id)} == {S.CANCELLED}
+        assert await store.outbox_depth() == (0, 0.0)
+
+    async def test_cancelled_while_it_runs(self, store: SqlStore, clock: Clock, epoch: int) -> None:
+        array, tasks = make_array("0-3", state=S.QUEUED)
+        await store.create_job(array, tasks)
+        [submit] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        await store.finish_outbox(submit.id, epoch=epoch)
+        await store.transition(tasks[0].id, S.COMPLETED)
+        await store.transition(tasks[1].id, S.RUNNING)
+        wished = await store.request_cancel(array.id, clock.now)
+        assert wished.cancel_requested_at == clock.now
+        items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        assert [item.job_id for item in items] == [task.id for task in tasks[1:]]
+        assert {item.kind for item in items} == {"cancel"}
+        now = await store.array_tasks(array.id)
+        assert [task.cancel_requested_at for task in now] == [None, *[clock.now] * 3]
+        await store.request_cancel(array.id, clock.pass_(1))
+        assert await store.lease_outbox(epoch=epoch, limit=9, lease_s=60) == []
+
+    async def test_a_task_cancelled_while_its_array_is_being_submitted(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
+        """The submission takes all indices along, so ending the row at once would be a lie."""
+        array, tasks = make_array("0-1")
+        await store.create_job(array, tasks)
+        wished = await store.request_cancel(tasks[0].id, clock.now)
+        assert (wished.state, wished.cancel_requested_at) == (S.PENDING_SUBMIT, clock.now)
+        assert (await store.outbox_depth())[0] == 2
+
+    async def test_tasks_that_change_at_the_same_time(
+        self, store: SqlStore, other: SqlStore, clock: Clock
+    ) -> None:
+        """Nobody deadlocks, and the array's row counts them all."""
+        array, tasks = make_array("0-19", state=S.RUNNING)
+        await store.create_job(array, tasks)
+        await asyncio.gather(
+            *(
+                (store, other)[index % 2].transition(task.id, S.COMPLETED)
+                for index, task in enumerate(tasks)
+            ),
+            other.request_cancel(array.id, clock.now),
+            store.request_cancel(tasks[3].id, clock.now),
+        )
+        end = await store.get_job(array.id)
+        assert (end.state, end.message) == (S.COMPLETED, "20 tasks: 20 completed.")
+
+
+MOVES = st.lists(
+    st.tuples(
+        st.sampled_from(["transition", "transition", "transition", "retry", "cancel"]),
+        st.sampled_from(list(JobState)),
+        st.sampled_from([None, None, "a sentence"]),
+    ),
+    max_size=12,
+)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(start=st.sampled_from(list(JobState)), moves=MOVES)
+async def test_any_sequence_of_changes_keeps_to_the_table(
+    store: SqlStore, epoch: int, clock: Clock, start: JobState, moves: list[tuple[str, S, str]]
+) -> None:
+    """State, attempt, version and events after each move are what the table of states says."""
+    job = await stored(store, state=start)
+    expected = [start]
+    for verb, to, message in moves:
+        before = await store.get_job(job.id)
+        state, events = before.state, len(await store.job_events(job.id))
+        try:
+            if verb == "transition":
+                legal = to is state or (to in TRANSITIONS[state] and not state.terminal)
+                after = await store.transition(job.id, to, message=message)
+                assert after.state is to
+                grows = to is not state or (message is not None and message != before.message)
+            elif verb == "retry":
+                legal = state.terminal
+                after = await store.retry(job.id, epoch=epoch)
+                assert (after.state, after.attempt) == (S.PENDING_SUBMIT, before.attempt + 1)
+                grows = True
+            else:
+                legal = True
+                after = await store.request_cancel(job.id, clock.now)
+                ends = state is S.PENDING_SUBMIT
+                assert after.state is (S.CANCELLED if ends else state)
+                grows = ends or (not state.terminal and before.cancel_requested_at is None)
+            assert legal, f"{verb} {state} -> {to} went through"
+            assert after.version == before.version + grows
+        except IllegalTransition:
+            assert not legal, f"{verb} {state} -> {to} was refused"
+            after, grows = before, False
+        assert await store.get_job(job.id) == after
+        written = (await store.job_events(job.id))[events:]
+        assert [event.data["version"] for event in written] == [after.version] * grows
+        if after.state is not state:
+            expected.append(after.state)
+    history = await store.job_events(job.id)
+    assert [event.data["state"] for event in history if event.kind != "job.changed"] == expected

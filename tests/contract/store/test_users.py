@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from aitne.adapters.store import SqlStore
+from aitne.core.errors import Conflict, InvalidInput, NotFound
+from aitne.core.models.user import Project, Role, Scope, Token, User
+from tests.contract.store.conftest import Clock
+from tests.support.jobs import CREATED_AT
+
+
+def user(name: str = "ada", project: str = "vision", **overrides: object) -> User:
+    values = {"name": name, "default_project": project, "created_at": CREATED_AT}
+    return User.model_validate(values | overrides)
+
+
+async def add(store: SqlStore, *people: User) -> None:
+    for one in people:
+        project = Project(name=one.default_project, title="T", created_at=CREATED_AT)
+        await store.create_user(one, "hash", project)
+
+
+def token(owner: str = "ada", **overrides: object) -> Token:
+    values = {
+        "id": "t1",
+        "owner": owner,
+        "name": "laptop 🚀",
+        "scopes": {Scope.READ, Scope.WRITE},
+        "created_at": CREATED_AT,
+        "expires_at": None,
+    }
+    return Token.model_validate(values | overrides)
+
+
+class TestUsers:
+    async def test_a_user_comes_with_a_project(self, store: SqlStore) -> None:
+        ada = user(display_name="Ada 'L' 🚀", role=Role.ADMIN)
+        await add(store, ada, user("bob"), user("eve", "nlp"))
+        assert await store.get_user("ada") == ada
+        assert await store.password_hash("ada") == "hash"
+        assert await store.projects_of("bob") == {"vision"}
+        assert await store.projects_of("nobody") == frozenset()
+        everything = await store.list_projects(visible_to=None)
+        assert [(project.name, project.members) for project in everything] == [
+            ("nlp", ("eve",)),
+            ("vision", ("ada", "bob")),
+        ]
+        assert await store.list_projects(visible_to="ada") == [everything[1]]
+        assert await store.list_projects(visible_to="nobody") == []
+
+    async def test_a_name_is_taken_once(self, store: SqlStore) -> None:
+        await add(store, user())
+        with pytest.raises(Conflict, match="another name"):
+            await add(store, user(project="other"))
+        assert len(await store.list_projects(visible_to=None)) == 1
+
+    async def test_no_such_user(self, store: SqlStore) -> None:
+        with pytest.raises(NotFound):
+            await store.get_user("nobody")
+        with pytest.raises(NotFound):
+            await store.update_user("nobody", role=Role.ADMIN)
+        with pytest.raises(NotFound):
+            await store.update_user("nobody")
+        assert await store.password_hash("nobody") is None
+
+    async def test_without_a_password(self, store: SqlStore) -> None:
+        await store.create_user(user(), None, Project(name="vision", created_at=CREATED_AT))
+        assert await store.password_hash("ada") is None
+
+    async def test_pages_by_name(self, store: SqlStore) -> None:
+        await add(store, *(user(name) for name in ("c", "a", "e", "b", "d")))
+        seen, cursor = [], None
+        while True:
+            page = await store.list_users(cursor=cursor, limit=2)
+            assert page.total == 5
+            seen += [one.name for one in page.items]
+            if (cursor := page.next_cursor) is None:
+                break
+        assert seen == ["a", "b", "c", "d", "e"]
+        with pytest.raises(InvalidInput):
+            await store.list_users(cursor="x")
+
+    async def test_update(self, store: SqlStore) -> None:
+        await add(store, user())
+        changed = await store.update_user("ada", display_name="Ada", role=Role.ADMIN)
+        assert changed == user(display_name="Ada", role=Role.ADMIN)
+        assert await store.update_user("ada") == changed
+        assert (await store.update_user("ada", disabled=True)).disabled
+        assert not (await store.update_user("ada", disabled=False)).disabled
+        await store.update_user("ada", password_hash="new")
+        assert await store.password_hash("ada") == "new"
+        assert (await store.get_user("ada")) == changed
+
+
+class TestWebSessions:
+    async def test_log_in_and_out(self, store: SqlStore, clock: Clock) -> None:
+        await add(store, user())
+        await store.create_web_session("h", "ada", "csrf", clock.now + timedelta(seconds=60))
+        assert await store.web_session("h", clock.now) == (user(), "csrf")
+        assert await store.web_session("other", clock.now) is None
+        assert await store.web_session("h", clock.now + timedelta(seconds=60)) is None
+        await store.end_web_session("h")
+        await store.end_web_session("h")
+        assert await store.web_session("h", clock.now) is None
+        with pytest.raises(NotFound):
+            await store.create_web_session("h", "nobody", "csrf", clock.now)
+
+    @pytest.mark.parametrize("change", [{"disabled": True}, {"password_hash": "new"}])
+    async def test_what_ends_them_all(
+        self, store: SqlStore, clock: Clock, change: dict[str, object]
+    ) -> None:
+        await add(store, user(), user("bob"))
+        later = clock.now + timedelta(seconds=60)
+        for owner in ("ada", "bob"):
+            await store.create_web_session(owner, owner, "csrf", later)
+            await store.put_secret("login-link", owner, owner, later, {})
+        await store.update_user("ada", **change)  # type: ignore[arg-type]
+        await store.update_user("ada", disabled=False)
+        assert await store.web_session("ada", clock.now) is None
+        assert await store.take_secret("login-link", "ada", clock.now) is None
+        assert await store.web_session("bob", clock.now) is not None
+        assert await store.take_secret("login-link", "bob", clock.now) is not None
+
+    async def test_a_harmless_update_ends_none(self, store: SqlStore, clock: Clock) -> None:
+        await add(store, user())
+        await store.create_web_session("h", "ada", "csrf", clock.now + timedelta(seconds=60))
+        await store.update_user("ada", display_name="A", disabled=False)
+        assert await store.web_session("h", clock.now) is not None
+
+
+class TestTokens:
+    async def test_life_of_a_token(self, store: SqlStore, clock: Clock) -> None:
+        await add(store, user(), user("bob"))
+        await store.create_token(token(), "hash")
+        assert await store.list_tokens("ada") == [token()]
+        assert await store.list_tokens("bob") == []
+        assert await store.token_user("other", clock.now) is None
+        used = await store.token_user("hash", clock.now)
+        assert used == (user(), token(last_used_at=clock.now))
+        with pytest.raises(NotFound):
+            await store.delete_token("bob", "t1")
+        await store.delete_token("ada", "t1")
+        with pytest.raises(NotFound):
+            await store.delete_token("ada", "t1")
+        assert await store.token_user("hash", clock.now) is None
+
+    async def test_its_use_is_noted_once_a_minute(self, store: SqlStore, clock: Clock) -> None:
+        await add(store, user())
+        await store.create_token(token(), "hash")
+        start = clock.now
+        for seconds, noted in ((0, 0), (59, 0), (1, 60), (30, 60)):
+            now = clock.pass_(seconds)
+            assert await store.token_user("hash", now) is not None
+            [found] = await store.list_tokens("ada")
+            assert found.last_used_at == start + timedelta(seconds=noted)
+
+    async def test_expired_or_of_a_disabled_user(self, store: SqlStore, clock: Clock) -> None:
+        await add(store, user())
+        await store.create_token(token(expires_at=clock.now + timedelta(seconds=9)), "hash")
+        assert await store.token_user("hash", clock.now) is not None
+        assert await store.token_user("hash", clock.now + timedelta(seconds=9)) is None
+        await store.update_user("ada", disabled=True)
+        assert await store.token_user("hash", clock.now) is None
+
+    async def test_no_such_owner(self, store: SqlStore) -> None:
+        with pytest.raises(NotFound):
+            await store.create_token(token("nobody"), "hash")
+
+
+class TestSecrets:
+    async def test_once_in_time_and_for_its_purpose(self, store: SqlStore, clock: Clock) -> None:
+        later = clock.now + timedelta(seconds=60)
+        await store.put_secret("code", "h", "ada", later, {"x": ["🚀", 1]})
+        assert await store.take_secret("login-link", "h", clock.now) is None
+        assert await store.take_secret("code", "h", clock.now) == ("ada", {"x": ["🚀", 1]})
+        assert await store.take_secret("code", "h", clock.now) is None
+        await store.put_secret("code", "h", "ada", later, {})
+        assert await store.take_secret("code", "h", later) is None
+        assert await store.take_secret("code", "h", clock.now) is None, "too late is used up"
+
+    async def test_of_many_takers_one_gets_it(
+        self, store: SqlStore, other: SqlStore, clock: Clock
+    ) -> None:
+        await store.put_secret("code", "h", "ada", clock.now + timedelta(seconds=60), {})
+        taken = await asyncio.gather(
+            *(which.take_secret("code", "h", clock.now) for which in (store, other) * 4)
+        )
+        assert sum(found is not None for found in taken) == 1
+
+
+async def test_attempts_within_a_window(store: SqlStore, clock: Clock) -> None:
+    counts = []
+    for seconds in (0, 10, 10, 281, 300):
+        counts.append(await store.note_attempt("ada", clock.pass_(seconds), window_s=300))
+    assert counts == [1, 2, 3, 3, 1]
+    assert await store.note_attempt("bob", clock.now, window_s=300) == 1
+    await store.clear_attempts("ada")
+    assert await store.note_attempt("ada", clock.now, window_s=300) == 1
