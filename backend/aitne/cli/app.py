@@ -14,31 +14,29 @@ from aitne.cli.options import CONTEXT, MARKUP, DataDir, Url, examples
 from aitne.cli.table import VERBS
 
 EXAMPLES = """
-aitne up --detach                               start a platform on this machine
-aitne session start jupyterlab --yes --wait     a notebook
-aitne apply -f job.aitne.yml --wait             a batch job, followed to its end
-aitne ps                                        what runs and what waits
-aitne ps --help                                 what a verb can do
+aitne up --detach                            start a platform here
+aitne session start jupyterlab --yes --wait  a notebook
+aitne apply -f job.aitne.yml --wait          a batch job, to its end
+aitne ps                                     what runs, what waits
+aitne ps --help                              what a verb can do
 """
 
 
-class LazyGroup(typer.core.TyperGroup):
-    """Knows the names of all verbs and imports one when it is used."""
+class Later(typer.core.TyperCommand):
+    """A verb whose name and purpose are known; the rest is imported when it is used."""
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands = dict.fromkeys(VERBS)  # type: ignore[assignment]  # names, for suggestions
+    def __init__(self, name: str) -> None:
+        _, panel, summary = VERBS[name]
+        super().__init__(name, help=summary, rich_help_panel=panel, rich_markup_mode=MARKUP)
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The verbs, in the order of the help."""
-        return list(VERBS)
+    def load(self) -> Any:
+        """The verb itself."""
+        module = import_module(f"aitne.cli.commands.{VERBS[str(self.name)][0]}")
+        return typer.main.get_command(module.apps[self.name])
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The verb, imported; None if there is none of this name."""
-        if cmd_name not in VERBS:
-            return None
-        module = import_module(f"aitne.cli.commands.{VERBS[cmd_name]}")
-        return typer.main.get_command(module.apps[cmd_name])
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """What Typer calls when the verb was typed; from here on the verb itself acts."""
+        return self.load().make_context(*arguments, **options)
 
 
 def _version(wanted: bool) -> None:
@@ -61,10 +59,12 @@ def command() -> Any:
     """The whole command line, ready to be run."""
     app = typer.Typer(
         name="aitne",
-        cls=LazyGroup,
         help=root.__doc__,
         rich_markup_mode=MARKUP,
         context_settings=CONTEXT,
     )
     app.callback(epilog=examples(EXAMPLES))(root)
-    return typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
+    for name in VERBS:
+        group.add_command(Later(name))
+    return group

@@ -54,21 +54,18 @@ def examples(text: str) -> str:
     return "\n\n".join(["Examples:", *lines])
 
 
-def group_app(summary: str, *, panel: str | None = None) -> typer.Typer:
+def group_app(summary: str) -> typer.Typer:
     """An application of several verbs."""
     return typer.Typer(
         add_completion=False,
         help=summary,
-        rich_help_panel=panel,
         rich_markup_mode=MARKUP,
         context_settings=CONTEXT,
     )
 
 
-def verb_app(name: str, function: Any, *, example: str, panel: str) -> typer.Typer:
+def verb_app(name: str, function: Any, *, example: str) -> typer.Typer:
     """An application of one verb, with examples below its help."""
     app = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-    app.command(name, epilog=examples(example), rich_help_panel=panel, context_settings=CONTEXT)(
-        function
-    )
+    app.command(name, epilog=examples(example), context_settings=CONTEXT)(function)
     return app

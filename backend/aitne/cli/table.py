@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-VERBS: dict[str, str] = {
-    "up": "platform",
-    "down": "platform",
-    "status": "platform",
-    "login": "login",
-    "apply": "apply",
-    "plan": "apply",
-    "ps": "jobs",
-    "logs": "jobs",
-    "attach": "jobs",
-    "stop": "jobs",
-    "session": "session",
-    "open": "session",
-    "extend": "session",
-    "template": "catalog",
-    "node": "catalog",
-    "admin": "admin",
+WORK, LOOK, OPERATE = "Work", "Look", "Operate"
+
+VERBS: dict[str, tuple[str, str, str]] = {
+    "session": ("session", WORK, "Start and list sessions."),
+    "open": ("session", WORK, "Open a session in the browser."),
+    "extend": ("session", WORK, "Give a session more time."),
+    "apply": ("apply", WORK, "Submit a job file: show the plan, ask, submit."),
+    "plan": ("apply", WORK, "Show what a job file would become."),
+    "stop": ("jobs", WORK, "End jobs and sessions."),
+    "ps": ("jobs", LOOK, "List jobs and sessions, newest first."),
+    "logs": ("jobs", LOOK, "Print what a job printed."),
+    "attach": ("jobs", LOOK, "Follow a job to its end, a session until it is ready."),
+    "template": ("catalog", LOOK, "What can be launched."),
+    "node": ("catalog", LOOK, "The nodes of the cluster."),
+    "up": ("platform", OPERATE, "Start a platform on this machine."),
+    "down": ("platform", OPERATE, "End the platform on this machine."),
+    "status": ("platform", OPERATE, "Show the platform and its processes."),
+    "login": ("login", OPERATE, "Log in to a platform and remember it."),
+    "admin": ("admin", OPERATE, "Run the platform: accounts and tokens."),
 }
-"""In the order of the help: the module below ``commands`` that defines each."""
+"""In the order of the help: the module below ``commands`` that defines each verb, the part of the
+help it stands in, and what it does in a line. So the help costs no import of all of them."""
 
 GROUPS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("session",): ("start", "ls"),

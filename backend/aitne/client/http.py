@@ -80,7 +80,10 @@ class HttpTransport:
             raise ConnectionFailed(_reason(error), sent=True) from error
 
     def _connect(self, timeout_s: float) -> socket.socket:
-        line = socket.create_connection(self._address, timeout_s)
+        host, port = self._address
+        # Given as bytes it needs no codec for international names, which is slow to load.
+        known = host.encode() if host.isascii() else host
+        line = socket.create_connection((known, port), timeout_s)  # type: ignore[arg-type]
         # A request is one write; without this its last part would wait for an acknowledgement.
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not self._https:
@@ -89,7 +92,7 @@ class HttpTransport:
 
         try:
             context = ssl.create_default_context()
-            return context.wrap_socket(line, server_hostname=self._address[0])
+            return context.wrap_socket(line, server_hostname=host)
         except OSError:
             line.close()
             raise

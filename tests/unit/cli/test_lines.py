@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
-import typer.main
 
 from aitne.cli import quick
-from aitne.cli.app import command
+from aitne.cli.app import Later, command
 from aitne.cli.table import GROUPS, VERBS, arrange
 from tests.unit.cli.conftest import Aitne
 
@@ -34,28 +36,31 @@ def test_global_options_may_stand_before_the_verb(given: list[str], arranged: li
     assert arrange(given) == arranged
 
 
-def leaves(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    context = typer.Context(group)
+def leaves(verbs: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     found: dict[tuple[str, ...], Any] = {}
-    for name in group.list_commands(context):
-        verb = group.get_command(context, name)
-        if hasattr(verb, "list_commands"):
-            found.update(leaves(verb, (*path, name)))
+    for name, later in verbs.items():
+        verb = later.load() if isinstance(later, Later) else later
+        if hasattr(verb, "commands"):
+            found.update(leaves(verb.commands, (*path, name)))
         else:
             found[*path, name] = verb
     return found
 
 
 def test_the_table_knows_every_verb_and_group() -> None:
-    known = leaves(command())
     paths = {(name,) for name in VERBS} - {group[:1] for group in GROUPS}
     for group, verbs in GROUPS.items():
         paths |= {(*group, verb) for verb in verbs} - set(GROUPS)
-    assert set(known) == paths
+    assert set(leaves(command().commands)) == paths
+
+
+def test_the_help_of_all_says_what_the_help_of_each_says() -> None:
+    for name, later in command().commands.items():
+        assert later.load().help.splitlines()[0] == VERBS[name][2]
 
 
 def test_every_verb_says_what_it_does_and_every_option_too() -> None:
-    for path, verb in leaves(command()).items():
+    for path, verb in leaves(command().commands).items():
         assert verb.help, path
         for parameter in verb.params:
             assert parameter.help, (path, parameter.name)
@@ -67,7 +72,7 @@ def examples(verb: quick.Quick) -> list[list[str]]:
     return [
         list(itertools.chain(*argument, *chosen))
         for size in range(len(words) + 1)
-        for chosen in itertools.permutations(words, size)
+        for chosen in itertools.combinations(words, size)
     ]
 
 
@@ -140,3 +145,18 @@ def test_help_has_examples_and_no_verb_is_help(aitne: Aitne) -> None:
 
 def test_the_version(aitne: Aitne) -> None:
     assert aitne("--version").out.startswith("aitne ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("aitne se", "session"), ("aitne ps --da", "--data-dir")]
+)
+def test_the_shell_completes(typed: str, offered: str) -> None:
+    place = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-c", "from aitne.cli.main import run; run()"],
+        env={**os.environ, "_AITNE_COMPLETE": "complete_bash", **place},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [offered], done.stderr

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import jobfile, output, submit
+from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Wait, Yes, verb_app
 from aitne.core.errors import InvalidInput
@@ -35,6 +35,8 @@ def apply(
     """
     if wait and detach:
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
+    from aitne.cli import jobfile, submit
+
     source = jobfile.read(file)
     try:
         submit.submit(connect(url, data_dir), source.content, yes=yes, wait=wait, as_json=as_json)
@@ -50,7 +52,12 @@ def plan(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show what a job file would become, without submitting anything."""
+    """Show what a job file would become.
+
+    Nothing is submitted.
+    """
+    from aitne.cli import jobfile, submit
+
     source = jobfile.read(file)
     try:
         found = connect(url, data_dir).jobs.plan(source.content)
@@ -70,7 +77,6 @@ apps = {
     "apply": verb_app(
         "apply",
         apply,
-        panel="Work",
         example="""
 aitne apply -f job.aitne.yml                  ask, submit, return
 aitne apply -f job.aitne.yml --yes --wait     submit and follow to the end
@@ -80,7 +86,6 @@ aitne apply -f job.aitne.yml --yes --json     submit; the job as JSON
     "plan": verb_app(
         "plan",
         plan,
-        panel="Work",
         example="""
 aitne plan -f job.aitne.yml
 aitne plan -f job.aitne.yml --script

@@ -10,8 +10,8 @@ from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, group_app
 
-templates = group_app("What can be launched.", panel="Look")
-nodes = group_app("The nodes of the cluster.", panel="Look")
+templates = group_app("What can be launched.")
+nodes = group_app("The nodes of the cluster.")
 
 
 @nodes.callback()

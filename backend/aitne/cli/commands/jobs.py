@@ -104,7 +104,10 @@ def stop(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """End jobs and sessions. One that has ended already stays as it is."""
+    """End jobs and sessions.
+
+    One that has ended already stays as it is.
+    """
     from aitne.cli.verbs.ps import show
 
     client = connect(url, data_dir)
@@ -131,7 +134,6 @@ apps = {
     "ps": verb_app(
         "ps",
         ps,
-        panel="Look",
         example="""
 aitne ps
 aitne ps --all --json
@@ -141,17 +143,15 @@ aitne ps --state FAILED --user ada
     "logs": verb_app(
         "logs",
         logs,
-        panel="Look",
         example="""
 aitne logs -f 1a2b3c4d
 aitne logs my-training --tail 2000
 """,
     ),
-    "attach": verb_app("attach", attach, panel="Look", example="aitne attach 1a2b3c4d"),
+    "attach": verb_app("attach", attach, example="aitne attach 1a2b3c4d"),
     "stop": verb_app(
         "stop",
         stop,
-        panel="Work",
         example="""
 aitne stop 1a2b3c4d
 aitne stop my-training my-notebook --yes --wait

@@ -86,7 +86,6 @@ apps = {
     "login": verb_app(
         "login",
         login,
-        panel="Operate",
         example="""
 aitne login https://cluster.example.org
 aitne login https://cluster.example.org --token - < token-file

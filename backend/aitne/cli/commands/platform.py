@@ -112,15 +112,12 @@ apps = {
     "up": verb_app(
         "up",
         up,
-        panel="Operate",
         example="""
 aitne up
 aitne up --detach --port 8080
 aitne up --data-dir ~/second --port 9000     another platform beside the first
 """,
     ),
-    "down": verb_app("down", down, panel="Operate", example="aitne down\naitne down --keep-jobs"),
-    "status": verb_app(
-        "status", status, panel="Operate", example="aitne status\naitne status --json"
-    ),
+    "down": verb_app("down", down, example="aitne down\naitne down --keep-jobs"),
+    "status": verb_app("status", status, example="aitne status\naitne status --json"),
 }

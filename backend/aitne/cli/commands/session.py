@@ -22,7 +22,7 @@ from aitne.cli.options import (
 )
 from aitne.cli.parameters import typed_parameters
 
-group = group_app("Start and list sessions.", panel="Work")
+group = group_app("Start and list sessions.")
 
 
 @group.command(
@@ -148,11 +148,10 @@ apps = {
     "open": verb_app(
         "open",
         open_session,
-        panel="Work",
         example="""
 aitne open my-notebook
 aitne open 1a2b3c4d --print
 """,
     ),
-    "extend": verb_app("extend", extend, panel="Work", example="aitne extend my-notebook 1h"),
+    "extend": verb_app("extend", extend, example="aitne extend my-notebook 1h"),
 }
