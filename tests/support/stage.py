@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -185,10 +186,19 @@ def make_stage(folder: Path) -> Stage:
     return Stage(platform, store, clock, logs, create_app(platform))
 
 
+async def make_blank(folder: Path) -> Path:
+    """An empty database that is migrated, to begin many stages with."""
+    store = SqlStore(f"sqlite:///{folder / 'blank.db'}")
+    await store.start()
+    await store.close()
+    return folder / "blank.db"
+
+
 @asynccontextmanager
-async def open_stage(folder: Path) -> AsyncIterator[Stage]:
-    """The same, started; closed at the end."""
+async def open_stage(folder: Path, blank: Path) -> AsyncIterator[Stage]:
+    """A stage that has started; closed at the end."""
     stage = make_stage(folder)
+    shutil.copy(blank, stage.settings.data_dir / "aitne.db")
     await stage.store.start()
     try:
         async with stage.app.router.lifespan_context(stage.app):
