@@ -32,10 +32,9 @@ const shellRoute = createRoute({
   id: "shell",
   beforeLoad: async ({ location }) => {
     try {
-      await queryClient.ensureQueryData(meQuery);
+      await queryClient.query({ ...meQuery, staleTime: "static" });
     } catch (error) {
       if (isStatus(error, 401)) {
-        // eslint-disable-next-line @typescript-eslint/only-throw-error -- how this router redirects
         throw redirect({ to: "/login", search: location.href === "/" ? {} : { next: location.href } });
       }
       throw error;

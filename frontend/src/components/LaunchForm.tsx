@@ -3,7 +3,7 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { CircleAlert, Rocket } from "lucide-react";
-import { type FormEvent, useMemo, useRef, useState } from "react";
+import { type SubmitEvent, useMemo, useRef, useState } from "react";
 import { launch } from "@/api/actions";
 import { ApiProblem } from "@/api/problem";
 import { keys, planQuery } from "@/api/queries";
@@ -51,7 +51,7 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
     start.reset();
     setValues((old) => ({ ...old, ...change }));
   };
-  const submit = (event: FormEvent) => {
+  const submit = (event: SubmitEvent) => {
     event.preventDefault();
     setPressed(true);
     if (complete && !start.isPending) start.mutate(file);

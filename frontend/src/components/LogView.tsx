@@ -3,7 +3,6 @@ import { useMutation } from "@tanstack/react-query";
 import { ArrowDown, ArrowDownToLine, ChevronDown, ChevronUp, Search } from "lucide-react";
 import {
   memo,
-  type RefObject,
   useDeferredValue,
   useEffect,
   useLayoutEffect,
@@ -63,11 +62,13 @@ function Log({ job, fromStart, onFromStart }: LogProps) {
     return () => stream.stop();
   }, [stream]);
 
-  const view = useRef<HTMLDivElement>(null);
+  useEffect(() => stream.setComplete(isTerminal(job.state)), [stream, job.state]);
+
   const [follow, setFollow] = useState(true);
+  const [target, setTarget] = useState<{ line: number } | null>(null);
   const search = useLogSearch(stream, snapshot.version, (line) => {
     setFollow(false);
-    if (view.current) view.current.scrollTop = Math.max(0, line * LINE_PX - view.current.clientHeight / 2);
+    setTarget({ line });
   });
 
   return (
@@ -97,7 +98,7 @@ function Log({ job, fromStart, onFromStart }: LogProps) {
         <Lines
           stream={stream}
           snapshot={snapshot}
-          view={view}
+          target={target}
           follow={follow}
           onFollow={setFollow}
           hits={search.hitSet}
@@ -124,7 +125,8 @@ function Log({ job, fromStart, onFromStart }: LogProps) {
 interface LinesProps {
   stream: LogStream;
   snapshot: LogSnapshot;
-  view: RefObject<HTMLDivElement | null>;
+  /** A line to bring into view; a new object does it again. */
+  target: { line: number } | null;
   follow: boolean;
   onFollow: (follow: boolean) => void;
   hits: ReadonlySet<number>;
@@ -133,8 +135,9 @@ interface LinesProps {
   waiting: boolean;
 }
 
-function Lines({ stream, snapshot, view, follow, onFollow, hits, hitNow, text, waiting }: LinesProps) {
+function Lines({ stream, snapshot, target, follow, onFollow, hits, hitNow, text, waiting }: LinesProps) {
   const { buffer } = stream;
+  const view = useRef<HTMLDivElement>(null);
   const [window_, setWindow] = useState({ top: 0, height: 800 });
   const dropped = useRef(0);
   const lastTop = useRef(0);
@@ -161,7 +164,12 @@ function Lines({ stream, snapshot, view, follow, onFollow, hits, hitNow, text, w
         ? old
         : { top: element.scrollTop, height: element.clientHeight },
     );
-  }, [view, buffer, snapshot.version, follow]);
+  }, [buffer, snapshot.version, follow]);
+
+  useLayoutEffect(() => {
+    const element = view.current;
+    if (element && target) element.scrollTop = Math.max(0, target.line * LINE_PX - element.clientHeight / 2);
+  }, [target]);
 
   const onScroll = () => {
     const element = view.current;
@@ -230,7 +238,6 @@ const Line = memo(function Line({ top, line, mark, now }: { top: number; line: s
             piece.style === "" ? (
               piece.text
             ) : (
-              // eslint-disable-next-line react/no-array-index-key -- pieces of one line have no other name
               <span key={index} className={piece.style}>
                 {piece.text}
               </span>

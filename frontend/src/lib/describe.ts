@@ -16,7 +16,7 @@ export function describeResources(resources: Resources): string {
 /** How a program ended: "exit code 1", "signal 9"; empty if there is nothing to say. */
 export function describeExit(job: Pick<Job, "exit_code" | "signal">): string {
   if (job.signal) return `signal ${job.signal}`;
-  return job.exit_code === null || job.exit_code === undefined ? "" : `exit code ${job.exit_code}`;
+  return job.exit_code === null ? "" : `exit code ${job.exit_code}`;
 }
 
 /** The nodes by name, or how many once there are too many to read. */

@@ -80,7 +80,7 @@ export function toJobFile(template: Template, values: LaunchValues): JobFile {
   for (const parameter of template.parameters) {
     const value = values.parameters[parameter.name];
     if (value === undefined) continue;
-    if (value === "" && (parameter.default === null || parameter.default === undefined || isNumeric(parameter))) {
+    if (value === "" && (parameter.default === null || isNumeric(parameter))) {
       continue;
     }
     parameters[parameter.name] = value;
@@ -161,7 +161,7 @@ export function localProblems(template: Template, values: LaunchValues): Record<
   for (const parameter of template.parameters) {
     const value = values.parameters[parameter.name];
     const missing = value === undefined || value === "";
-    if (missing && (parameter.default === null || parameter.default === undefined)) {
+    if (missing && parameter.default === null) {
       problems[`parameters.${parameter.name}`] = "Please fill this in.";
     }
   }

@@ -26,6 +26,7 @@ export class LogStream {
   private run: AbortController | null = null;
   private frame = 0;
   private failures = 0;
+  private complete = false;
 
   constructor(
     private readonly jobId: string,
@@ -48,6 +49,11 @@ export class LogStream {
     this.look();
   }
 
+  /** Whether the job has ended: only then does the end of the stream mean the end of the log. */
+  setComplete(complete: boolean): void {
+    this.complete = complete;
+  }
+
   stop(): void {
     document.removeEventListener("visibilitychange", this.look);
     this.run?.abort();
@@ -68,14 +74,16 @@ export class LogStream {
   };
 
   private async follow(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
+    while (!stopped(signal)) {
       try {
-        if (await this.read(signal)) {
+        await this.read(signal);
+        if (this.complete) {
           this.publish({ status: "ended", error: null });
           return;
         }
+        await pause(RETRY_MS.first, signal);
       } catch (error) {
-        if (signal.aborted) return;
+        if (stopped(signal)) return;
         if (error instanceof ApiProblem && !error.unreachable && error.status !== 429) {
           this.publish({ status: "broken", error });
           return;
@@ -87,8 +95,8 @@ export class LogStream {
     }
   }
 
-  /** One connection; true when the platform said that the log is complete. */
-  private async read(signal: AbortSignal): Promise<boolean> {
+  /** One connection, to its end: the log is complete, or the platform restarts. */
+  private async read(signal: AbortSignal): Promise<void> {
     const from = this.next === null ? `tail=${TAIL_BYTES}` : `offset=${this.next}`;
     const response = await getRaw(`/jobs/${this.jobId}/logs?follow=true&${from}`, signal);
     const offset = Number(response.headers.get("X-Log-Offset") ?? this.next ?? 0);
@@ -100,11 +108,11 @@ export class LogStream {
     this.next = offset;
     this.failures = 0;
     this.publish({ status: "streaming", error: null });
-    if (response.body === null) return true;
+    if (response.body === null) return;
     const reader = response.body.getReader();
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return true;
+      if (done) return;
       this.next += value.length;
       let bytes = value;
       if (skipPartialLine) {
@@ -131,6 +139,11 @@ export class LogStream {
     this.snapshot = { ...this.snapshot, ...change, version: this.buffer.version };
     for (const listener of this.listeners) listener();
   }
+}
+
+/** Asked anew each time: while something was awaited, it may have changed. */
+function stopped(signal: AbortSignal): boolean {
+  return signal.aborted;
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

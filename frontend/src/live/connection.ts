@@ -68,7 +68,7 @@ export function connect(url: string, handlers: ConnectionHandlers, lastEventId: 
 
   let failures = 0;
   const run = async () => {
-    while (!stopped.signal.aborted) {
+    for (;;) {
       const outcome = await once();
       if (stopped.signal.aborted) return;
       if (outcome === "unauthorized") {

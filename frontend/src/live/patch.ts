@@ -67,8 +67,5 @@ export function replaceJob<T extends Job>(jobs: T[], job: T): T[] {
 
 /** Two pages that overlap because a job was created between fetching them: each job once. */
 export function uniqueJobs(pages: readonly JobPage[]): Job[] {
-  const seen = new Set<string>();
-  return pages.flatMap((page) =>
-    page.items.filter((job) => !seen.has(job.id) && seen.add(job.id) !== undefined),
-  );
+  return [...new Map(pages.flatMap((page) => page.items.map((job) => [job.id, job]))).values()];
 }

@@ -12,7 +12,7 @@ import { PageError } from "@/components/PageError";
 import { PageTitle } from "@/components/PageTitle";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import tableClasses from "@/components/table.module.css";
-import { STATE_GROUPS, type StateGroup } from "@/lib/states";
+import { STATE_GROUPS } from "@/lib/states";
 import { plural } from "@/lib/units";
 import { uniqueJobs } from "@/live/patch";
 import classes from "./Jobs.module.css";
@@ -131,7 +131,7 @@ function Filters({ filters, children }: { filters: JobFilters; children: React.R
         w={150}
         data={STATE_GROUPS.map(({ value, label }) => ({ value, label }))}
         value={filters.state ?? null}
-        onChange={(state) => change({ state: (state ?? undefined) as StateGroup | undefined })}
+        onChange={(state) => change({ state: state ?? undefined })}
         data-testid="jobs-state"
       />
       <SegmentedControl
@@ -142,7 +142,7 @@ function Filters({ filters, children }: { filters: JobFilters; children: React.R
           { value: "session", label: "Sessions" },
         ]}
         value={filters.type ?? "any"}
-        onChange={(type) => change({ type: type === "any" ? undefined : (type as "job" | "session") })}
+        onChange={(type) => change({ type: type === "any" ? undefined : type })}
       />
       <Switch
         label="Everyone's"

@@ -2,7 +2,7 @@ import { Alert, Button, Loader, PasswordInput, Stack, Text, TextInput, Title } f
 import { useQueryClient } from "@tanstack/react-query";
 import { useRouter, useSearch } from "@tanstack/react-router";
 import { CircleAlert, LogIn } from "lucide-react";
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { type SubmitEvent, useEffect, useRef, useState } from "react";
 import { login, loginByLink } from "@/api/actions";
 import { ApiProblem, messageOf } from "@/api/problem";
 import { keys } from "@/api/queries";
@@ -45,7 +45,7 @@ export function LoginPage() {
     entering.current = enter;
   });
   useEffect(() => {
-    const useLink = () => {
+    const followLink = () => {
       linkToken ??= takeLinkToken();
       if (linkToken === null) return;
       const token = linkToken;
@@ -59,10 +59,10 @@ export function LoginPage() {
         },
       );
     };
-    useLink();
+    followLink();
     // A link pasted over an open login page changes only the hash.
-    window.addEventListener("hashchange", useLink);
-    return () => window.removeEventListener("hashchange", useLink);
+    window.addEventListener("hashchange", followLink);
+    return () => window.removeEventListener("hashchange", followLink);
   }, []);
 
   return (
@@ -103,7 +103,7 @@ function LoginForm({ onEnter, linkError }: { onEnter: (me: Me) => void; linkErro
   const wait = useCountdown(error instanceof ApiProblem && error.status === 429 ? error : null);
   const field = useRef<HTMLInputElement>(null);
 
-  const submit = async (event: FormEvent) => {
+  const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     if (busy || wait > 0) return;
     setBusy(true);

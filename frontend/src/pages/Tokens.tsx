@@ -1,7 +1,7 @@
 import { Alert, Button, Checkbox, Code, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { KeyRound, Plus } from "lucide-react";
-import { type FormEvent, useState } from "react";
+import { type SubmitEvent, useState } from "react";
 import { createToken, revokeToken } from "@/api/actions";
 import { ApiProblem, messageOf } from "@/api/problem";
 import { keys, meQuery, tokensQuery } from "@/api/queries";
@@ -137,7 +137,7 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
     create.reset();
     setName("");
   };
-  const submit = (event: FormEvent) => {
+  const submit = (event: SubmitEvent) => {
     event.preventDefault();
     create.mutate({
       name: name.trim(),

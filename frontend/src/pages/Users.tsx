@@ -1,7 +1,7 @@
 import { Alert, Button, Modal, PasswordInput, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
-import { type FormEvent, useState } from "react";
+import { type SubmitEvent, useState } from "react";
 import { changeUser, createUser } from "@/api/actions";
 import { ApiProblem, messageOf } from "@/api/problem";
 import { keys, meQuery, usersQuery } from "@/api/queries";
@@ -129,7 +129,7 @@ function NewUserModal({ onClose }: { onClose: () => void }) {
     },
   });
   const set = (change: Partial<typeof form>) => setForm((old) => ({ ...old, ...change }));
-  const submit = (event: FormEvent) => {
+  const submit = (event: SubmitEvent) => {
     event.preventDefault();
     create.mutate({
       name: form.name.trim(),

@@ -1,0 +1,136 @@
+import { describe, expect, it } from "vitest";
+import type { ClusterNode, Template } from "@/api/types";
+import { boundsOf, cpuChoices, durationChoices, gpuChoices, initialValues, localProblems, mapProblems, toJobFile } from "./launch";
+import { GIB } from "./units";
+
+const parameter = { description: "", default: null, minimum: null, maximum: null, choices: [], pattern: null, max_length: 100 };
+
+const template: Template = {
+  name: "train",
+  version: "1.0.0",
+  title: "Train",
+  description: "",
+  icon: "brain",
+  type: "job",
+  image: "bare",
+  parameters: [
+    { ...parameter, name: "script", type: "path", title: "Script" },
+    { ...parameter, name: "epochs", type: "integer", title: "Epochs", default: 10 },
+    { ...parameter, name: "note", type: "string", title: "Note", default: "" },
+    { ...parameter, name: "fast", type: "boolean", title: "Fast", default: true },
+  ],
+  resources: {
+    nodes: { default: 1, min: 1, max: 8 },
+    cpu: { default: 8, min: 1, max: 256 },
+    memory: { default: 2 * GIB, min: GIB, max: null },
+    gpu: { default: { count: 1, type: "a100" }, max: 16 },
+    max_duration: { default: 14_400, max: 86_400 },
+  },
+  env: {},
+  commands: ["x"],
+  apps: [],
+  workdir_from: null,
+};
+
+const node = (change: Partial<ClusterNode>): ClusterNode => ({
+  name: "n1",
+  cluster: "local",
+  state: "idle",
+  reason: null,
+  cpu_total: 4,
+  cpu_used: 0,
+  memory_total_bytes: 16 * GIB,
+  memory_used_bytes: 0,
+  gpus: [],
+  seen_at: "2026-03-01T12:00:00Z",
+  ...change,
+});
+
+const problem = (field: string, message: string, allowed: string | null = null) => ({ field, message, allowed, value: null });
+
+describe("the form's beginning", () => {
+  it("is the template's defaults cut to the largest node", () => {
+    const values = initialValues(template, "vision", [node({}), node({ name: "n2", cpu_total: 2 })]);
+    expect(values).toMatchObject({ cpu: 4, memoryBytes: 2 * GIB, gpuCount: 0, durationS: 14_400, project: "vision" });
+    expect(values.parameters).toEqual({ script: "", epochs: 10, note: "", fast: true });
+  });
+
+  it("offers what the nodes have", () => {
+    const bounds = boundsOf(template, [node({ gpus: [{ type: "a100", total: 4, used: 4 }] }), node({ name: "n2" })]);
+    expect(bounds.cpu).toEqual({ min: 1, max: 4 });
+    expect(bounds.nodes).toEqual({ min: 1, max: 2 });
+    expect(bounds.memory).toEqual({ min: GIB, max: 16 * GIB });
+    expect([bounds.gpuMax, bounds.gpuTypes]).toEqual([4, ["a100"]]);
+  });
+
+  it("works before any node is known", () => {
+    expect(initialValues(template, "p", [])).toMatchObject({ cpu: 8, memoryBytes: 2 * GIB });
+  });
+});
+
+describe("toJobFile", () => {
+  const values = initialValues(template, "vision", [node({ gpus: [{ type: "a100", total: 4, used: 0 }] })]);
+
+  it("says everything in the platform's words", () => {
+    const file = toJobFile(template, { ...values, name: "  edsr ", parameters: { ...values.parameters, script: "a.py" } });
+    expect(file).toEqual({
+      type: "job",
+      template: "train",
+      name: "edsr",
+      project: "vision",
+      parameters: { script: "a.py", epochs: 10, note: "", fast: true },
+      resources: { nodes: 1, cpu: 4, memory: "2G", gpu: "a100:1" },
+      max_duration: "4h",
+    });
+  });
+
+  it("leaves out what was left empty", () => {
+    const file = toJobFile(template, { ...values, parameters: { ...values.parameters, epochs: "" } });
+    expect(file.parameters).toEqual({ note: "", fast: true });
+    expect(file).not.toHaveProperty("name");
+  });
+
+  it("carries any text unchanged", () => {
+    const text = `"; rm -rf ~ #'\n$(x) 🦉`;
+    const file = toJobFile(template, { ...values, parameters: { ...values.parameters, script: text } });
+    expect(file.parameters?.script).toBe(text);
+  });
+});
+
+describe("problems", () => {
+  it("go to their fields with what is allowed", () => {
+    const { fields, general } = mapProblems(
+      [
+        problem("resources.cpu", "no node has so many", "1 to 4"),
+        problem("body.max_duration", "too long."),
+        problem("parameters.epochs", "must be at least 1"),
+        problem("parameters.unknown", "is not a parameter"),
+        problem("resources.gpu.count", "too many"),
+        problem("", "nothing works"),
+      ],
+      template,
+    );
+    expect(fields).toEqual({
+      cpu: "No node has so many. Allowed: 1 to 4.",
+      duration: "Too long.",
+      "parameters.epochs": "Must be at least 1.",
+      gpu: "Too many.",
+    });
+    expect(general).toEqual(["parameters.unknown: Is not a parameter.", "Nothing works."]);
+  });
+
+  it("of an empty required field are seen without the platform", () => {
+    const values = initialValues(template, "p", []);
+    expect(Object.keys(localProblems(template, values))).toEqual(["parameters.script"]);
+  });
+});
+
+describe("common choices", () => {
+  it("stay within the bounds and include the most", () => {
+    expect(cpuChoices({ min: 1, max: 2 })).toEqual([1, 2]);
+    expect(cpuChoices({ min: 1, max: 24 })).toEqual([2, 4, 8, 16, 24]);
+    expect(gpuChoices(0)).toEqual([0]);
+    expect(gpuChoices(6)).toEqual([0, 1, 2, 4, 6]);
+    expect(durationChoices(8 * 3_600, 14_400)).toEqual([3_600, 14_400, 28_800]);
+  });
+});
