@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
@@ -23,7 +22,7 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
     """
     path = os.path.join(job_dir, "fence" if task is None else f"fence-{task}")
     content = json.dumps({"owner": owner, "restart_count": restart_count}).encode()
-    own = f"{path}.{socket.gethostname()}.{os.getpid()}"
+    own = f"{path}.{os.urandom(8).hex()}"
     try:
         _write(own, content, os.O_TRUNC)
         try:

@@ -1,0 +1,420 @@
+"""The agent as a process, against a small real HTTP server."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aitne.agent import main as agent
+from aitne.core.agent_protocol import AgentApp, AgentReport, AgentSpec, Handover, Phase
+
+JOB = "6f9f2c1e-0000-4000-8000-000000000001"
+
+
+class Platform:
+    """The two calls an agent makes, with a memory."""
+
+    def __init__(self) -> None:
+        self.reports: list[AgentReport] = []
+        self.handovers: list[tuple[int, bytes]] = []
+        self.tokens: set[str | None] = set()
+        self.changed = threading.Condition()
+        platform = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                assert set(body) <= set(AgentReport.model_fields)
+                assert self.path == f"/agent/v1/jobs/{JOB}/report"
+                with platform.changed:
+                    platform.tokens.add(self.headers["Authorization"])
+                    platform.reports.append(AgentReport.model_validate(body))
+                    platform.changed.notify_all()
+                self.answer(200, b"{}")
+
+            def do_GET(self) -> None:
+                assert self.path == f"/agent/v1/jobs/{JOB}/handover?wait_s=25"
+                with platform.changed:
+                    platform.tokens.add(self.headers["Authorization"])
+                    platform.changed.wait_for(lambda: platform.handovers)
+                    status, body = platform.handovers.pop(0)
+                self.answer(status, body)
+
+            def answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def hand_over(self, *answers: tuple[int, bytes]) -> None:
+        with self.changed:
+            self.handovers += answers
+            self.changed.notify_all()
+
+    def until(self, ok: Callable[[list[AgentReport]], bool]) -> list[AgentReport]:
+        with self.changed:
+            assert self.changed.wait_for(lambda: ok(self.reports), 15), self.reports
+            return list(self.reports)
+
+    def report(self, phase: Phase) -> AgentReport:
+        reports = self.until(lambda found: any(report.phase is phase for report in found))
+        return next(report for report in reports if report.phase is phase)
+
+    def close(self) -> None:
+        self.hand_over((204, b""))
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def platform() -> Iterator[Platform]:
+    found = Platform()
+    yield found
+    found.close()
+
+
+class Job:
+    """A job's folder and the agent in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+        (folder / "token").write_text("the-token\n")
+
+    def start(
+        self,
+        *commands: str,
+        url: str | None = None,
+        variables: dict[str, str] | None = None,
+        around: dict[str, str] | None = None,
+        **facts: Any,
+    ) -> subprocess.Popen[bytes]:
+        spec = AgentSpec.model_validate(
+            {
+                "job_id": JOB,
+                "attempt": 1,
+                "platform_url": url,
+                "commands": [("bash", "-c", command) for command in commands],
+                "workdir": str(self.folder),
+                "sample_interval_s": 0.1,
+                "env": variables or {},
+            }
+            | facts
+        )
+        (self.folder / "agent.json").write_text(spec.model_dump_json())
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-m", "aitne.agent", str(self.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={
+                    **os.environ,
+                    "SLURM_JOB_ID": "12",
+                    "SLURMD_NODENAME": "node01",
+                    **(around or {}),
+                },
+            )
+        return self.process
+
+    def run(self, *commands: str, **facts: Any) -> int:
+        return self.start(*commands, **facts).wait(20)
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def log_says(self, text: str) -> str:
+        deadline = time.monotonic() + 15
+        while text not in (log := self.log):
+            assert time.monotonic() < deadline, log
+            time.sleep(0.01)
+        return log
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    found = Job(tmp_path)
+    yield found
+    if found.process is not None and found.process.poll() is None:
+        found.process.kill()
+        found.process.wait()
+
+
+# --- batch jobs ----------------------------------------------------------------------------------
+
+
+def test_commands_run_in_order_until_one_fails(job: Job, platform: Platform) -> None:
+    code = job.run(
+        "echo $GREETING from $PWD; echo err >&2",
+        "exit 7",
+        "echo never",
+        url=platform.url,
+        variables={"GREETING": "'hi' $(x)"},
+        around={"SLURM_ARRAY_TASK_ID": "3", "SLURM_RESTART_COUNT": "1"},
+    )
+    assert code == 7
+    assert job.log == f"'hi' $(x) from {job.folder}\nerr\n"
+    first, *_, last = platform.until(lambda found: found[-1:] and found[-1].phase == "finished")
+    assert (first.phase, first.node, first.address) == (Phase.STARTED, "node01", None)
+    assert (first.task, first.restart_count) == (3, 1)
+    assert (last.phase, last.exit_code) == (Phase.FINISHED, 7)
+    assert platform.tokens == {"Bearer the-token"}
+    assert (job.folder / "fence-3").exists()
+
+
+def test_samples_arrive_while_it_runs(job: Job, platform: Platform) -> None:
+    job.start("while :; do :; done", url=platform.url)
+    reports = platform.until(lambda found: sum(len(report.samples) for report in found) >= 6)
+    samples = [sample for report in reports for sample in report.samples]
+    assert {report.phase for report in reports} == {Phase.STARTED, Phase.RUNNING}
+    assert max(sample.cpu for sample in samples) > 0.1
+    assert {sample.processes for sample in samples} == {1}
+    assert all(1 << 16 < sample.memory_bytes < 50 << 20 for sample in samples)
+    assert [sample.time for sample in samples] == sorted(sample.time for sample in samples)
+
+
+@pytest.mark.parametrize("away", ["refuses", "hangs", "babbles"])
+def test_a_platform_that_is_away_changes_nothing(job: Job, away: str) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        if away != "refuses":
+            listener.listen()
+        if away == "babbles":
+            threading.Thread(target=_babble, args=(listener,), daemon=True).start()
+        started = time.monotonic()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert job.run("echo one", "echo two; exit 3", url=url) == 3
+        assert time.monotonic() - started < 10
+    assert job.log == "one\ntwo\n"
+
+
+def _babble(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("trap 'echo asked; exit 5' TERM; echo up; while :; do sleep .02; done", 5),
+        ("echo up; exec sleep 60", 128 + signal.SIGTERM),
+        ("trap 'exit 0' TERM; echo up; while :; do sleep .02; done", 128 + signal.SIGTERM),
+    ],
+)
+def test_sigterm_reaches_the_program(job: Job, program: str, code: int) -> None:
+    process = job.start(program, "echo never")
+    job.log_says("up")
+    process.terminate()
+    assert process.wait(20) == code
+    assert "never" not in job.log
+
+
+def test_a_signal_of_the_program_is_told_as_a_shell_does(job: Job) -> None:
+    assert job.run("kill -KILL $$") == 137
+
+
+def test_the_last_command_may_leave_orphans(job: Job, platform: Platform) -> None:
+    """They become the agent's children meanwhile, and are collected."""
+    code = job.run("(sleep .3 &) ; sleep .6; exit 4", url=platform.url)
+    assert code == 4
+
+
+def test_a_second_run_of_the_attempt_starts_nothing(job: Job) -> None:
+    assert job.run("echo one") == 0
+    assert job.run("echo two") == agent.DUPLICATE
+    assert job.run("echo three", around={"SLURM_JOB_ID": "13"}) == agent.DUPLICATE
+    assert job.run("echo four", around={"SLURM_RESTART_COUNT": "1"}) == 0
+    assert "two" not in job.log.replace("two schedulers", "")
+    assert "three" not in job.log
+    assert "taken by scheduler job 12; this is 13" in job.log
+    assert "Nothing was started" in job.log
+
+
+def test_a_fence_that_cannot_be_taken(job: Job) -> None:
+    (job.folder / "fence").mkdir()
+    assert job.run("echo one") == agent.FENCE_FAILED
+    assert "the fence could not be taken" in job.log
+
+
+def test_a_missing_working_directory_is_named(job: Job, platform: Platform) -> None:
+    assert job.run("echo one", workdir="~/missing", url=platform.url) == agent.FAILED
+    home = os.path.expanduser("~")
+    told = f"the working directory {home}/missing cannot be entered: No such file or directory"
+    assert job.log == f"aitne: {told}.\n"
+    assert platform.report(Phase.FINISHED).message == told
+
+
+@pytest.mark.parametrize(("argv", "code"), [(("no-such",), 127), (("/etc/passwd",), 126)])
+def test_a_program_that_cannot_be_started(job: Job, argv: tuple[str, ...], code: int) -> None:
+    assert job.run(commands=[argv]) == code
+    assert f"{argv[0]} cannot be started" in job.log
+
+
+def test_the_programs_path_is_the_jobs(job: Job) -> None:
+    program = job.folder / "bin" / "greet"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    assert job.run(commands=[("greet",)], variables={"PATH": path}) == 0
+    assert job.log == "hello\n"
+
+
+def test_a_broken_specification_is_named(job: Job) -> None:
+    process = job.start("true")
+    process.wait(20)
+    (job.folder / "agent.json").write_text("{")
+    code = subprocess.call(
+        [sys.executable, "-I", "-m", "aitne.agent", str(job.folder)], stderr=subprocess.DEVNULL
+    )
+    assert code == agent.FAILED
+
+
+# --- sessions ------------------------------------------------------------------------------------
+
+SERVER = """
+import http.server, json, os, socketserver, sys, threading, urllib.parse
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(503 if self.path.endswith("/slow") else 403)
+        self.end_headers()
+    def do_POST(self):
+        self.send_response(200)
+        self.end_headers()
+        threading.Thread(target=server.shutdown).start()
+    def log_message(self, *args):
+        pass
+http.server.HTTPServer.allow_reuse_address = True
+"""
+LAUNCHER = (
+    SERVER
+    + """
+print("early", flush=True)
+told = json.loads(sys.stdin.readline())
+os.environ.update(told["env"])
+print("args", told["args"], os.environ["SECRET"], flush=True)
+url = urllib.parse.urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
+server = http.server.HTTPServer((url.hostname, url.port), Handler)
+server.serve_forever()
+sys.exit(int(os.environ["CODE"]))
+"""
+)
+PLAIN = (
+    SERVER
+    + """
+address = os.environ["AITNE_APP_HOST"], int(os.environ["AITNE_APP_PORT"])
+server = http.server.HTTPServer(address, Handler)
+server.serve_forever()
+"""
+)
+
+
+def app(code: str, kind: str = "jupyterhub", path: str = "/api", timeout_s: int = 20) -> AgentApp:
+    return AgentApp(
+        name="lab",
+        kind=kind,
+        argv=(sys.executable, "-I", "-c", code),
+        readiness_path=path,
+        timeout_s=timeout_s,
+    )
+
+
+def handover(**env: str) -> bytes:
+    env = {"SECRET": "s3", "CODE": "0", "JUPYTERHUB_SERVICE_PREFIX": "/user/ada/s-1/"} | env
+    return Handover(env=env, args=("--a=b",)).model_dump_json().encode()
+
+
+def shut_down(address: str) -> None:
+    connection = http.client.HTTPConnection(address, timeout=10)
+    connection.request("POST", "/")
+    connection.getresponse().read()
+    connection.close()
+
+
+@pytest.mark.parametrize("code", [0, 9])
+def test_a_session_from_start_to_shut_down(job: Job, platform: Platform, code: int) -> None:
+    process = job.start(url=platform.url, apps=(app(LAUNCHER),))
+    started = platform.report(Phase.STARTED)
+    assert started.address is not None
+    assert started.address.startswith("127.0.0.1:")
+    job.log_says("early")
+    platform.hand_over(
+        (204, b""), (503, b"no"), (200, b"nonsense"), (200, handover(CODE=str(code)))
+    )
+    ready = platform.report(Phase.READY)
+    assert ready.address == started.address
+    assert "args ['--a=b'] s3" in job.log
+    command_line = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    assert b"s3" not in command_line
+    shut_down(started.address)
+    assert process.wait(20) == code
+    assert platform.report(Phase.FINISHED).exit_code == code
+
+
+def test_the_hub_decides_where_the_server_listens(job: Job, platform: Platform) -> None:
+    process = job.start(url=platform.url, apps=(app(LAUNCHER),))
+    address = platform.report(Phase.STARTED).address
+    assert address is not None
+    url = f"http://{address}/user/ada/s-1/"
+    platform.hand_over((200, handover(JUPYTERHUB_SERVICE_URL=url)))
+    platform.report(Phase.READY)
+    process.terminate()
+    assert process.wait(20) == 128 + signal.SIGTERM
+
+
+def test_a_session_that_is_stopped_while_it_waits(job: Job, platform: Platform) -> None:
+    process = job.start(url=platform.url, apps=(app(LAUNCHER),))
+    platform.report(Phase.STARTED)
+    process.terminate()
+    assert process.wait(20) == 128 + signal.SIGTERM
+    assert not any(report.phase is Phase.READY for report in platform.reports)
+
+
+def test_an_app_that_never_answers_is_ended(job: Job, platform: Platform) -> None:
+    process = job.start(url=platform.url, apps=(app(LAUNCHER, path="/slow", timeout_s=1),))
+    platform.hand_over((200, handover()))
+    assert process.wait(20) == agent.NEVER_ANSWERED
+    finished = platform.report(Phase.FINISHED)
+    assert finished.message is not None
+    assert "/user/ada/s-1/slow within 1 s" in finished.message
+    assert finished.message in job.log
+
+
+def test_an_app_that_needs_no_hub(job: Job, platform: Platform) -> None:
+    process = job.start("echo first", url=platform.url, apps=(app(PLAIN, kind="http"),))
+    address = platform.report(Phase.READY).address
+    assert address is not None
+    shut_down(address)
+    assert process.wait(20) == 0
+    assert job.log == "first\n"
+
+
+def test_an_app_that_cannot_be_started(job: Job, platform: Platform) -> None:
+    broken = app("").model_copy(update={"argv": ("/no/such/python", "x")})
+    assert job.run(url=platform.url, apps=(broken,)) == 127
+    assert "/no/such/python cannot be started" in job.log

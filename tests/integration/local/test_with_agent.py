@@ -1,0 +1,166 @@
+"""The scheduler, the rendered script and the agent together: limits, signals, requeues."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from aitne.adapters.logs import FileLogs
+from aitne.adapters.schedulers._local import launcher
+from aitne.agent.main import DUPLICATE
+from aitne.core.agent_protocol import AgentSpec
+from aitne.core.errors import Unavailable
+from aitne.core.layout import AGENT_SPEC, TOKEN, log_name
+from aitne.core.models.resources import Resources
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.script import render_script
+from aitne.core.states import JobState
+from tests.support.schedulers import Bench, local, opened
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    async with opened(local, tmp_path) as bench:
+        yield bench
+
+
+async def submit(bench: Bench, *commands: str, **changes: Any) -> tuple[str, SubmitRequest]:
+    """A job as the platform submits it."""
+    request = bench.request("", **({"time_limit_s": 60} | changes))
+    spec = AgentSpec(
+        job_id=request.job_id,
+        attempt=request.attempt,
+        platform_url=None,
+        commands=tuple(("bash", "-c", command) for command in commands),
+        workdir=request.job_dir,
+    )
+    script = render_script(
+        job_id=request.job_id,
+        attempt=request.attempt,
+        session=False,
+        project=request.project,
+        resources=request.resources,
+        time_limit_s=request.time_limit_s,
+        array=request.array,
+        job_dir=request.job_dir,
+        python=sys.executable,
+    )
+    files = {AGENT_SPEC: spec.model_dump_json().encode(), TOKEN: b"secret"}
+    request = request.model_copy(update={"script": script, "files": files})
+    return await bench.scheduler.submit(request), request
+
+
+async def test_the_memory_limit_counts_the_program_and_not_the_agent(bench: Bench) -> None:
+    limit = Resources(memory_bytes=8 << 20)
+    assert _agent_memory() > limit.memory_bytes
+    number, request = await submit(bench, "sleep 1.2; echo done", resources=limit.model_dump())
+    row = await bench.ended(number)
+    assert (row.state, bench.log(request)) == (JobState.COMPLETED, "done\n")
+
+
+def _agent_memory() -> int:
+    """What the Python of the agent takes at least: this test means something only if it is more."""
+    code = "import os; print(open('/proc/self/statm').read().split()[1])"
+    pages = int(subprocess.check_output([sys.executable, "-I", "-c", code]))
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_the_programs_memory_counts_wherever_it_hides(bench: Bench) -> None:
+    program = "x = b'x' * (200 << 20); import time; time.sleep(60)"
+    number, _ = await submit(
+        bench,
+        f'setsid {sys.executable} -I -S -c "{program}" & wait',
+        resources={"memory_bytes": 64 << 20},
+    )
+    assert (await bench.ended(number)).state is JobState.OUT_OF_MEMORY
+
+
+async def test_a_program_may_save_its_work_when_time_is_up(bench: Bench) -> None:
+    number, request = await submit(
+        bench,
+        "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep .02; done",
+        "echo never",
+        time_limit_s=1,
+    )
+    row = await bench.ended(number)
+    assert row.state is JobState.TIMED_OUT
+    assert "saved" in bench.log(request)
+    assert "never" not in bench.log(request)
+
+
+async def test_a_requeued_job_passes_its_own_fence(bench: Bench) -> None:
+    number, request = await submit(
+        bench,
+        "echo start $SLURM_RESTART_COUNT; while ! [ -e go ]; do sleep .02; done",
+        max_requeues=1,
+    )
+    await bench.running(number)
+    await bench.log_says(request, "start 0")
+    run = bench.data_dir / "local" / "jobs" / number / "task" / "run-0"
+    identity = launcher.read_identity(run)
+    assert identity is not None
+    os.kill(identity.pid, signal.SIGKILL)
+    await bench.log_says(request, "start 1")
+    (Path(request.job_dir) / "go").touch()
+    assert (await bench.ended(number)).state is JobState.COMPLETED
+
+
+async def test_the_same_attempt_submitted_twice_runs_once(bench: Bench) -> None:
+    first, request = await submit(bench, "echo ran")
+    await bench.ended(first)
+    second = await bench.scheduler.submit(request)
+    row = await bench.ended(second)
+    assert (row.state, row.exit_code) == (JobState.FAILED, DUPLICATE)
+    assert bench.log(request).count("ran\n") == 1
+
+
+async def test_tasks_have_fences_and_logs_of_their_own(bench: Bench) -> None:
+    number, request = await submit(bench, "echo $SLURM_ARRAY_TASK_ID", array="0-2")
+    rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
+    assert {row.state for row in rows} == {JobState.COMPLETED}
+    logs = FileLogs(bench.data_dir / "jobs")
+    for task in range(3):
+        chunk = await logs.read(request.job_id, 1, task, offset=0, limit=100)
+        assert chunk.data == f"{task}\n".encode()
+
+
+async def test_a_log_is_read_in_pieces(bench: Bench, tmp_path: Path) -> None:
+    number, request = await bench.submit("printf 0123456789")
+    await bench.ended(number)
+    logs = FileLogs(bench.data_dir / "jobs")
+    for offset, limit, data, start in (
+        (0, 4, b"0123", 0),
+        (4, 100, b"456789", 4),
+        (-3, 2, b"78", 7),
+        (-100, 1, b"0", 0),
+        (50, 10, b"", 10),
+        (0, 0, b"", 0),
+    ):
+        chunk = await logs.read(request.job_id, 1, None, offset=offset, limit=limit)
+        assert (chunk.data, chunk.offset, chunk.size) == (data, start, 10)
+    nothing = await logs.read(uuid4(), 1, None, offset=0, limit=10)
+    assert (nothing.data, nothing.size) == (b"", 0)
+
+
+async def test_a_log_that_leads_elsewhere_is_not_read(bench: Bench, tmp_path: Path) -> None:
+    number, request = await bench.submit("true")
+    await bench.ended(number)
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    log = Path(request.job_dir) / log_name(None)
+    logs = FileLogs(bench.data_dir / "jobs")
+    log.unlink()
+    log.symlink_to(secret)
+    with pytest.raises(Unavailable, match="cannot be read"):
+        await logs.read(request.job_id, 1, None, offset=0, limit=10)
+    log.unlink()
+    os.mkfifo(log)
+    assert (await logs.read(request.job_id, 1, None, offset=0, limit=10)).size == 0

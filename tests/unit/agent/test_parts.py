@@ -1,0 +1,350 @@
+"""The agent's parts by themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aitne.agent import fence, gpus, reporter, sampler, wire
+from aitne.agent.spec import Spec
+from aitne.core.agent_protocol import VERSION, AgentApp, AgentReport, AgentSpec
+from aitne.core.models.job import Sample
+
+
+def spec_in(folder: Path, environ: Mapping[str, str] | None = None, **changes: Any) -> Spec:
+    facts = {
+        "job_id": "6f9f2c1e-0000-4000-8000-000000000001",
+        "attempt": 2,
+        "platform_url": "http://127.0.0.1:9",
+        "workdir": "~",
+    }
+    model = AgentSpec.model_validate(facts | changes)
+    (folder / "agent.json").write_text(model.model_dump_json())
+    return Spec(str(folder), environ or {})
+
+
+def test_importing_the_agent_is_cheap() -> None:
+    code = "import sys, aitne.agent.main; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    modules = set(found.stdout.split())
+    assert "aitne.agent.main" in modules
+    dear = {"typing", "dataclasses", "subprocess", "http", "urllib", "ssl", "ctypes", "asyncio"}
+    assert not modules & {*dear, "pydantic", "aitne.core", "logging", "inspect", "email"}
+
+
+# --- the specification ---------------------------------------------------------------------------
+
+
+def test_the_spec_is_what_the_platform_wrote(tmp_path: Path) -> None:
+    app = AgentApp(name="lab", kind="jupyterhub", argv=("a",), readiness_path="/x", timeout_s=7)
+    (tmp_path / "token").write_text("secret\n")
+    spec = spec_in(
+        tmp_path,
+        {"SLURM_ARRAY_TASK_ID": "3", "SLURM_RESTART_COUNT": "1", "SLURM_JOB_ID": "12"},
+        commands=(("bash", "-c", "true"),),
+        apps=(app,),
+        env={"A": "b"},
+    )
+    assert (spec.task, spec.restart_count, spec.owner, spec.attempt) == (3, 1, "12", 2)
+    assert spec.commands == [["bash", "-c", "true"]]
+    assert (spec.apps[0].kind, spec.apps[0].timeout_s) == ("jupyterhub", 7)
+    assert (spec.token, spec.env) == ("secret", {"A": "b"})
+
+
+def test_a_newer_platforms_spec_is_read_leniently(tmp_path: Path) -> None:
+    spec_in(tmp_path)
+    facts = json.loads((tmp_path / "agent.json").read_text()) | {"new": {"x": 1}, "protocol": 9}
+    (tmp_path / "agent.json").write_text(json.dumps(facts))
+    assert Spec(str(tmp_path), {}).task is None
+
+
+# --- the fence -----------------------------------------------------------------------------------
+
+
+def test_the_fence_is_taken_once(tmp_path: Path) -> None:
+    fence.take(str(tmp_path), None, "12", 0)
+    assert json.loads((tmp_path / "fence").read_text()) == {"owner": "12", "restart_count": 0}
+    for owner, count in (("12", 0), ("13", 0), ("13", 5)):
+        with pytest.raises(fence.Duplicate):
+            fence.take(str(tmp_path), None, owner, count)
+    fence.take(str(tmp_path), None, "12", 1)
+    assert json.loads((tmp_path / "fence").read_text())["restart_count"] == 1
+    fence.take(str(tmp_path), 4, "13", 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fence", "fence-4"]
+
+
+def test_one_of_many_takes_the_fence(tmp_path: Path) -> None:
+    won = []
+    barrier = threading.Barrier(8)
+
+    def run(owner: str) -> None:
+        barrier.wait()
+        try:
+            fence.take(str(tmp_path), None, owner, 0)
+        except fence.Duplicate:
+            return
+        won.append(owner)
+
+    threads = [threading.Thread(target=run, args=(str(n),)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert json.loads((tmp_path / "fence").read_text())["owner"] == won[0]
+
+
+def test_the_fence_works_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    fence.take(str(tmp_path), None, "12", 0)
+    with pytest.raises(fence.Duplicate):
+        fence.take(str(tmp_path), None, "13", 0)
+
+
+def test_a_fence_that_cannot_be_read_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "fence").write_text("")
+    with pytest.raises(fence.Duplicate, match="cannot be read"):
+        fence.take(str(tmp_path), None, "12", 1)
+    (tmp_path / "fence").unlink()
+    (tmp_path / "fence").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        fence.take(str(tmp_path), None, "12", 1)
+
+
+# --- HTTP ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [
+        ("http://host", (False, "host", 80, "/")),
+        ("https://host/a?b=1", (True, "host", 443, "/a?b=1")),
+        ("http://10.0.0.1:8000/x", (False, "10.0.0.1", 8000, "/x")),
+        ("http://[::1]:8000/x", (False, "::1", 8000, "/x")),
+        ("http://[::1]/", (False, "::1", 80, "/")),
+    ],
+)
+def test_urls(url: str, parts: tuple[bool, str, int, str]) -> None:
+    assert wire.split(url) == parts
+
+
+# --- reports -------------------------------------------------------------------------------------
+
+
+class Platform:
+    """Takes the reporter's requests in place of the network."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reports: list[AgentReport] = []
+        self.answers: list[int | Exception] = []
+        self.first = threading.Event()
+        monkeypatch.setattr(wire, "request", self.request)
+
+    def request(self, method: str, url: str, *, body: bytes, **_: Any) -> tuple[int, bytes]:
+        answer = self.answers.pop(0) if self.answers else 200
+        self.first.set()
+        if isinstance(answer, Exception):
+            raise answer
+        if answer == 200:
+            facts = json.loads(body)
+            assert set(facts) <= set(AgentReport.model_fields)
+            self.reports.append(AgentReport.model_validate(facts))
+        return answer, b"{}"
+
+
+def sample(n: int) -> dict[str, Any]:
+    return {"time": "2026-01-01T00:00:00+00:00", "node": "n", "cpu": float(n), "memory_bytes": n}
+
+
+def test_reports_are_what_the_platform_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = Platform(monkeypatch)
+    told = reporter.Reporter(spec_in(tmp_path, {"SLURM_ARRAY_TASK_ID": "3"}))
+    told.phase("started", address="127.0.0.1:1")
+    for n in range(2_500):
+        told.sample(sample(n))
+    told.start()
+    told.finish(3, "x" * 5_000)
+    told.start()
+    first, *_, last = platform.reports
+    assert (first.phase, first.address, first.task, first.attempt) == (
+        "started",
+        "127.0.0.1:1",
+        3,
+        2,
+    )
+    assert first.protocol == VERSION
+    assert (last.phase, last.exit_code, last.address) == ("finished", 3, "127.0.0.1:1")
+    assert last.message is not None
+    assert len(last.message) == 2_000
+    samples = [each.cpu for report in platform.reports for each in report.samples]
+    assert samples == [float(n) for n in range(1_500, 2_500)]
+
+
+def test_a_failed_report_is_said_again_and_a_refused_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "_LONGEST_PAUSE_S", 0.01)
+    platform = Platform(monkeypatch)
+    platform.answers = [ConnectionRefusedError(), 503, wire.Refused(), 401, 200]
+    told = reporter.Reporter(spec_in(tmp_path))
+    for phase in ("started", "ready"):
+        told.phase(phase)
+    told.start()
+    deadline = threading.Event()
+    while not platform.reports and not deadline.wait(0.01):
+        pass
+    assert [report.phase for report in platform.reports] == ["ready"]
+    told.finish(0)
+    assert [report.phase for report in platform.reports] == ["ready", "finished"]
+
+
+def test_the_end_does_not_wait_for_a_platform_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = Platform(monkeypatch)
+    platform.answers = [ConnectionRefusedError()] * 100
+    told = reporter.Reporter(spec_in(tmp_path))
+    told.phase("started")
+    told.start()
+    assert platform.first.wait(10)
+    told.finish(0)
+    assert len(platform.answers) == 98
+    assert not platform.reports
+
+
+def test_without_a_platform_nothing_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = Platform(monkeypatch)
+    told = reporter.Reporter(spec_in(tmp_path, platform_url=None))
+    told.phase("started")
+    told.start()
+    told.finish(0)
+    assert not platform.reports
+
+
+# --- samples -------------------------------------------------------------------------------------
+
+
+def test_a_sample_counts_the_descendants_and_not_the_agent(tmp_path: Path) -> None:
+    measuring = sampler.Sampler(spec_in(tmp_path), reporter.Reporter(spec_in(tmp_path)))
+    program = (
+        "import os, sys, time\nx = bytearray(64 << 20)\n"
+        "if os.fork():\n  sys.stdin.read(1)\nelse:\n"
+        "  end = time.process_time() + .1\n  while time.process_time() < end: pass\n"
+        "  print('done', flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdin is not None
+        before = measuring.measure()
+        assert before["processes"] >= 1
+        child.stdout.readline()
+        found = measuring.measure()
+        below = sampler.descendants(child.pid)
+        for pid in (*below, child.pid):
+            os.kill(pid, 9)
+    assert set(found) == set(Sample.model_fields)
+    Sample.model_validate(found)
+    assert found["processes"] >= 2
+    assert 64 << 20 <= found["memory_bytes"] < 300 << 20
+    assert 0 < found["cpu"] < 64
+
+
+def test_the_interval_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    taken: list[object] = []
+
+    class Enough(Exception):
+        pass
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > 1_000:
+            raise Enough
+
+    monkeypatch.setattr(sampler.time, "sleep", sleep)
+    monkeypatch.setattr(sampler.ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
+    measuring = sampler.Sampler(
+        spec_in(tmp_path),
+        SimpleNamespace(sample=taken.append),  # type: ignore[arg-type]
+    )
+    results = iter(range(10_000))
+
+    def measure() -> dict[str, Any]:
+        if next(results) % 10 == 0:
+            raise OSError("a process ended")
+        return {}
+
+    monkeypatch.setattr(measuring, "measure", measure)
+    with pytest.raises(Enough):
+        measuring._run()
+    assert len(taken) == 900
+    assert pauses[0] == 2.0
+    assert pauses[-1] == 16.0
+    assert pauses.count(2.0) == pytest.approx(334, abs=1)
+
+
+# --- GPUs ----------------------------------------------------------------------------------------
+
+
+class FakeNvml:
+    """A library with two devices."""
+
+    def nvmlInit_v2(self) -> int:
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index: Any, handle: Any) -> int:
+        handle._obj.value = index.value + 1
+        return 0 if index.value < 2 else 2
+
+    def nvmlDeviceGetHandleByUUID(self, name: bytes, handle: Any) -> int:
+        handle._obj.value = 2
+        return 0 if name == b"GPU-1" else 2
+
+    def nvmlDeviceGetIndex(self, handle: Any, index: Any) -> int:
+        index._obj.value = handle.value - 1
+        return 0
+
+    def nvmlDeviceGetUtilizationRates(self, handle: Any, found: Any) -> int:
+        found._obj.gpu = 50 * handle.value
+        return 0
+
+    def nvmlDeviceGetMemoryInfo(self, handle: Any, found: Any) -> int:
+        found._obj.used = handle.value << 30
+        return 0
+
+
+def test_the_jobs_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus.ctypes, "CDLL", lambda _: FakeNvml())
+    assert gpus.Gpus("GPU-1,7, 0").measure() == [
+        {"index": 1, "utilization": 1.0, "memory_bytes": 2 << 30},
+        {"index": 0, "utilization": 0.5, "memory_bytes": 1 << 30},
+    ]
+
+
+@pytest.mark.parametrize("visible", [None, "", "0"])
+def test_no_gpus(monkeypatch: pytest.MonkeyPatch, visible: str | None) -> None:
+    def missing(_: str) -> None:
+        raise OSError("no such library")
+
+    monkeypatch.setattr(gpus.ctypes, "CDLL", missing)
+    assert gpus.Gpus(visible).measure() == []
