@@ -48,49 +48,62 @@ def report(error: Exception, *, as_json: bool) -> int:
         else:
             message += " (this is a mistake in aitne; AITNE_DEBUG=1 shows where)"
         error = AitneError(message)
+    _say(error)
+    if as_json and not isinstance(error, JobFailed):
+        output.answer_json({"error": _document(error)})
+    return status_of(error)
+
+
+def _say(error: AitneError) -> None:
     problems = error.problems if isinstance(error, InvalidInput) else ()
-    _say(error.message, problems)
+    message = error.message if len(problems) < 2 else f"{len(problems)} fields are wrong."
+    output.say(f"aitne: {output.plain(message)}")
+    if problems:
+        output.say("")
+        output.table(
+            ("FIELD", "VALUE", "ALLOWED"),
+            [
+                (
+                    problem.field + _place(error, problem),
+                    "" if problem.value is None else output.plain(problem.value, 60),
+                    problem.allowed or problem.message,
+                )
+                for problem in problems
+            ],
+            file=sys.stderr,
+        )
     if isinstance(error, Ambiguous):
         output.table(
             ("ID", "NAME", "STATE"),
             [(job.id, output.plain(job.name, 60), job.state) for job in error.candidates],
             file=sys.stderr,
         )
-    if as_json and not isinstance(error, JobFailed):
-        output.answer_json({"error": _document(error, problems)})
-    return status_of(error)
 
 
-def _say(message: str, problems: tuple[FieldProblem, ...]) -> None:
-    output.say(f"aitne: {output.plain(message)}")
-    if not problems:
-        return
-    output.say("")
-    output.table(
-        ("FIELD", "VALUE", "ALLOWED"),
-        [
-            (
-                problem.field,
-                "" if problem.value is None else output.plain(problem.value, 60),
-                problem.allowed or problem.message,
-            )
-            for problem in problems
-        ],
-        file=sys.stderr,
-    )
+def _place(error: AitneError, problem: FieldProblem) -> str:
+    line = _line(error, problem)
+    return "" if line is None else f" ({error.source.name}:{line})"  # type: ignore[attr-defined]
 
 
-def _document(error: AitneError, problems: tuple[FieldProblem, ...]) -> dict[str, Any]:
+def _line(error: AitneError, problem: FieldProblem) -> int | None:
+    # A job file's error knows its lines; to ask by type would load the YAML library for nothing.
+    source = getattr(error, "source", None)
+    line: int | None = None if source is None else source.line_of(problem.field)
+    return line
+
+
+def _document(error: AitneError) -> dict[str, Any]:
     found: dict[str, Any] = {"code": error.code, "message": error.message}
-    if problems:
+    if isinstance(error, InvalidInput) and error.problems:
         found["problems"] = [
             {
                 "field": problem.field,
+                "line": _line(error, problem),
                 "message": problem.message,
                 "value": problem.value,
                 "allowed": problem.allowed,
             }
-            for problem in problems
+            for problem in error.problems
         ]
     if isinstance(error, Ambiguous):
         found["candidates"] = [job.raw for job in error.candidates]

@@ -14,30 +14,30 @@ WAITING = frozenset({"PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STA
 
 
 class Narrator:
-    """Tells each stage when it begins, changes its reason, or ends; nothing twice."""
+    """Tells each stage when it begins, has a new reason, or ends; nothing twice."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[object, ...]] = set()
-        self._done: set[tuple[object, ...]] = set()
+        self._told: dict[tuple[int, str, str], str | None] = {}
 
     def tell(self, job: Job) -> None:
         """Say what is new about the job."""
         for stage in job.stages:
-            mark = MARKS.get(stage.status)
-            if mark is None:
+            # A session that is ready stays in that stage: for who waits it is reached.
+            status = "done" if stage.key == job.state.lower() == "ready" else stage.status
+            key = (job.attempt, stage.key, status)
+            if status not in MARKS or (key in self._told and not self._is_news(key, stage)):
                 continue
-            key = (job.attempt, stage.key, stage.status, stage.detail if mark != "✓" else None)
-            if key not in self._told:
-                self._told.add(key)
-                output.say(f"  {mark} {_line(stage)}")
+            self._told[key] = stage.detail
+            output.say(f"  {MARKS[status]} {_line(stage, status)}")
+
+    def _is_news(self, key: tuple[int, str, str], stage: Stage) -> bool:
+        return key[2] != "done" and bool(stage.detail) and stage.detail != self._told[key]
 
 
-def _line(stage: Stage) -> str:
+def _line(stage: Stage, status: str) -> str:
     took = output.since(stage.started_at, stage.ended_at) if stage.ended_at else ""
-    detail = "" if stage.status == "done" else output.plain(stage.detail or "")
-    return f"{stage.title:<12} {took or detail}".rstrip() + (
-        f"  {detail}" if took and detail else ""
-    )
+    detail = "" if status == "done" else output.plain(stage.detail or "")
+    return f"{stage.title:<12} {took:<7} {detail}".rstrip()
 
 
 def until_ready(client: Client, job: Job) -> Job:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from aitne.core.errors import FieldProblem, InvalidInput
+from aitne.core.errors import InvalidInput
 
 MAX_BYTES = 4 << 20
 
@@ -65,16 +65,18 @@ class JobFileSource:
             field = field.rpartition(".")[0]
         return None
 
-    def locate(self, error: InvalidInput) -> InvalidInput:
-        """The same error, each of its problems with file and line."""
-        problems = []
-        for problem in error.problems:
-            line = self.line_of(problem.field)
-            where = "" if line is None else f" ({self.name}:{line})"
-            problems.append(
-                FieldProblem(problem.field + where, problem.message, problem.value, problem.allowed)
-            )
-        return InvalidInput(error.message, problems)
+    def locate(self, error: InvalidInput) -> JobFileInvalid:
+        """The same error, which knows where in the file its fields stand."""
+        return JobFileInvalid(error, self)
+
+
+class JobFileInvalid(InvalidInput):
+    """The platform refuses what a job file says; ``source`` knows the lines."""
+
+    def __init__(self, error: InvalidInput, source: JobFileSource) -> None:
+        super().__init__(error.message, error.problems)
+        self.code = error.code
+        self.source = source
 
 
 def read(path: str) -> JobFileSource:

@@ -44,7 +44,7 @@ class Platform:
 
     def expected_up(self) -> bool:
         """Whether an answer may still come: of a platform of this machine, its supervisor lives."""
-        return self.data_dir is None or supervisor_status(self.data_dir) is not None
+        return self.data_dir is None or ask_supervisor(self.data_dir, "where") is not None
 
     def how_to_start(self) -> str:
         """What to say when it does not run."""
@@ -104,8 +104,10 @@ def started_last() -> str | None:
         return None
 
 
-def supervisor_status(data_dir: str) -> dict[str, Any] | None:
-    """What the supervisor of the platform in ``data_dir`` says; None: there is none.
+def ask_supervisor(data_dir: str, verb: str) -> dict[str, Any] | None:
+    """What the supervisor of the platform in ``data_dir`` answers; None: there is none.
+
+    ``status`` measures its processes; ``where`` says the addresses alone, at once.
 
     Raises:
         NotAllowed: the platform is somebody else's.
@@ -119,7 +121,7 @@ def supervisor_status(data_dir: str) -> dict[str, Any] | None:
             line.connect(f"/proc/self/fd/{folder}/supervisor.sock")
         finally:
             os.close(folder)
-        line.sendall(b'{"verb": "status"}\n')
+        line.sendall(json.dumps({"verb": verb}).encode() + b"\n")
         with line.makefile("rb") as reader:
             answer = json.loads(reader.readline())
     except PermissionError as error:
@@ -143,12 +145,14 @@ def _of_url(url: str, token: str | None, source: str) -> Platform:
 
 def _of_data_dir(data_dir: str, token: str | None, source: str) -> Platform:
     where = os.path.abspath(os.path.expanduser(data_dir))
-    status = supervisor_status(where)
-    if status is None:
+    found = ask_supervisor(where, "where")
+    if found is None:
         from aitne.client.errors import NotRunning
 
         raise NotRunning(not_running(where))
-    return Platform(str(status["url"]), token or _own_token(where), data_dir=where, source=source)
+    return Platform(
+        str(found["api_url"]), token or _own_token(where), data_dir=where, source=source
+    )
 
 
 def _own_token(data_dir: str) -> str | None:

@@ -1,7 +1,7 @@
 """The supervisor's own process: keeps the children running and answers on a socket.
 
 Standard library only, and one thread. The socket takes one JSON object per line, ``{"verb": …}``:
-``status`` answers with one line; ``down`` (``keep_jobs``) ends the platform, with a line per step and
+``status`` answers with one line; ``where`` with the addresses alone, at once; ``down`` (``keep_jobs``) ends the platform, with a line per step and
 ``{"done": true}`` last; ``hurry`` shortens that; ``restart`` (``name``) ends one child, which starts again.
 """
 
@@ -276,6 +276,9 @@ class Supervisor:
         match request.get("verb"):
             case "status":
                 await answer(self.status())
+            case "where":
+                url = self.plan.ready_url.removesuffix("/readyz")
+                await answer({"url": self.plan.url, "api_url": url})
             case "down":
                 await asyncio.shield(self.end(keep_jobs=bool(request.get("keep_jobs")), say=say))
                 await answer({"done": True})
@@ -286,7 +289,7 @@ class Supervisor:
                 self.children[request["name"]].signal(signal.SIGTERM)
                 await answer({"done": True})
             case _:
-                await answer({"error": "verb is one of status, down, hurry, restart (name)"})
+                await answer({"error": "verb is one of status, where, down, hurry, restart (name)"})
 
     def _env(self, env: dict[str, str], secret_env: dict[str, str]) -> dict[str, str]:
         secrets = {name: self._secret(file) for name, file in secret_env.items()}

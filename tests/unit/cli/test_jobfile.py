@@ -94,4 +94,5 @@ def test_problems_are_located(tmp_path: Path) -> None:
     assert source.line_of("commands.1") == 6
     assert source.line_of("project") is None
     located = source.locate(InvalidInput("no", [FieldProblem("resources.cpu", "too many")]))
-    assert located.problems[0].field.endswith("job.aitne.yml:3)")
+    assert located.problems[0].field == "resources.cpu"
+    assert located.source is source

@@ -139,7 +139,7 @@ def test_field_problems_are_a_table_with_file_and_line(
     api.on("POST", "/jobs:plan", problem(422, "invalid_input", "resources.cpu: too many", wrong))
     done = aitne("apply", "-f", job_file, "--yes", "--json")
     assert done.status == 2
-    assert done.json["error"]["problems"][0]["value"] == "99"
+    assert done.json["error"]["problems"] == [{**wrong, "line": 4}]
     assert f"resources.cpu ({job_file}:4)" in done.err
     assert "1 to 2" in done.err
     assert not api.sent("POST", "/jobs")
@@ -477,11 +477,11 @@ def test_status_is_what_the_supervisor_says(
 ) -> None:
     process = {"name": "api", "pid": 7, "port": 8000, "memory_bytes": 1 << 26}
     found = {"state": "ready", "url": "http://127.0.0.1:8000", "processes": [process]}
-    monkeypatch.setattr(discovery, "supervisor_status", lambda data_dir: found)
+    monkeypatch.setattr(discovery, "ask_supervisor", lambda data_dir, verb: found)
     done = aitne("status", "--data-dir", str(tmp_path), "--json")
     assert (done.status, done.json) == (0, found)
     assert "64M" in aitne("status", "--data-dir", str(tmp_path)).out
-    monkeypatch.setattr(discovery, "supervisor_status", lambda data_dir: None)
+    monkeypatch.setattr(discovery, "ask_supervisor", lambda data_dir, verb: None)
     done = aitne("status", "--data-dir", str(tmp_path), "--json")
     assert done.status == 1
     assert done.json == {"state": "stopped", "url": None, "processes": []}

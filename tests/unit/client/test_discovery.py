@@ -29,12 +29,12 @@ def running(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Data directories below this one have a platform running in them."""
     root = home / "data"
 
-    def status(data_dir: str) -> dict[str, str] | None:
+    def ask(data_dir: str, verb: str) -> dict[str, str] | None:
         if not data_dir.startswith(str(root)):
             return None
-        return {"url": f"http://127.0.0.1:1/{Path(data_dir).name}", "state": "ready"}
+        return {"api_url": f"http://127.0.0.1:1/{Path(data_dir).name}"}
 
-    monkeypatch.setattr(discovery, "supervisor_status", status)
+    monkeypatch.setattr(discovery, "ask_supervisor", ask)
     return root
 
 

@@ -48,26 +48,23 @@ def up(
     )
 
     def announce() -> None:
-        _announce(settings.data_dir, as_json=as_json)
+        _announce(settings.data_dir, settings.portal_url, as_json=as_json)
 
     control.up(settings, detach=detach, progress=output.say, on_ready=announce)
     return 0
 
 
-def _announce(data_dir: Path, *, as_json: bool) -> None:
+def _announce(data_dir: Path, url: str, *, as_json: bool) -> None:
     from aitne.client import Client
 
-    client = Client(data_dir=data_dir)
     try:
-        link = client.tokens.login_link()
+        link = Client(data_dir=data_dir).tokens.login_link()
         address, expires = link.url, link.raw.get("expires_at")
     except AitneError as error:
         output.say(f"No login link could be made: {error.message}")
-        address, expires = client.platform.url, None
+        address, expires = url, None
     if as_json:
-        output.answer_json(
-            {"url": client.platform.url, "login_url": address, "expires_at": expires}
-        )
+        output.answer_json({"url": url, "login_url": address, "expires_at": expires})
     else:
         output.answer(address)
         output.say("The link logs you in once. `aitne down` ends the platform.")

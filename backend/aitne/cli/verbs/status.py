@@ -16,13 +16,15 @@ STOPPED = 1
 
 def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool = False) -> int:
     """Show the platform's state; status 0 while it lives."""
+    if url and data_dir:
+        discovery.find_platform(url=url, data_dir=data_dir)  # says that these are two
     remote = url or (
         None if data_dir or os.environ.get("AITNE_DATA_DIR") else os.environ.get("AITNE_URL")
     )
     if remote and data_dir is None:
         return _remote(remote, as_json=as_json)
     where = platform_dir(data_dir)
-    found = discovery.supervisor_status(where)
+    found = discovery.ask_supervisor(where, "status")
     if as_json:
         output.answer_json(found or {"state": "stopped", "url": None, "processes": []})
     elif found is not None:
