@@ -43,13 +43,15 @@ class HubClient:
 
     async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
         """Have the Hub adopt the job as the user's named server; return when it is routed."""
-        await self._ensure_user(owner)
         path = _server_path(owner, server)
         body = {"display_name": title, "user_options": {"job_id": str(job_id)}}
         while True:
             answer = await self._call("POST", path, body)
             if answer.status_code in (201, 202):
                 break
+            if answer.status_code == 404:
+                await self._make_user(owner)
+                continue
             message = _message(answer)
             if answer.status_code == 400 and "already running" in message:
                 return
@@ -80,7 +82,7 @@ class HubClient:
         if answer.is_error:
             raise HubUnavailable(f"JupyterHub did not check its proxy: {_message(answer)}")
 
-    async def _ensure_user(self, name: str) -> None:
+    async def _make_user(self, name: str) -> None:
         answer = await self._call("POST", f"/users/{quote(name, safe='')}")
         if answer.status_code not in (201, 409):
             raise Conflict(f"JupyterHub refused user {name}: {_message(answer)}")

@@ -95,7 +95,11 @@ hub.load_roles = [
 hub.spawner_class = AdoptSpawner
 c.AdoptSpawner.platform_url = f"{api_url}/internal/hub/v1"
 c.AdoptSpawner.platform_token = secret("hub_service_secret")
+c.Spawner.apply_user_options = lambda spawner, options: None  # start() reads the job's id itself
 c.Spawner.default_url = "/lab"
 c.Spawner.poll_interval = 5
 c.Spawner.start_timeout = 120
-c.Spawner.http_timeout = 60
+# A Hub that starts anew gives up a server after this time of silence, while its job may only be
+# suspended or very busy. The platform knows when a job is over; until then nothing is given up.
+c.Spawner.http_timeout = 24 * 3_600
+hub.init_spawners_timeout = 2

@@ -106,7 +106,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         self.answered, self.will_resume = False, True
         self.adopted_at = time.monotonic()
         self.orm_spawner.state = self.get_state()
-        self.db.commit()
+        self.user.db.commit()
 
         env = {
             name: value
@@ -132,10 +132,11 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
 
     def delete_forever(self) -> None:
         """Take back a token that was kept for another try."""
-        token = APIToken.find(self.db, self.api_token) if self.api_token else None
+        db = self.user.db
+        token = APIToken.find(db, self.api_token) if self.api_token else None
         if token is not None:
-            self.db.delete(token)
-            self.db.commit()
+            db.delete(token)
+            db.commit()
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """One call to the platform. Raises what ``_Failed`` lists."""

@@ -91,16 +91,12 @@ def proxy_child(settings: Settings) -> ChildPlan:
 def settings_env(settings: Settings) -> dict[str, str]:
     """The settings as ``AITNE_*`` variables, from which ``load_settings`` makes the same ones."""
     values: dict[str, Any] = settings.model_dump(mode="json", exclude_none=True)
-    return {
-        name: text for key, value in values.items() for name, text in _flat(f"AITNE_{key}", value)
-    }
+    return {f"AITNE_{name.upper()}": _text(value) for name, value in values.items()}
 
 
-def _flat(name: str, value: Any) -> list[tuple[str, str]]:
-    if isinstance(value, dict):
-        return [pair for key, part in value.items() for pair in _flat(f"{name}__{key}", part)]
-    text = json.dumps(value) if isinstance(value, list | bool) else str(value)
-    return [(name.upper(), text)]
+def _text(value: Any) -> str:
+    # JSON keeps a number a number: an amount of memory written as text would need its unit.
+    return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
 
 
 def _base_env(settings: Settings) -> dict[str, str]:

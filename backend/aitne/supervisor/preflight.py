@@ -78,7 +78,9 @@ def _why(folder: Path, error: OSError, other: str) -> str:
             f"or: {other[0].lower()}{other[1:]}."
         )
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
-        return f"{error.filename or folder} is a file where a folder is needed. {other}."
+        broken = Path(error.filename or folder)
+        file = next(path for path in (broken, *broken.parents) if path.exists())
+        return f"{file} is a file where a folder is needed. {other}."
     return f"The data directory {folder} cannot be used: {error.strerror}. {other}."
 
 

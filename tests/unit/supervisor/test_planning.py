@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aitne.core.settings import Settings, load_settings
+from aitne.supervisor import planning
+from aitne.supervisor.plan import Plan
+from aitne.supervisor.planning import make_plan, settings_env
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("AITNE_TOKEN", "aitne_pat_secret")
+    monkeypatch.setenv("AITNE_SESSION_ENV", str(tmp_path / "session"))
+    monkeypatch.setattr(planning.environments, "proxy_command", lambda: ["node", "proxy.js"])
+    return Settings.model_validate(
+        {
+            "data_dir": tmp_path / "data",
+            "port": 9_100,
+            "title": 'Quotes " and {braces}',
+            "templates": [tmp_path / "one", tmp_path / "two"],
+            "local": {"nodes": 2, "memory": "16G", "gpus": "a100:4"},
+            "auth": {"session_lifetime": "2h"},
+        }
+    )
+
+
+def test_children_load_the_same_settings(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in settings_env(settings).items():
+        monkeypatch.setenv(name, value)
+    assert load_settings() == settings
+
+
+def test_the_plan_has_every_process_and_no_secret(settings: Settings) -> None:
+    plan = make_plan(settings)
+    assert [child.name for child in plan.children] == ["api", "controller", "hub", "proxy"]
+    assert [child.port for child in plan.children] == [9_100, None, 9_102, 9_101]
+    assert plan.base_env["AITNE_SESSION_ENV"].endswith("/session")
+    assert "AITNE_TOKEN" not in plan.base_env
+
+
+def test_the_sessions_proxy_does_not_know_the_portals_port(settings: Settings) -> None:
+    proxy = make_plan(settings).children[-1]
+    assert not any("9100" in word for word in proxy.argv)
+    assert "--default-target" not in proxy.argv
+
+
+def test_a_plan_is_read_as_it_was_written(settings: Settings, tmp_path: Path) -> None:
+    plan = make_plan(settings)
+    path = plan.write(tmp_path)
+    assert Plan.read(tmp_path) == plan
+    assert path.stat().st_mode & 0o777 == 0o600

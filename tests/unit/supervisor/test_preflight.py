@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
+from aitne.supervisor import preflight
+
+MOUNTS = r"""/dev/vda1 / ext4 rw 0 0
+tmpfs /tmp tmpfs rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/vdb1 /home/local\040disk xfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("/var/lib/aitne", "ext4"),
+        ("/home/ada/aitne", "nfs4"),
+        ("/home/local disk/aitne", "xfs"),
+        ("/homework", "ext4"),
+    ],
+)
+def test_the_file_system_of_a_folder(folder: str, kind: str) -> None:
+    assert preflight.file_system(Path(folder), MOUNTS) == kind
+
+
+@pytest.fixture(autouse=True)
+def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_listen", lambda bind, port: None)
+
+
+def test_the_data_directory_is_made_for_its_user_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "data"
+    preflight.check(Settings(data_dir=folder))
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {entry.name for entry in folder.iterdir()} == {"run", "logs", "hub", "secrets"}
+
+
+def test_a_file_is_no_data_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SetupError, match=r"file is a file\. Choose another .*--data-dir"):
+        preflight.check(Settings(data_dir=tmp_path / "file"))
+    with pytest.raises(SetupError, match=r"file is a file where a folder is needed"):
+        preflight.check(Settings(data_dir=tmp_path / "file" / "below"))
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.EROFS, "read-only file system"),
+        (errno.ENOSPC, "full. Make room"),
+        (errno.EDQUOT, "full. Make room"),
+        (errno.EACCES, "may not write"),
+        (errno.EIO, "cannot be used"),
+    ],
+)
+def test_a_data_directory_that_cannot_be_written(
+    number: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(preflight.os, "fsync", refuse)
+    with pytest.raises(SetupError, match=says) as caught:
+        preflight.check(Settings(data_dir=tmp_path))
+    assert str(tmp_path) in caught.value.message
+    assert "--data-dir" in caught.value.message
+
+
+def test_a_disk_that_is_all_but_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Usage:
+        free = 5 * 1024**2
+
+    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda folder: Usage)
+    with pytest.raises(SetupError, match="5 MiB are free, 100 MiB are needed"):
+        preflight.check(Settings(data_dir=tmp_path))
+
+
+def test_sqlite_on_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "file_system", lambda folder, mounts: "nfs4")
+    with pytest.raises(SetupError, match=r"network file system \(nfs4\)"):
+        preflight.check(Settings(data_dir=tmp_path))
+    preflight.check(Settings(data_dir=tmp_path, database="postgresql://db/aitne"))
+
+
+def taken(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def listen(bind: str, port: int) -> OSError | None:
+        return OSError(number, "Something") if port == 8_001 else None
+
+    monkeypatch.setattr(preflight, "_listen", listen)
+    monkeypatch.setattr(preflight, "PORT_PATIENCE_S", 0.0)
+    monkeypatch.setattr(preflight.time, "sleep", lambda seconds: None)
+
+
+def test_a_taken_port_is_named_with_its_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken(monkeypatch, errno.EADDRINUSE)
+    with pytest.raises(
+        SetupError, match=r"Port 8001 .* for the sessions, is taken .*sessions_port"
+    ):
+        preflight.check(Settings(data_dir=tmp_path))
+
+
+def test_a_port_that_one_may_not_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken(monkeypatch, errno.EACCES)
+    with pytest.raises(SetupError, match=r"The sessions cannot listen on 127\.0\.0\.1:8001"):
+        preflight.check(Settings(data_dir=tmp_path))
+
+
+def test_one_port_for_two_parts(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"data_dir": tmp_path, "port": 9_000, "hub_port": 9_001}
+    with pytest.raises(SetupError, match="Port 9001 is set for more than one part"):
+        preflight.check(Settings(**settings))
