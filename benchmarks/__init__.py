@@ -1,0 +1,5 @@
+"""Every speed claim as a program: ``python -m benchmarks [names] [--quick]`` prints the figures.
+
+Each figure is measured in one run against its own yardstick, the two in turn, so that a slow machine
+slows both. What a benchmark starts it ends, and everything listens on loopback.
+"""

@@ -1,0 +1,58 @@
+"""``python -m benchmarks [names] [--quick] [--json] [--write]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+
+from benchmarks import figures
+from benchmarks.figures import Figure
+from benchmarks.processes import BenchmarkError
+
+NAMES = ("page", "sse", "session", "memory", "cli")
+"""One module each, with ``measure(quick)``; imported only when asked for."""
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Measure one figure after the other; 1 when one could not be taken. A missed target is no error."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"some of {', '.join(NAMES)}")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, wider intervals")
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    parser.add_argument("--write", action="store_true", help="put the tables into the docs page")
+    arguments = parser.parse_args(given)
+    unknown = sorted(set(arguments.names) - set(NAMES))
+    if unknown:
+        parser.error(f"there is no figure {unknown[0]}; there are {', '.join(NAMES)}")
+    found: list[Figure] = []
+    failed = False
+    for name in arguments.names or NAMES:
+        print(f"measuring {name} …", file=sys.stderr)
+        try:
+            figure: Figure = importlib.import_module(f"benchmarks.{name}").measure(
+                quick=arguments.quick
+            )
+        except BenchmarkError as error:
+            print(f"{name} could not be taken: {error}", file=sys.stderr)
+            failed = True
+            continue
+        found.append(figure)
+        if not arguments.json:
+            print(f"\n{figures.table(figure)}\n", flush=True)
+    if arguments.json:
+        document = {
+            "machine": figures.machine(),
+            "figures": [figure.as_json() for figure in found],
+        }
+        print(json.dumps(document, indent=1))
+    if arguments.write:
+        for name in figures.write(found):
+            print(f"the docs page has no place for {name}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""What a benchmark returns, and how it is shown: JSON, a table, or Markdown for the docs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.stats import Estimate
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "performance.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number. ``target`` is the most it may be; None: it is only reported."""
+
+    what: str
+    unit: str
+    estimate: Estimate
+    target: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the number keeps to its target."""
+        return None if self.target is None else self.estimate.value <= self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """All numbers of one benchmark, and what has to be said about them."""
+
+    name: str
+    title: str
+    rows: Sequence[Row]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        rows = [{**asdict(row), "met": row.met} for row in self.rows]
+        return {"name": self.name, "title": self.title, "rows": rows, "notes": list(self.notes)}
+
+
+HEADINGS = ("measured", "value", "95 % interval", "n", "target", "")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row of the table as text."""
+    number = row.estimate
+    single = number.low == number.high
+    return (
+        row.what,
+        _shown(number.value, row.unit),
+        "" if single else f"{_shown(number.low, '')} – {_shown(number.high, '')}",
+        str(number.count),
+        "" if row.target is None else f"≤ {_shown(row.target, row.unit)}",
+        {None: "", True: "met", False: "missed"}[row.met],
+    )
+
+
+def table(figure: Figure) -> str:
+    """For a terminal."""
+    lines = [HEADINGS, *map(cells, figure.rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    drawn = [
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    return "\n".join([figure.title, *(f"  {line}" for line in drawn), *_bullets(figure.notes)])
+
+
+def markdown(figure: Figure) -> str:
+    """For the docs page."""
+    lines = [HEADINGS, ("---",) * len(HEADINGS), *map(cells, figure.rows)]
+    drawn = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([*drawn, "", *_bullets(figure.notes)]).rstrip()
+
+
+def write(figures: Iterable[Figure], page: Path = PAGE) -> list[str]:
+    """Put the figures between their markers in the docs page; the names of those that have none."""
+    text = page.read_text()
+    homeless = []
+    for figure in figures:
+        begin, end = f"<!-- begin {figure.name} -->", f"<!-- end {figure.name} -->"
+        between = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+        if between.search(text) is None:
+            homeless.append(figure.name)
+            continue
+        drawn = f"{begin}\n{markdown(figure)}\n{end}"
+        text = between.sub(lambda _, drawn=drawn: drawn, text)  # type: ignore[misc]
+    page.write_text(text)
+    return homeless
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on, and how busy it was."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory / (1 << 30)),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "load_1min": os.getloadavg()[0],
+    }
+
+
+def _shown(value: float, unit: str) -> str:
+    if value == 0 or (float(value).is_integer() and abs(value) < 1e6):
+        text = f"{value:.0f}"
+    else:
+        text = f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+    return f"{text} {unit}".rstrip()
+
+
+def _bullets(notes: Sequence[str]) -> list[str]:
+    return [f"- {note}" for note in notes]

@@ -1,0 +1,140 @@
+"""A page of 100 of 10,000 jobs, filtered and counted, against a bare handler with the same queries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.support.postgres import NoPostgres, serve
+
+from aitne.core.settings import Settings
+from benchmarks import jobs_table
+from benchmarks.figures import Figure, Row
+from benchmarks.processes import BenchmarkError, Http, answers, eventually, free_ports, running
+from benchmarks.stats import Estimate, median_ratio, quantile_estimate, quantile_ratio
+
+NAME = "page"
+LIMIT = 100
+TARGET = 3.0
+WARM_UP = 30
+VIEWS = {jobs_table.ADMIN: None, "user1": "user1"}
+"""Who asks, and whom the page is then cut down to."""
+
+
+def measure(*, quick: bool) -> Figure:
+    """Both databases, if PostgreSQL can be had."""
+    pairs = 60 if quick else 400
+    rows: list[Row] = []
+    notes = [
+        f"{jobs_table.JOBS} jobs, `GET /api/v1/jobs?state=COMPLETED&state=FAILED&limit={LIMIT}` with a "
+        "token, once by an administrator (all jobs) and once by a user (own and the project's).",
+        "The bare handler runs the same two statements over the same driver without SQLAlchemy and "
+        "dumps the rows as they come: no login, no models, no stages, no headers.",
+    ]
+    for name, database in (("SQLite", _sqlite), ("PostgreSQL", _postgres)):
+        try:
+            with TemporaryDirectory(prefix="aitne-bench-") as folder, database(Path(folder)) as it:
+                rows += _compare(name, it, pairs)
+        except NoPostgres as error:
+            notes.append(f"{name} was left out: {error}")
+    return Figure(NAME, "A page of 100 of 10,000 jobs over a bare handler", rows, notes)
+
+
+@contextmanager
+def _sqlite(folder: Path) -> Iterator[Settings]:
+    yield Settings(data_dir=folder, port=free_ports(2))
+
+
+@contextmanager
+def _postgres(folder: Path) -> Iterator[Settings]:
+    with serve() as server:
+        url = server.url(server.create_database())
+        yield Settings(data_dir=folder, port=free_ports(2), database=url)
+
+
+def _compare(name: str, settings: Settings, pairs: int) -> list[Row]:
+    tokens = asyncio.run(jobs_table.fill(settings))
+    with _servers(settings) as (ours, theirs):
+        return [
+            row
+            for who in VIEWS
+            for row in _time(
+                f"{name}, {'administrator' if who == jobs_table.ADMIN else 'user'}",
+                Http(ours, {"Authorization": f"Bearer {tokens[who]}"}),
+                Http(theirs),
+                who,
+                pairs,
+            )
+        ]
+
+
+@contextmanager
+def _servers(settings: Settings) -> Iterator[tuple[int, int]]:
+    folder = settings.data_dir
+    pages = {
+        who: asyncio.run(jobs_table.statements(settings, visible_to, LIMIT))
+        for who, visible_to in VIEWS.items()
+    }
+    where = (
+        {"sqlite": str(folder / "aitne.db")}
+        if settings.database is None
+        else {"postgres": settings.database}
+    )
+    port = settings.port + 1
+    config = folder / "bare.json"
+    config.write_text(json.dumps({"port": port, "pages": pages, **where}))
+    env = {"AITNE_DATA_DIR": str(folder), "AITNE_PORT": str(settings.port)}
+    env |= {} if settings.database is None else {"AITNE_DATABASE": settings.database}
+    bare = [sys.executable, "-m", "benchmarks.bare_page", str(config)]
+    with (
+        running([sys.executable, "-m", "aitne.api"], folder / "api.log", env),
+        running(bare, folder / "bare.log"),
+    ):
+        for each in (settings.port, port):
+            eventually(f"a server on port {each}", lambda port=each: answers(port))  # type: ignore[misc]
+        yield settings.port, port
+
+
+def _time(name: str, ours: Http, theirs: Http, who: str, pairs: int) -> list[Row]:
+    states = "&".join(f"state={state}" for state in jobs_table.FILTER)
+    our_path, their_path = f"/api/v1/jobs?{states}&limit={LIMIT}", f"/jobs?page={who}"
+    _check_same(ours.get(our_path)[1], theirs.get(their_path)[1])
+    for _ in range(WARM_UP):
+        ours.time_get(our_path)
+        theirs.time_get(their_path)
+    draw = random.Random(2)
+    taken: list[tuple[float, float]] = []
+    for _ in range(pairs):
+        if draw.random() < 0.5:
+            mine = ours.time_get(our_path)
+            taken.append((mine, theirs.time_get(their_path)))
+        else:
+            bare = theirs.time_get(their_path)
+            taken.append((ours.time_get(our_path), bare))
+    return [
+        Row(f"{name}: p95 over bare p95", "x", quantile_ratio(taken, 0.95), TARGET),
+        Row(f"{name}: median of the pairs' ratios", "x", median_ratio(taken)),
+        Row(f"{name}: p95", "ms", _ms(quantile_estimate([mine for mine, _ in taken], 0.95))),
+        Row(
+            f"{name}: p95 of bare", "ms", _ms(quantile_estimate([bare for _, bare in taken], 0.95))
+        ),
+    ]
+
+
+def _check_same(ours: bytes, theirs: bytes) -> None:
+    mine, bare = json.loads(ours), json.loads(theirs)
+    same = [item["id"].replace("-", "") for item in mine["items"]] == [
+        item["id"].replace("-", "") for item in bare["items"]
+    ]
+    if not same or mine["total"] != bare["total"] or len(mine["items"]) != LIMIT:
+        raise BenchmarkError("the two pages differ")
+
+
+def _ms(seconds: Estimate) -> Estimate:
+    return Estimate(seconds.value * 1e3, seconds.low * 1e3, seconds.high * 1e3, seconds.count)

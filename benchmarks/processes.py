@@ -1,0 +1,129 @@
+"""Processes, ports and requests that the benchmarks share. Everything listens on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PORTS = range(29_000, 30_000)
+START_S = 60.0
+STOP_S = 15.0
+
+
+class BenchmarkError(Exception):
+    """A figure could not be taken; the text says why."""
+
+
+def free_ports(count: int = 1) -> int:
+    """The first of so many consecutive free ports."""
+    for _ in range(200):
+        first = random.randrange(PORTS.start, PORTS.stop - count)
+        if all(map(_free, range(first, first + count))):
+            return first
+    raise BenchmarkError(f"no {count} consecutive ports from {PORTS.start} on are free")
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return True
+        return False
+
+
+@contextlib.contextmanager
+def running(
+    argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None, **options: Any
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is ended at the end, with SIGTERM and then without asking."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            argv, stdout=output, stderr=output, env={**os.environ, **(env or {})}, **options
+        )
+    try:
+        yield process
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process and wait until it is gone."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    process.wait()
+
+
+def eventually(what: str, check: Callable[[], bool], within_s: float = START_S) -> None:
+    """Wait for something that another process does. Raises ``BenchmarkError``."""
+    give_up = time.monotonic() + within_s
+    while not check():
+        if time.monotonic() > give_up:
+            raise BenchmarkError(f"{what} did not happen within {within_s:.0f} s")
+        time.sleep(0.02)
+
+
+def answers(port: int, path: str = "/healthz") -> bool:
+    """Whether a server on loopback says something better than an error of its own."""
+    try:
+        return Http(port).get(path)[0] < 400
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+class Http:
+    """One kept-alive connection to a server on loopback: as little client as there can be."""
+
+    def __init__(self, port: int, headers: Mapping[str, str] | None = None) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._headers = dict(headers or {})
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body."""
+        return self.request("GET", path)
+
+    def post(self, path: str, body: object) -> Any:
+        """Post JSON, return JSON. Raises ``BenchmarkError`` when it is refused."""
+        status, answer = self.request("POST", path, json.dumps(body).encode())
+        if status >= 300:
+            raise BenchmarkError(f"POST {path} was answered {status}: {answer[:300]!r}")
+        return json.loads(answer) if answer else None
+
+    def request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """One exchange, body read to its end."""
+        headers = self._headers | ({"Content-Type": "application/json"} if body else {})
+        self._connection.request(method, path, body, headers)
+        answer = self._connection.getresponse()
+        return answer.status, answer.read()
+
+    def time_get(self, path: str) -> float:
+        """Seconds of one exchange. Raises ``BenchmarkError`` for any answer but 200."""
+        began = time.perf_counter()
+        status, body = self.get(path)
+        took = time.perf_counter() - began
+        if status != 200:
+            raise BenchmarkError(f"GET {path} was answered {status}: {body[:300]!r}")
+        return took
+
+
+def pss_bytes(pid: int) -> int:
+    """A process's proportional share of memory, as the kernel counts it."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    for line in text.splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise BenchmarkError(f"the kernel does not say what process {pid} uses")
