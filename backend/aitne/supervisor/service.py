@@ -273,7 +273,7 @@ class Supervisor:
         self, line: bytes, answer: Callable[[dict[str, Any]], Awaitable[None]], say: Say
     ) -> None:
         request = json.loads(line)
-        match request.get("verb"):
+        match request.get("verb") if isinstance(request, dict) else None:
             case "status":
                 await answer(self.status())
             case "where":

@@ -1,0 +1,131 @@
+"""A supervisor with small stand-ins for its children."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aitne.supervisor import control
+from aitne.supervisor.plan import ChildPlan, Plan
+from aitne.supervisor.secret_files import ensure_secrets
+from tests.support.ports import free_ports
+
+# Answers everything with 200 and notes what it was asked.
+SERVER = """
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def answer(self):
+        print(self.command, self.path, self.headers.get("Authorization"), flush=True)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    do_GET = do_POST = answer
+    def log_message(self, *args):
+        pass
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+SLEEPER = "import time; time.sleep(1000)"
+
+
+def eventually(check: Callable[[], Any], within_s: float = 20.0) -> Any:
+    """Wait for something that another process does."""
+    give_up = time.monotonic() + within_s
+    while not (found := check()):
+        assert time.monotonic() < give_up, "it did not happen"
+        time.sleep(0.02)
+    return found
+
+
+class Supervised:
+    """A data directory and whoever supervises it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.init = [sys.executable, "-c", "pass"]
+        self.drain = [sys.executable, "-c", f"open({str(data_dir / 'drained')!r}, 'a').write('x')"]
+        self.port = free_ports()
+        self.pids: set[int] = set()
+        for name in ("run", "logs"):
+            (data_dir / name).mkdir(parents=True)
+        ensure_secrets(data_dir / "secrets")
+
+    def start(self, *options: str) -> int:
+        """Write the plan and start; the exit status of what was started (it goes on by itself)."""
+        base = f"http://127.0.0.1:{self.port}"
+        server = [sys.executable, "-c", SERVER]
+        children = [
+            ChildPlan("api", [*server, str(self.port)], port=self.port, probe=f"{base}/healthz"),
+            ChildPlan("controller", [sys.executable, "-c", SLEEPER]),
+            self._server("hub", self.port + 1),
+            self._server("proxy", self.port + 2),
+        ]
+        Plan(
+            data_dir=str(self.data_dir),
+            url=base,
+            sessions_url="http://127.0.0.1",
+            ready_url=f"{base}/readyz",
+            hub_url=f"http://127.0.0.1:{self.port + 1}/hub",
+            base_env=dict(os.environ),
+            init=self.init,
+            drain=self.drain,
+            children=children,
+        ).write(self.data_dir / "run")
+        argv = [sys.executable, "-m", "aitne.supervisor", str(self.data_dir / "run")]
+        with (self.data_dir / "logs" / "supervisor.log").open("ab") as log:
+            done = subprocess.run([*argv, *(options or ["--detach"])], stdout=log, stderr=log)
+        return done.returncode
+
+    def status(self) -> dict[str, Any]:
+        found = eventually(lambda: control.status(self.data_dir))
+        assert isinstance(found, dict)
+        self.pids |= {found["pid"], *(process["pid"] for process in found["processes"])}
+        return found
+
+    def pid(self, name: str) -> int:
+        """0 while it does not run."""
+        processes = {process["name"]: process["pid"] for process in self.status()["processes"]}
+        return int(processes.get(name, 0))
+
+    def until_ready(self) -> None:
+        eventually(lambda: self.status()["state"] == "ready")
+
+    def asked(self, name: str) -> list[str]:
+        """What a child was asked."""
+        return (self.data_dir / "logs" / f"{name}.log").read_text().splitlines()
+
+    def _server(self, name: str, port: int) -> ChildPlan:
+        return ChildPlan(
+            name,
+            [sys.executable, "-c", SERVER, str(port)],
+            port=port,
+            probe=f"http://127.0.0.1:{port}/{name}",
+            probe_secret="proxy_auth_token" if name == "proxy" else None,
+        )
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs: zombies do not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def supervised(tmp_path: Path) -> Iterator[Supervised]:
+    # Deeper than a socket's path may be.
+    one = Supervised(tmp_path / ("deep-" * 20) / "data")
+    yield one
+    control.down(one.data_dir, keep_jobs=True)
+    for pid in one.pids:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,180 @@
+"""The supervisor keeps its children running, whatever happens to them, and takes them along when it goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from aitne.core.errors import SetupError
+from aitne.supervisor import control
+from tests.integration.supervisor.conftest import SLEEPER, Supervised, alive, eventually
+
+
+def test_it_starts_everything_and_says_so(supervised: Supervised) -> None:
+    assert supervised.start() == 0
+    supervised.until_ready()
+    status = supervised.status()
+    assert [process["name"] for process in status["processes"]] == [
+        "api",
+        "controller",
+        "hub",
+        "proxy",
+    ]
+    for process in status["processes"]:
+        assert alive(process["pid"])
+        assert process["memory_bytes"] > 1_000_000
+        assert process["restarts"] == 0
+    assert status["url"] == f"http://127.0.0.1:{supervised.port}"
+    assert status["data_dir"] == str(supervised.data_dir)
+    socket = supervised.data_dir / "run" / "supervisor.sock"
+    assert socket.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_second_one_is_refused(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.until_ready()
+    before = supervised.status()
+    assert supervised.start() == 3
+    assert supervised.status() | {"processes": []} == before | {"processes": []}
+
+
+@pytest.mark.parametrize("name", ["api", "controller", "hub", "proxy"])
+def test_a_killed_child_is_back_within_two_seconds(supervised: Supervised, name: str) -> None:
+    supervised.start()
+    supervised.until_ready()
+    for _ in range(4):
+        before = supervised.pid(name)
+        others = {process["pid"] for process in supervised.status()["processes"]} - {before}
+        os.kill(before, signal.SIGKILL)
+        began = time.monotonic()
+        eventually(lambda old=before: supervised.pid(name) not in (0, old))
+        assert time.monotonic() - began < 2
+        assert others <= {process["pid"] for process in supervised.status()["processes"]}
+        supervised.until_ready()
+    restarts = {one["name"]: one["restarts"] for one in supervised.status()["processes"]}
+    assert restarts.pop(name) == 4
+    assert set(restarts.values()) == {0}
+
+
+@pytest.mark.parametrize("name", ["hub", "proxy"])
+def test_the_hub_is_asked_to_restore_the_routes(supervised: Supervised, name: str) -> None:
+    def asked() -> int:
+        token = (supervised.data_dir / "secrets" / "hub_api_token").read_text().strip()
+        return supervised.asked("hub").count(f"POST /hub/api/proxy token {token}")
+
+    supervised.start()
+    supervised.until_ready()
+    eventually(lambda: asked() == 1)
+    before = supervised.pid(name)
+    os.kill(before, signal.SIGKILL)
+    eventually(lambda: asked() == 2)
+    assert supervised.pid(name) != before
+
+
+def test_a_restart_can_be_asked_for(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.until_ready()
+    before = supervised.pid("api")
+    control.restart(supervised.data_dir, "api")
+    eventually(lambda: supervised.pid("api") not in (0, before))
+    with pytest.raises(SetupError, match="nobody cannot be restarted"):
+        control.restart(supervised.data_dir, "nobody")
+
+
+def test_children_die_with_their_supervisor(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.until_ready()
+    status = supervised.status()
+    os.kill(status["pid"], signal.SIGKILL)
+    pids = [process["pid"] for process in status["processes"]]
+    eventually(lambda: not any(map(alive, pids)))
+    assert control.status(supervised.data_dir) is None
+    # What it left behind is no obstacle, and jobs that it left can still be ended.
+    assert supervised.start() == 0
+    supervised.until_ready()
+
+
+def test_down_ends_the_jobs_first_and_then_everything(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.until_ready()
+    status = supervised.status()
+    steps: list[str] = []
+    assert control.down(supervised.data_dir, keep_jobs=False, progress=steps.append)
+    assert (supervised.data_dir / "drained").read_text() == "x"
+    assert not any(alive(process["pid"]) for process in status["processes"])
+    assert steps == ["Ending the platform.", "Ending sessions and jobs.", "The platform has ended."]
+    assert not control.down(supervised.data_dir, keep_jobs=False)
+    assert (supervised.data_dir / "drained").read_text() == "x"
+
+
+def test_jobs_can_be_kept_and_ended_later(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.until_ready()
+    assert control.down(supervised.data_dir, keep_jobs=True)
+    assert not (supervised.data_dir / "drained").exists()
+    assert control.down(supervised.data_dir, keep_jobs=False)
+    assert (supervised.data_dir / "drained").read_text() == "x"
+    assert not control.down(supervised.data_dir, keep_jobs=False)
+
+
+def test_sigterm_keeps_the_jobs(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.until_ready()
+    pid = supervised.status()["pid"]
+    os.kill(pid, signal.SIGTERM)
+    eventually(lambda: not alive(pid))
+    assert not (supervised.data_dir / "drained").exists()
+
+
+def test_a_child_that_does_not_go_is_killed(
+    supervised: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervised.drain = [sys.executable, "-c", SLEEPER]
+    supervised.start()
+    supervised.until_ready()
+    status = supervised.status()
+    for process in status["processes"]:
+        os.kill(process["pid"], signal.SIGSTOP)
+    talk = control._talk(supervised.data_dir, {"verb": "down", "keep_jobs": False})
+    assert next(talk)["progress"] == "Ending the platform."
+    assert list(control._talk(supervised.data_dir, {"verb": "hurry"})) == [{"done": True}]
+    assert list(talk)[-1] == {"done": True}
+    assert not any(alive(process["pid"]) for process in status["processes"])
+
+
+def test_a_start_that_fails_says_why(supervised: Supervised) -> None:
+    supervised.init = [sys.executable, "-c", "raise SystemExit('The database is damaged.')"]
+    supervised.start()
+    failure = supervised.data_dir / "run" / "failure"
+    assert eventually(lambda: failure.exists() and failure.read_text()).strip() == (
+        "The database is damaged."
+    )
+    eventually(lambda: control.status(supervised.data_dir) is None)
+
+
+def test_it_keeps_nothing_of_its_caller(supervised: Supervised, tmp_path: Path) -> None:
+    supervised.start()
+    supervised.until_ready()
+    status = supervised.status()
+    for pid in [status["pid"], *(process["pid"] for process in status["processes"])]:
+        for descriptor in ("0", "1", "2"):
+            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+            assert target == "/dev/null" or target.startswith(str(supervised.data_dir / "logs"))
+        assert os.getsid(pid) != os.getsid(0)
+    sessions = [os.getsid(process["pid"]) for process in status["processes"]]
+    assert all(one != other for one, other in pairwise(sorted(sessions)))
+
+
+def test_nonsense_on_the_socket_harms_nobody(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.until_ready()
+    for nonsense in ({"verb": "dance"}, ["not", "an", "object"], "x" * 100_000):
+        for answer in control._talk(supervised.data_dir, nonsense):  # type: ignore[arg-type]
+            assert answer["error"].startswith("verb is one of status, ")
+    assert supervised.status()["state"] == "ready"
