@@ -9,12 +9,14 @@ import time
 from collections.abc import Mapping
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aitne.api.metrics import Metrics
-from aitne.api.problems import internal_error, problem_response
+from aitne.api.problems import internal_error
 
 MAX_BODY_BYTES = 1 << 20
+_TOO_LARGE = f"The body is larger than {MAX_BODY_BYTES} bytes, the most the platform reads."
 
 _ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -31,10 +33,6 @@ PORTAL_CSP = (
     "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-
-
-class _TooLarge(Exception):
-    pass
 
 
 class Edge:
@@ -64,16 +62,6 @@ class Edge:
 
         try:
             await self._serve(scope, receive, send_marked)
-        except _TooLarge:
-            response = problem_response(
-                413,
-                "too_large",
-                f"The body is larger than {MAX_BODY_BYTES} bytes, the most the platform reads.",
-                instance=scope["path"],
-                headers={"Connection": "close"},
-            )
-            if not status:
-                await response(scope, receive, send_marked)
         except Exception as error:
             response = internal_error(scope["path"], error)
             if status:
@@ -85,17 +73,18 @@ class Edge:
             self._metrics.request(method, route, status, time.perf_counter() - began)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        length = dict(scope["headers"]).get(b"content-length", b"0")
-        if length.isdigit() and int(length) > MAX_BODY_BYTES:
-            raise _TooLarge
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        promised = int(length) if length.isdigit() else 0
         read = 0
 
         async def receive_bounded() -> Message:
             nonlocal read
+            if promised > MAX_BODY_BYTES:
+                raise HTTPException(413, _TOO_LARGE)
             message = await receive()
             read += len(message.get("body", b""))
             if read > MAX_BODY_BYTES:
-                raise _TooLarge
+                raise HTTPException(413, _TOO_LARGE)
             return message
 
         await self._app(scope, receive_bounded, send)

@@ -1,0 +1,138 @@
+"""The API as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+STOP_S = 3.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Server:
+    def __init__(self, folder: Path, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "AITNE_DATA_DIR": str(folder),
+            "AITNE_PORT": str(port),
+        }
+
+    def start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "aitne.api"], env=self.environment, stderr=subprocess.PIPE
+        )
+
+    def wait(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            assert process.poll() is None, process.communicate()[1].decode()
+            try:
+                if httpx.get(f"{self.url}/healthz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.1)
+        raise AssertionError("the API did not answer within a minute")
+
+    def headers(self) -> dict[str, str]:
+        token = (self.folder / "secrets" / "cli_token").read_text().strip()
+        return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Server:
+    server = Server(tmp_path, free_port())
+    subprocess.run(
+        [sys.executable, "-m", "aitne.controller", "init"],
+        env=server.environment,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return server
+
+
+@pytest.fixture
+def running(server: Server) -> Iterator[subprocess.Popen[bytes]]:
+    process = server.start()
+    try:
+        server.wait(process)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_it_stops_at_once_though_streams_are_open(
+    server: Server, running: subprocess.Popen[bytes]
+) -> None:
+    with httpx.Client(base_url=server.url, headers=server.headers(), timeout=10) as client:
+        job = client.post("/api/v1/jobs", json={"commands": ["true"]}).json()
+        with (
+            client.stream("GET", "/api/v1/events") as events,
+            client.stream("GET", f"/api/v1/jobs/{job['id']}/logs?follow=true") as log,
+        ):
+            assert (events.status_code, log.status_code) == (200, 200)
+            told = events.iter_bytes()
+            assert b"event: hello" in next(told)
+            began = time.monotonic()
+            running.send_signal(signal.SIGTERM)
+            # Both end in good order: a stream that breaks off would raise here.
+            for _ in told:
+                pass
+            assert log.read() == b""
+            assert running.wait(10) in (0, -signal.SIGTERM)
+            assert time.monotonic() - began < STOP_S
+    assert b"Traceback" not in (running.stderr.read() if running.stderr else b"")
+
+
+def test_a_second_one_on_the_same_port_says_what_to_do(
+    server: Server, running: subprocess.Popen[bytes]
+) -> None:
+    second = server.start()
+    _, said = second.communicate(timeout=60)
+    assert second.returncode == 1
+    assert b"is taken" in said
+    assert b"--port" in said
+    assert b"Traceback" not in said
+
+
+def test_settings_that_are_wrong_are_a_sentence(server: Server) -> None:
+    server.environment["AITNE_POLL_INTERVAL_S"] = "often"
+    process = server.start()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"poll_interval_s" in said
+    assert b"Traceback" not in said
+
+
+def test_a_body_that_never_ends_is_cut_off(
+    server: Server, running: subprocess.Popen[bytes]
+) -> None:
+    def endless() -> Iterator[bytes]:
+        for _ in range(4):
+            yield b" " * (1 << 19)
+
+    answer = httpx.post(
+        f"{server.url}/api/v1/jobs",
+        content=endless(),
+        headers={**server.headers(), "Content-Type": "application/json"},
+    )
+    assert answer.status_code == 413
+    assert answer.json()["code"] == "too_large"
