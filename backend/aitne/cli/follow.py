@@ -6,6 +6,7 @@ import sys
 from typing import BinaryIO
 
 from aitne.cli import output
+from aitne.cli.verbs.logs import write_all
 from aitne.client import Client, Job
 from aitne.client.records import Stage
 
@@ -63,8 +64,7 @@ def to_the_end(client: Client, job: Job, log: BinaryIO) -> Job:
     if not job.is_array:
         client.jobs.wait(job.id, until=begun)
         for chunk in client.jobs.follow_logs(job.id):
-            log.write(chunk)
-            log.flush()
+            write_all(log, chunk)
 
     def ended(now: Job) -> bool:
         narrator.tell(now)

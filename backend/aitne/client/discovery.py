@@ -145,13 +145,14 @@ def _of_url(url: str, token: str | None, source: str) -> Platform:
 
 def _of_data_dir(data_dir: str, token: str | None, source: str) -> Platform:
     where = os.path.abspath(os.path.expanduser(data_dir))
-    found = ask_supervisor(where, "where")
+    # A supervisor of an older release, still running, does not know `where`.
+    found = ask_supervisor(where, "where") or ask_supervisor(where, "status")
     if found is None:
         from aitne.client.errors import NotRunning
 
         raise NotRunning(not_running(where))
     return Platform(
-        str(found["api_url"]), token or _own_token(where), data_dir=where, source=source
+        str(found.get("api_url") or found["url"]), token or _own_token(where), data_dir=where, source=source
     )
 
 

@@ -70,10 +70,12 @@ class HttpTransport:
             line = self._connect(timeout_s)
         except OSError as error:
             raise ConnectionFailed(_reason(error), sent=False) from error
+        reader = line.makefile("rb")
         try:
             line.sendall(request)
-            return HttpReply(line, line.makefile("rb"))
+            return HttpReply(line, reader)
         except OSError as error:
+            reader.close()
             line.close()
             if isinstance(error, ConnectionFailed):
                 raise

@@ -9,6 +9,7 @@ from aitne.cli.lookup import connect, find_job
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import BinaryIO
 
 
 def logs(
@@ -32,5 +33,12 @@ def copy(chunks: Iterable[bytes]) -> None:
     """Bytes to stdout as they come."""
     sys.stdout.flush()
     for chunk in chunks:
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+        write_all(sys.stdout.buffer, chunk)
+
+
+def write_all(out: BinaryIO, chunk: bytes) -> None:
+    """Write and flush. With PYTHONUNBUFFERED set, one write may take a part only."""
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[out.write(rest) :]
+    out.flush()

@@ -1,0 +1,122 @@
+"""The command line against a whole platform."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.platform import RunningPlatform
+
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+
+Aitne = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def aitne(platform: RunningPlatform, tmp_path: Path) -> Aitne:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AITNE_")}
+    env = {
+        **kept,
+        "AITNE_URL": platform.url,
+        "AITNE_TOKEN": platform.token,
+        "XDG_CONFIG_HOME": str(tmp_path),
+        "XDG_STATE_HOME": str(tmp_path),
+    }
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", "from aitne.cli.main import run; run()", *words],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def job_file(folder: Path, **fields: Any) -> str:
+    path = folder / "job.aitne.yml"
+    path.write_text(json.dumps({"resources": {"cpu": 1, "memory": "256M"}, **fields}))
+    return str(path)
+
+
+def test_a_job_is_followed_to_its_end(aitne: Aitne, tmp_path: Path) -> None:
+    path = job_file(
+        tmp_path,
+        name="quotes \"' $(id)\n#SBATCH 🚀",
+        workdir=".",
+        commands=["pwd", "echo out; echo err >&2", "printf '\\377 no newline'"],
+    )
+    done = aitne("apply", "-f", path, "--yes", "--wait", "--json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["state"] == "COMPLETED"
+    assert record["name"] == "quotes \"' $(id)\n#SBATCH 🚀"
+    assert f"{tmp_path}\nout\nerr\n" in done.stderr
+    newest = json.loads(aitne("ps", "--all", "--json").stdout)[0]
+    assert newest["id"] == record["id"]
+    assert aitne("logs", record["id"][:13]).stdout.startswith(str(tmp_path))
+
+
+def test_a_failure_is_status_1_with_its_reason(aitne: Aitne, tmp_path: Path) -> None:
+    path = job_file(tmp_path, commands=["echo before", "exit 7", "echo never"])
+    done = aitne("apply", "-f", path, "--yes", "--wait")
+    assert (done.returncode, done.stdout) == (1, "before\n")
+    assert "exit code 7" in done.stderr.splitlines()[-1]
+
+
+def test_what_is_wrong_stores_nothing(aitne: Aitne, tmp_path: Path) -> None:
+    before = json.loads(aitne("ps", "--all", "--json").stdout)
+    path = job_file(tmp_path, commands=["true"], colour="red", max_duration="3 parsecs")
+    done = aitne("apply", "-f", path, "--yes", "--json")
+    assert done.returncode == 2
+    problems = {p["field"]: p for p in json.loads(done.stdout)["error"]["problems"]}
+    assert problems["colour"]["value"] == "red"
+    assert problems["max_duration"]["line"] == 1
+    assert json.loads(aitne("ps", "--all", "--json").stdout) == before
+    assert aitne("session", "start", "no-such-template", "--yes").returncode == 2
+    assert aitne("logs", "00000000-0000-4000-8000-00000000dead").returncode == 3
+
+
+def test_a_running_job_is_listed_followed_and_stopped(aitne: Aitne, tmp_path: Path) -> None:
+    path = job_file(tmp_path, name="sleeper", commands=["echo up; exec sleep 600"])
+    job_id = aitne("apply", "-f", path, "--yes").stdout.strip()
+    assert job_id in {job["id"] for job in json.loads(aitne("ps", "--json").stdout)}
+    done = aitne("stop", "sleeper", "--yes", "--wait", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["state"] == "CANCELLED"
+    assert aitne("attach", job_id).returncode == 1
+
+
+def test_a_session_from_start_to_stop(aitne: Aitne) -> None:
+    done = aitne("session", "start", "jupyterlab", "--yes", "--wait", "--json")
+    assert done.returncode == 0, done.stderr
+    session = json.loads(done.stdout)
+    assert session["state"] == "READY"
+    assert session["url"].endswith("/lab")
+    short = session["id"][:8]
+    assert aitne("open", short, "--print").stdout == f"{session['url']}\n"
+    assert aitne("extend", short, "30m", "--yes").returncode == 0
+    assert aitne("stop", short, "--yes", "--wait").returncode == 0
+    assert aitne("open", short).returncode == 1
+
+
+def test_a_user_with_a_token_of_their_own(
+    aitne: Aitne, platform: RunningPlatform, tmp_path: Path
+) -> None:
+    assert aitne("admin", "user", "create", "grace").returncode == 0
+    users = json.loads(aitne("admin", "user", "ls", "--json").stdout)
+    assert "grace" in {user["name"] for user in users}
+    made = aitne("admin", "token", "create", "--user", "grace", "--name", "cli", "--json")
+    token = json.loads(made.stdout)["token"]
+    kept = aitne("login", platform.url, "--token", token, "--json")
+    assert json.loads(kept.stdout) == {"url": platform.url, "user": "grace"}
