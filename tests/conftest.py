@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from tests.support.platform import platform
+
+__all__ = ["platform"]
+
 # A busy machine is slow at times; how long an example takes is not what these tests are about.
 settings.register_profile("aitne", deadline=None)
 settings.load_profile("aitne")

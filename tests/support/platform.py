@@ -1,13 +1,23 @@
-"""A whole platform for tests that need one."""
+"""A whole platform for tests that need one: the command starts it, in a directory and home of its own."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.supervisor import environments
+from aitne.core.settings import cache_dir
+from aitne.supervisor import control, environments
+from tests.support.ports import free_ports
+
+AITNE = Path(sys.executable).parent / "aitne"
 
 
 def environments_or_skip() -> None:
@@ -21,3 +31,97 @@ def environments_or_skip() -> None:
         if "hub" in os.environ.get("AITNE_REQUIRE", "").split(","):
             raise
         pytest.skip(f"JupyterHub's environments cannot be made: {error.message}")
+
+
+class RunningPlatform:
+    """API, controller, JupyterHub and proxy, with one administrator whose token is ``token``."""
+
+    def __init__(self, root: Path, config: str = "") -> None:
+        self.data_dir = root / "data"
+        self.home = root / "home"
+        for folder in (self.data_dir, self.home):
+            folder.mkdir(mode=0o700, parents=True)
+        if config:
+            (self.data_dir / "aitne.toml").write_text(config)
+        self.port = free_ports()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.sessions_url = f"http://127.0.0.1:{self.port + 1}"
+        self.env = {
+            name: value for name, value in os.environ.items() if not name.startswith("AITNE_")
+        } | {
+            "HOME": str(self.home),
+            "XDG_STATE_HOME": str(root / "state"),
+            "XDG_CONFIG_HOME": str(root / "config"),
+            "XDG_DATA_HOME": str(root / "share"),
+            # The environments are made once for all tests.
+            "XDG_CACHE_HOME": str(cache_dir().parent),
+        }
+
+    @property
+    def token(self) -> str:
+        """The command line's own token: the first administrator's."""
+        return (self.data_dir / "secrets" / "cli_token").read_text().strip()
+
+    def aitne(self, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run the command against this platform, as the person who started it."""
+        return subprocess.run(
+            [AITNE, *arguments],
+            env=self.env,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def start(self) -> None:
+        """``aitne up --detach``."""
+        where = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
+        done = self.aitne("up", "--detach", *where, timeout_s=240)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
+
+    def stop(self, *, keep_jobs: bool = False) -> None:
+        """``aitne down``."""
+        options = ["--keep-jobs"] if keep_jobs else []
+        done = self.aitne("down", "--data-dir", str(self.data_dir), *options)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+    def pids(self) -> dict[str, int]:
+        """The processes that run now."""
+        status = control.status(self.data_dir)
+        return {} if status is None else {one["name"]: one["pid"] for one in status["processes"]}
+
+    def kill(self, name: str) -> None:
+        """``kill -9`` of one process; ``supervisor`` is one too."""
+        status = control.status(self.data_dir)
+        assert status is not None, "the platform does not run"
+        pids = {"supervisor": status["pid"]} | self.pids()
+        os.kill(pids[name], signal.SIGKILL)
+
+    def ready(self) -> bool:
+        """Whether every process runs and answers."""
+        status = control.status(self.data_dir)
+        if status is None or status["state"] != "ready":
+            return False
+        try:
+            return httpx.get(f"{self.url}/readyz", trust_env=False).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def logs(self) -> str:
+        """The ends of all logs, for a test that fails."""
+        logs = sorted((self.data_dir / "logs").glob("*.log"))
+        return "\n".join(f"== {log.name}\n{log.read_text()[-2_000:]}" for log in logs)
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """A platform for the tests of one module."""
+    environments_or_skip()
+    running = RunningPlatform(tmp_path_factory.mktemp("platform"))
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()

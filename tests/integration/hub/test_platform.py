@@ -1,0 +1,123 @@
+"""The whole platform: two commands bring a session, and nothing of it is lost when it is killed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.platform import RunningPlatform
+
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+
+
+def eventually(check: Callable[[], Any], within_s: float = 30.0) -> None:
+    """Wait for something that another process does."""
+    give_up = time.monotonic() + within_s
+    while not check():
+        assert time.monotonic() < give_up, "it did not happen"
+        time.sleep(0.05)
+
+
+@contextmanager
+def browser(platform: RunningPlatform) -> Iterator[httpx.Client]:
+    """Logged in at the portal by a one-time link."""
+    links = httpx.post(
+        f"{platform.url}/api/v1/auth/login-links",
+        headers={"Authorization": f"Bearer {platform.token}"},
+        trust_env=False,
+    )
+    links.raise_for_status()
+    with httpx.Client(follow_redirects=True, trust_env=False, timeout=30) as client:
+        login = client.post(
+            f"{platform.url}/api/v1/auth/login-link",
+            json={"token": links.json()["url"].partition("#link=")[2]},
+            headers={"Origin": platform.url},
+        )
+        login.raise_for_status()
+        yield client
+
+
+def session(platform: RunningPlatform) -> dict[str, Any]:
+    done = platform.aitne("session", "start", "jupyterlab", "--yes", "--wait", "--json")
+    assert done.returncode == 0, f"{done.stderr}\n{platform.logs()}"
+    found = json.loads(done.stdout)
+    assert found["state"] == "READY"
+    return dict(found)
+
+
+def test_a_session_opens_for_whom_the_portal_logged_in(platform: RunningPlatform) -> None:
+    job = session(platform)
+    base = job["url"].removesuffix("/lab")
+    assert job["url"].startswith(f"{platform.sessions_url}/user/")
+    with browser(platform) as client:
+        lab = client.get(job["url"])
+        assert lab.status_code == 200
+        assert "jupyter-config-data" in lab.text
+        assert client.get(f"{base}/api/status").status_code == 200
+    with httpx.Client(follow_redirects=True, trust_env=False) as stranger:
+        assert str(stranger.get(job["url"]).url).startswith(f"{platform.url}/login")
+        assert stranger.get(f"{base}/api/status").status_code == 403
+    assert platform.aitne("stop", job["id"], "--yes").returncode == 0
+    eventually(lambda: httpx.get(job["url"], trust_env=False).status_code == 404)
+
+
+def test_the_status_that_scripts_lean_on(platform: RunningPlatform) -> None:
+    done = platform.aitne("status", "--json")
+    assert done.returncode == 0
+    status = json.loads(done.stdout)
+    assert status["url"] == platform.url
+    assert {process["name"] for process in status["processes"]} == {
+        "api",
+        "controller",
+        "hub",
+        "proxy",
+    }
+    assert all(process["memory_bytes"] > 0 for process in status["processes"])
+
+
+def test_a_second_up_leaves_the_first_alone(platform: RunningPlatform) -> None:
+    before = platform.pids()
+    platform.start()
+    assert platform.pids() == before
+
+
+def test_a_session_outlives_the_whole_platform(platform: RunningPlatform) -> None:
+    job = session(platform)
+    status_url = job["url"].removesuffix("/lab") + "/api/status"
+    with browser(platform) as client:
+        client.get(job["url"])
+        began = client.get(status_url).json()["started"]
+        platform.kill("supervisor")
+        eventually(lambda: not platform.pids())
+        assert platform.aitne("status", "--json").returncode != 0
+        platform.start()
+        assert client.get(status_url).json()["started"] == began
+        platform.stop(keep_jobs=True)
+        platform.start()
+        assert client.get(status_url).json()["started"] == began
+        listed = json.loads(platform.aitne("ps", "--json").stdout)
+        assert [one["state"] for one in listed if one["id"] == job["id"]] == ["READY"]
+    assert platform.aitne("stop", job["id"], "--yes").returncode == 0
+
+
+def test_labs_shut_down_ends_the_session(platform: RunningPlatform) -> None:
+    job = session(platform)
+    base = job["url"].removesuffix("/lab")
+    with browser(platform) as client:
+        client.get(job["url"])
+        path = base.removeprefix(platform.sessions_url) + "/"
+        xsrf = client.cookies.get("_xsrf", path=path) or ""
+        done = client.post(f"{base}/api/shutdown", headers={"X-XSRFToken": xsrf})
+        assert done.status_code == 200
+
+    def state() -> str:
+        listed = json.loads(platform.aitne("ps", "--all", "--json").stdout)
+        return str(next(one["state"] for one in listed if one["id"] == job["id"]))
+
+    eventually(lambda: state() == "COMPLETED")
