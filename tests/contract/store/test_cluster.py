@@ -80,6 +80,14 @@ class TestLease:
         assert second.epoch > first.epoch
         assert await store.take_lease("controller", "a", duration_s=10) is None
 
+    async def test_who_leads(self, store: SqlStore, clock: Clock) -> None:
+        assert await store.current_lease("controller") is None
+        taken = await store.take_lease("controller", "a", duration_s=10)
+        clock.pass_(60)
+        assert await store.current_lease("controller") == taken, "expired, but nobody else leads"
+        await store.drop_lease("controller", "a")
+        assert await store.current_lease("controller") is None
+
     async def test_given_up(self, store: SqlStore) -> None:
         first = await store.take_lease("controller", "a", duration_s=10)
         assert first is not None

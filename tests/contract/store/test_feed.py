@@ -46,7 +46,7 @@ class TestCommitOrder:
     async def test_a_tailing_reader_sees_every_event_of_many_writers(
         self, store: SqlStore, url: str
     ) -> None:
-        processes, tasks, each = 2, 4, 40
+        processes, tasks, each = 2, 4, 25
         children = [
             await asyncio.create_subprocess_exec(
                 sys.executable, "-c", WRITER, url, str(100 + n), str(each)

@@ -118,6 +118,16 @@ class TestIdempotency:
             await store.create_job(make_job(), idempotency=other)
         assert len(await names(store)) == 1
 
+    async def test_a_replay_is_found_before_the_request_is_judged_again(
+        self, store: SqlStore
+    ) -> None:
+        assert await store.find_replay(self.KEY) is None
+        job = (await store.create_job(make_job(), idempotency=self.KEY)).job
+        assert await store.find_replay(self.KEY) == job
+        assert await store.find_replay(self.KEY.model_copy(update={"owner": "bob"})) is None
+        with pytest.raises(IdempotencyConflict):
+            await store.find_replay(self.KEY.model_copy(update={"request_hash": "h2"}))
+
     async def test_a_key_is_its_owners(self, store: SqlStore) -> None:
         await store.create_job(make_job(), idempotency=self.KEY)
         other = self.KEY.model_copy(update={"owner": "bob", "request_hash": "h2"})

@@ -119,10 +119,12 @@ class JobRecords(StorePart):
         matches = and_(True, *_conditions(where, visible_to))
         count = select(func.count()).select_from(_jobs).where(matches)
         newest = (_jobs.c.created_at.desc(), _jobs.c.id.desc())
-        page = select(*JOB_COLUMNS).where(matches).order_by(*newest).limit(limit + 1)
+        # Sorting and skipping is done with ids alone; only the page's rows are read whole.
+        ids = select(_jobs.c.id).where(matches).order_by(*newest).limit(limit + 1)
         if cursor is not None:
             key = tuple_(*paging.job_key(cursor), types=[_jobs.c.created_at.type, _jobs.c.id.type])
-            page = page.where(tuple_(_jobs.c.created_at, _jobs.c.id) < key)
+            ids = ids.where(tuple_(_jobs.c.created_at, _jobs.c.id) < key)
+        page = select(*JOB_COLUMNS).where(_jobs.c.id.in_(ids)).order_by(*newest)
         async with self._db.read() as connection:
             total = (await connection.execute(count)).scalar_one()
             rows = (await connection.execute(page)).mappings().all()

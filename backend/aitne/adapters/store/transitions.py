@@ -80,7 +80,7 @@ class Transitions(StorePart):
                 )
             changed = await _change(tx, job, values)
             if array is not None and changed is not job:
-                await _roll_up(tx, array)
+                await _roll_up(tx, array, [changed])
         return changed
 
     async def retry(self, job_id: UUID, *, epoch: int) -> Job:
@@ -98,7 +98,7 @@ class Transitions(StorePart):
             changed = await _change(tx, job, values)
             await queue(tx, OutboxKind.SUBMIT, [changed], self._clock())
             if array is not None:
-                await _roll_up(tx, array)
+                await _roll_up(tx, array, [changed])
         return changed
 
     async def request_cancel(self, job_id: UUID, now: datetime, message: str | None = None) -> Job:
@@ -113,7 +113,7 @@ class Transitions(StorePart):
                 at_once = job.state is JobState.PENDING_SUBMIT and (array is None or bool(submits))
                 (changed,) = await self._cancel(tx, [(job, at_once)], now, message)
                 if array is not None and changed is not job:
-                    await _roll_up(tx, array)
+                    await _roll_up(tx, array, [changed])
                 return changed
             tasks = await _live_tasks(tx, job_id)
             submits = await drop_submits(tx, [job_id, *(task.id for task in tasks)])
@@ -125,9 +125,9 @@ class Transitions(StorePart):
                 )
                 for task in tasks
             ]
-            await self._cancel(tx, wishes, now, message)
+            changes = await self._cancel(tx, wishes, now, message)
             wish = {"cancel_requested_at": job.cancel_requested_at or now, **_said(message)}
-            return await _roll_up(tx, await _change(tx, job, wish))
+            return await _roll_up(tx, await _change(tx, job, wish), changes)
 
     async def _cancel(
         self,
@@ -248,34 +248,23 @@ async def _change_all(
     return result
 
 
-async def _roll_up(tx: Transaction, array: Job) -> Job:
-    """Bring an array job's row up to date with its tasks."""
-    query = (
-        select(
-            _jobs.c.state,
-            _jobs.c.reason,
-            func.count().label("tasks"),
-            func.max(_jobs.c.ended_at).label("ended_at"),
-            *(func.min(_jobs.c[name]).label(name) for name in _BEGINNINGS),
-        )
-        .where(_jobs.c.array_job_id == array.id)
-        .group_by(_jobs.c.state, _jobs.c.reason)
-    )
-    rows = (await tx.execute(query)).mappings().all()
-    found = array_state(
-        {
-            (JobState(row["state"]), row["reason"] and TerminationReason(row["reason"])): row[
-                "tasks"
-            ]
-            for row in rows
-        }
-    )
+async def _roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
+    """Bring an array job's row up to date after a change of some of its ``tasks``."""
+    own = _jobs.c.array_job_id == array.id
+    query = select(_jobs.c.state, _jobs.c.reason, func.count().label("tasks")).where(own)
+    rows = (await tx.execute(query.group_by(_jobs.c.state, _jobs.c.reason))).mappings()
+    counts = {
+        (JobState(row["state"]), row["reason"] and TerminationReason(row["reason"])): row["tasks"]
+        for row in rows
+    }
+    found = array_state(counts)
     values: dict[str, Any] = {"state": found.state, "reason": found.reason, "ended_at": None}
     if found.message is not None or found.state is not array.state:
         values["message"] = found.message
     if found.state.terminal:
-        values["ended_at"] = max(filter(None, (row["ended_at"] for row in rows)), default=None)
+        last = select(func.max(_jobs.c.ended_at)).where(own)
+        values["ended_at"] = (await tx.execute(last)).scalar()
     for name in _BEGINNINGS:
-        first = min(filter(None, (row[name] for row in rows)), default=None)
-        values[name] = getattr(array, name) or first
+        times = (getattr(job, name) for job in (array, *tasks))
+        values[name] = min(filter(None, times), default=None)
     return await _change(tx, array, values)

@@ -90,7 +90,20 @@ def upgrade() -> None:
     op.create_index("ix_jobs_created_at", "jobs", ["created_at", "id"], unique=False)
     op.create_index("ix_jobs_owner", "jobs", ["owner", "created_at", "id"], unique=False)
     op.create_index("ix_jobs_project", "jobs", ["project", "created_at", "id"], unique=False)
-    op.create_index("ix_jobs_state", "jobs", ["state", "created_at", "id"], unique=False)
+    op.create_index(
+        "ix_jobs_state",
+        "jobs",
+        ["state", "created_at", "id", "owner", "project", "type", "array_job_id"],
+        unique=False,
+    )
+    op.create_index(
+        "ix_jobs_array_job_id",
+        "jobs",
+        ["array_job_id", "state", "reason"],
+        unique=False,
+        sqlite_where=sa.text("array_job_id IS NOT NULL"),
+        postgresql_where=sa.text("array_job_id IS NOT NULL"),
+    )
     op.create_table(
         "leases",
         sa.Column("name", sa.String(length=100), nullable=False),
