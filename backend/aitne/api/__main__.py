@@ -16,20 +16,23 @@ from aitne.api.streaming import OpenStreams
 from aitne.bootstrap import build
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings, load_settings
+from aitne.services.events import EventHub
 
 STOP_WITHIN_S = 2
 _BACKLOG = 2_048
 
 
 class _Server(uvicorn.Server):
-    """Ends the open streams first, so that stopping does not wait for them."""
+    """Ends what would not end by itself first, so that stopping does not wait for it."""
 
-    def __init__(self, config: uvicorn.Config, streams: OpenStreams) -> None:
+    def __init__(self, config: uvicorn.Config, streams: OpenStreams, events: EventHub) -> None:
         super().__init__(config)
         self._streams = streams
+        self._events = events
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._streams.close()
+        await self._events.stop()
         await super().shutdown(sockets)
 
 
@@ -81,7 +84,7 @@ async def serve(settings: Settings) -> None:
         # What was built by now lives as long as the process: the collector need not look at it.
         gc.collect()
         gc.freeze()
-        await _Server(config, app.state.streams).serve(sockets=[listener])
+        await _Server(config, app.state.streams, platform.events).serve(sockets=[listener])
     finally:
         await platform.store.close()
 

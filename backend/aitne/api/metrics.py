@@ -24,7 +24,8 @@ class Metrics:
     """The metrics of one application; each has a registry of its own, so tests may make many."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # a second series for each, which nobody asks for
+        # A second series for each, which nobody asks for.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         duration = names.HTTP_REQUEST_DURATION
         self._duration = Histogram(

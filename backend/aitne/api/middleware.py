@@ -46,7 +46,7 @@ class Edge:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, and measure it when it ends."""
+        """Serve one request; the time is taken when its answer begins, for a stream has no end."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -57,7 +57,8 @@ class Edge:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self._mark(scope, MutableHeaders(raw=message.setdefault("headers", [])))
+                self._mark(MutableHeaders(raw=message.setdefault("headers", [])))
+                self._measure(scope, status, time.perf_counter() - began)
             await send(message)
 
         try:
@@ -67,10 +68,6 @@ class Edge:
             if status:
                 raise  # half an answer is out: only a broken connection tells the client
             await response(scope, receive, send_marked)
-        finally:
-            route = getattr(scope.get("route"), "path", None) or "unmatched"
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._metrics.request(method, route, status, time.perf_counter() - began)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = dict(scope["headers"]).get(b"content-length", b"")
@@ -89,7 +86,12 @@ class Edge:
 
         await self._app(scope, receive_bounded, send)
 
-    def _mark(self, scope: Scope, headers: MutableHeaders) -> None:
+    def _measure(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.request(method, route, status, seconds)
+
+    def _mark(self, headers: MutableHeaders) -> None:
         for name, value in self._headers.items():
             headers[name] = value
         headers.setdefault("Content-Security-Policy", _API_CSP)

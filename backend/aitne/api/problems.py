@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
+CATCH_ALL = "/{path:path}"
+"""The portal's route, which stands behind all others."""
 _LONGEST_VALUE = 500
 
 _STATUS: Mapping[type[AitneError], int] = {
@@ -159,15 +161,17 @@ async def _validation(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
-    code = _CODES.get(error.status_code, "http")
+    status = error.status_code
+    if status == 405 and getattr(request.scope.get("route"), "path", None) == CATCH_ALL:
+        status = 404  # only the portal's pages would have been there to GET
+    code = _CODES.get(status, "http")
     detail = {
         400: "The body is not JSON that can be read.",
         404: f"There is nothing at {request.url.path}. /api/v1/openapi.json lists what there is.",
         405: f"{request.url.path} does not take {request.method}.",
-    }.get(error.status_code, str(error.detail))
-    return problem_response(
-        error.status_code, code, detail, instance=request.url.path, headers=error.headers
-    )
+    }.get(status, str(error.detail))
+    headers = error.headers if status == error.status_code else None
+    return problem_response(status, code, detail, instance=request.url.path, headers=headers)
 
 
 def _shown(problem: FieldProblem) -> dict[str, str | None]:

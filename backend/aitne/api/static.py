@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, PlainTextResponse
 
 from aitne.api.middleware import PORTAL_CSP
+from aitne.api.problems import CATCH_ALL
 
 NOT_BUILT = (
     "Aitne's API is running, but the portal was not built. In a checkout run `make up`, which "
@@ -32,8 +33,8 @@ def portal_router(root: Path | None) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     known = {} if root is None else _scan(root)
 
-    @router.get("/{path:path}", name="portal")
-    @router.head("/{path:path}", name="portal_head")
+    @router.get(CATCH_ALL, name="portal")
+    @router.head(CATCH_ALL, name="portal_head")
     async def portal(path: str) -> Response:
         if path.startswith(_RESERVED) or path in {"api", "agent", "internal"}:
             raise HTTPException(404)

@@ -120,6 +120,7 @@ class EventHub:
         self._last_id = max(self._last_id, reached)
         self.problem = None
         self._task = asyncio.create_task(self._tail(), name="events")
+        self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
         """End the tail and every wait."""
@@ -179,6 +180,11 @@ class EventHub:
                     log.warning("Events wait for the database: %s", error.message)
                 self.problem = error.message
                 await asyncio.sleep(_RETRY_S)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("The event stream broke off.", exc_info=error)
+            self.problem = "The event stream broke off; the log says why. Restart the API."
 
     async def _read(self) -> bool:
         """Publish what is new; True if there may be more."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from fastapi import FastAPI
 
 from aitne.api import problems
+from aitne.api.app import bare_app
+from aitne.api.openapi import render
 from aitne.api.static import portal_dir, portal_router
 from aitne.core import metric_names
 from aitne.core.errors import StoreUnavailable
@@ -46,6 +49,12 @@ async def test_a_database_that_is_away_is_a_503_with_a_hint(
         answer = await client.get("/api/v1/me")
     assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
     assert int(answer.headers["retry-after"]) > 0
+
+
+async def test_the_document_is_served(stage: Stage) -> None:
+    async with stage.client() as client:
+        served = (await client.get("/api/v1/openapi.json")).json()
+    assert served == json.loads(render(bare_app()))
 
 
 async def test_metrics_name_routes_and_never_what_is_unbounded(stage: Stage) -> None:

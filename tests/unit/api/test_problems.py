@@ -120,7 +120,8 @@ async def test_what_is_not_there(stage: Stage) -> None:
             ("GET", "/api/v1/jobs/7", 422, "invalid_input"),
             ("GET", "/api/v1/templates/nope", 404, "not_found"),
             ("DELETE", "/api/v1/jobs", 405, "method_not_allowed"),
-            ("POST", "/nowhere", 405, "method_not_allowed"),
+            ("POST", "/api/v1/nothing", 404, "not_found"),
+            ("POST", "/nowhere", 404, "not_found"),
             ("GET", "/agent/v1/nothing", 404, "not_found"),
         ):
             answer = await client.request(method, path)
