@@ -67,20 +67,24 @@ class LocalScheduler:
             self._lock = await self._take_lock()
             self._nodes = await asyncio.to_thread(capacities, self._settings.local)
             records, highest = await asyncio.to_thread(self._records.load)
+            self._next_number = highest + 1
+            self._engine_or_none = Engine(
+                self._records,
+                self._nodes,
+                cluster=self._settings.cluster,
+                grace_s=self._grace_s,
+                clock=self._clock,
+            )
+            await self._engine.restore([Job(record) for record in records])
         except OSError as error:
+            await self.close()
             raise SetupError(
                 f"The local scheduler cannot use {self._root}: {error.strerror or error}. Make the "
                 "data directory writable, or choose another with --data-dir."
             ) from error
-        self._next_number = highest + 1
-        self._engine_or_none = Engine(
-            self._records,
-            self._nodes,
-            cluster=self._settings.cluster,
-            grace_s=self._grace_s,
-            clock=self._clock,
-        )
-        await self._engine.restore([Job(record) for record in records])
+        except SetupError:
+            await self.close()
+            raise
 
     async def _take_lock(self) -> int:
         """Two schedulers on one folder would start every job twice."""
@@ -206,7 +210,9 @@ class LocalScheduler:
         """
         engine = self._engine
         try:
-            for task in engine.book.select(scheduler_id):
+            # Those that wait first: none of them is to get the place of one that ends meanwhile.
+            tasks = engine.book.select(scheduler_id)
+            for task in sorted(tasks, key=lambda task: task.phase is not Phase.WAITING):
                 await engine.cancel(task)
         except OSError as error:
             raise SchedulerUnavailable(

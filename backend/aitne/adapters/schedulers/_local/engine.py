@@ -18,7 +18,9 @@ from typing import Any
 
 from aitne.adapters.schedulers._local import launcher, planner
 from aitne.adapters.schedulers._local.environment import base_environment, slurm_variables
-from aitne.adapters.schedulers._local.planner import Capacity, Grant
+from aitne.adapters.schedulers._local.outcome import ending_of, read_facts
+from aitne.adapters.schedulers._local.planner import Capacity
+from aitne.adapters.schedulers._local.recall import recall
 from aitne.adapters.schedulers._local.records import (
     Ending,
     Launch,
@@ -240,23 +242,32 @@ class Engine:
     async def _settle(self, task: Task) -> None:
         """The runner is gone: how did the run end?"""
         run_dir = self._run_dir(task, task.runs - 1)
-        facts = await asyncio.to_thread(_facts, run_dir, task.identity)
-        now = self._clock()
-        ending = _ending(facts, task, now)
-        requeues = task.job.record.request.max_requeues
-        if ending.reason is Reason.NODE_FAILED and task.cancelled:
-            ending = ending.model_copy(update={"reason": Reason.CANCELLED})
-        if ending.reason is Reason.NODE_FAILED and task.restart_count < requeues:
+        try:
+            facts = await asyncio.to_thread(read_facts, run_dir, task.identity)
+        except OSError as error:
+            _log.error("How job %s ended cannot be read yet: %s", task.scheduler_id, error)
+            asyncio.get_running_loop().call_later(RETRY_S, self._settle_again, task)
+            return
+        ending = ending_of(
+            facts, cancelled=task.cancelled, started_at=task.started_at, now=self._clock()
+        )
+        request = task.job.record.request
+        if ending.reason is Reason.NODE_FAILED and task.restart_count < request.max_requeues:
             _log.warning("Job %s lost its node and is queued again", task.scheduler_id)
             task.restart_count += 1
             task.phase, task.grants, task.identity, task.started_at = Phase.WAITING, (), None, None
-            task.time_limit_s = task.job.record.request.time_limit_s
-            await self._persist(task)
+            task.time_limit_s = request.time_limit_s
             if facts is not None:  # the machine was told to go down: not into that
+                task.trouble = "Its node was told to go down; it will start again"
                 self._hold(task, RETRY_S)
+            await self._persist(task)
         else:
             self._finish(task, ending)
         self.schedule()
+
+    def _settle_again(self, task: Task) -> None:
+        if not self._closed:
+            self._spawn(self._settle(task))
 
     def _finish(self, task: Task, ending: Ending) -> None:
         task.phase, task.ending, task.trouble = Phase.ENDED, ending, None
@@ -324,55 +335,22 @@ class Engine:
     # --- coming and going ------------------------------------------------------------------------
 
     async def restore(self, jobs: Sequence[Job]) -> None:
-        """Take over what an earlier scheduler left: ended, waiting, running or lost."""
+        """Take over what an earlier scheduler left: ended, waiting, running or lost.
+
+        Raises:
+            OSError: its files cannot be read.
+        """
         for job in jobs:
             self.book.add(job)
-        lost = await asyncio.to_thread(self._recall)
+        await asyncio.to_thread(recall, self.records, self.book)
         for task in list(self.book.tasks()):
-            if task.identity is not None and task.phase is Phase.RUNNING:
+            if task.phase is Phase.SETTLING:
+                self._spawn(self._settle(task))
+            elif task.phase is Phase.RUNNING and task.identity is not None:
                 self._attach(task, task.identity)
-                if task.cancelled:
+                if task.cancelled and task.pidfd is not None:
                     self._spawn(self._order(task, signal.SIGTERM))
-        for task in lost:
-            task.phase = Phase.SETTLING
-            self._spawn(self._settle(task))
         self.schedule()
-
-    def _recall(self) -> list[Task]:
-        """Read every task's files; the tasks whose last run has no runner any more."""
-        lost = []
-        for task in self.book.tasks():
-            number = task.job.record.number
-            state = self.records.read_state(number, task.index)
-            task.restart_count, task.runs = state.restart_count, state.closed_runs
-            if state.ending is not None:
-                task.phase, task.ending, task.started_at = (
-                    Phase.ENDED,
-                    state.ending,
-                    state.ending.started_at,
-                )
-                continue
-            run_dir = self._run_dir(task, state.closed_runs)
-            if not run_dir.is_dir():
-                continue
-            identity = launcher.read_identity(run_dir)
-            if identity is None and launcher.give_up(run_dir):
-                shutil.rmtree(run_dir)
-                continue
-            task.runs += 1
-            task.identity = identity or launcher.read_identity(run_dir)
-            launch = self.records.read_launch(run_dir)
-            if launch is not None:
-                task.grants = tuple(Grant(grant.node, grant.gpus) for grant in launch.grants)
-            control = launcher.read_control(run_dir)
-            task.cancelled = bool(control.get("cancel", False))
-            limit = control.get("time_limit_s")
-            task.time_limit_s = int(limit) if isinstance(limit, int | float) else task.time_limit_s
-            if task.identity is None:
-                lost.append(task)
-            else:
-                task.phase = Phase.RUNNING
-        return lost
 
     def forget_ended_before(self, when: datetime) -> list[int]:
         """Drop from memory what ended earlier; the numbers whose folders may go.
@@ -407,23 +385,3 @@ class Engine:
             await asyncio.wait(set(self._background))
         for task in self.book.tasks():
             self._let_go(task)
-
-
-def _facts(run_dir: Path, identity: launcher.Identity | None) -> dict[str, object] | None:
-    """What the runner wrote at the end; None if it was killed, and then nothing of the run is left."""
-    facts = launcher.read_exit(run_dir)
-    if facts is None:
-        launcher.end_orphans(run_dir, identity)
-    return facts
-
-
-def _ending(facts: dict[str, object] | None, task: Task, now: datetime) -> Ending:
-    if facts is None:
-        return Ending(reason=Reason.NODE_FAILED, started_at=task.started_at, ended_at=now)
-    return Ending.model_validate(
-        {
-            **{name: facts.get(name) for name in ("reason", "exit_code", "signal")},
-            "started_at": facts.get("started_at"),
-            "ended_at": facts.get("ended_at"),
-        }
-    )

@@ -1,0 +1,45 @@
+"""How a run ended, from what its runner left."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from aitne.adapters.schedulers._local import launcher
+from aitne.adapters.schedulers._local.records import Ending
+from aitne.core.states import TerminationReason
+
+Facts = dict[str, object]
+
+
+def read_facts(run_dir: Path, identity: launcher.Identity | None) -> Facts | None:
+    """What the runner wrote at the end; None if it was killed, and then nothing of the run is left.
+
+    Raises:
+        OSError: the folder cannot be read now.
+    """
+    facts = launcher.read_exit(run_dir)
+    if facts is None:
+        launcher.end_orphans(run_dir, identity)
+    return facts
+
+
+def ending_of(
+    facts: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
+) -> Ending:
+    """In the platform's words. A run without (legible) facts was lost with its node."""
+    lost = Ending(reason=TerminationReason.NODE_FAILED, started_at=started_at, ended_at=now)
+    names = ("reason", "exit_code", "signal", "started_at", "ended_at")
+    try:
+        ending = (
+            lost
+            if facts is None
+            else Ending.model_validate({name: facts.get(name) for name in names})
+        )
+    except ValidationError:
+        ending = lost
+    if cancelled and ending.reason is TerminationReason.NODE_FAILED:
+        return ending.model_copy(update={"reason": TerminationReason.CANCELLED})
+    return ending

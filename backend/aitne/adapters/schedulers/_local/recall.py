@@ -1,0 +1,49 @@
+"""After a restart: where every task stands, from its files."""
+
+from __future__ import annotations
+
+import shutil
+
+from aitne.adapters.schedulers._local import launcher
+from aitne.adapters.schedulers._local.planner import Grant
+from aitne.adapters.schedulers._local.records import Records
+from aitne.adapters.schedulers._local.tasks import Book, Phase, Task
+
+
+def recall(records: Records, book: Book) -> None:
+    """Bring every task of ``book`` to where its files say it is.
+
+    One whose last run was begun is ``RUNNING`` if somebody claimed it (who may have ended since), else
+    ``SETTLING``. A run that nobody claimed never began: it is given up, and the task waits.
+
+    Raises:
+        OSError: the files cannot be read, or the disk is full.
+    """
+    for task in book.tasks():
+        _recall(records, task)
+
+
+def _recall(records: Records, task: Task) -> None:
+    number = task.job.record.number
+    state = records.read_state(number, task.index)
+    task.restart_count, task.runs = state.restart_count, state.closed_runs
+    if state.ending is not None:
+        task.phase, task.ending = Phase.ENDED, state.ending
+        return
+    run_dir = records.run_dir(number, task.index, state.closed_runs)
+    if not run_dir.is_dir():
+        return
+    task.identity = launcher.read_identity(run_dir)
+    if task.identity is None and launcher.give_up(run_dir):
+        shutil.rmtree(run_dir)
+        return
+    task.identity = task.identity or launcher.read_identity(run_dir)
+    task.runs += 1
+    task.phase = Phase.SETTLING if task.identity is None else Phase.RUNNING
+    launch = records.read_launch(run_dir)
+    if launch is not None:
+        task.grants = tuple(Grant(grant.node, grant.gpus) for grant in launch.grants)
+    control = launcher.read_control(run_dir)
+    task.cancelled = bool(control.get("cancel", False))
+    limit = control.get("time_limit_s")
+    task.time_limit_s = int(limit) if isinstance(limit, int | float) else task.time_limit_s
