@@ -63,8 +63,11 @@ def to_the_end(client: Client, job: Job, log: BinaryIO) -> Job:
     # An array job has no log of its own: its tasks have.
     if not job.is_array:
         client.jobs.wait(job.id, until=begun)
+        chunk = b"\n"
         for chunk in client.jobs.follow_logs(job.id):
             write_all(log, chunk)
+        if not chunk.endswith(b"\n") and (log is sys.stderr.buffer or sys.stdout.isatty()):
+            output.say("")
 
     def ended(now: Job) -> bool:
         narrator.tell(now)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,27 +18,8 @@ Aitne = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def aitne(platform: RunningPlatform, tmp_path: Path) -> Aitne:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AITNE_")}
-    env = {
-        **kept,
-        "AITNE_URL": platform.url,
-        "AITNE_TOKEN": platform.token,
-        "XDG_CONFIG_HOME": str(tmp_path),
-        "XDG_STATE_HOME": str(tmp_path),
-    }
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", "from aitne.cli.main import run; run()", *words],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    return run
+def aitne(platform: RunningPlatform) -> Aitne:
+    return platform.aitne
 
 
 def job_file(folder: Path, **fields: Any) -> str:
@@ -54,7 +33,7 @@ def test_a_job_is_followed_to_its_end(aitne: Aitne, tmp_path: Path) -> None:
         tmp_path,
         name="quotes \"' $(id)\n#SBATCH 🚀",
         workdir=".",
-        commands=["pwd", "echo out; echo err >&2", "printf '\\377 no newline'"],
+        commands=["pwd", "echo out; echo err >&2", "printf 'no newline'"],
     )
     done = aitne("apply", "-f", path, "--yes", "--wait", "--json")
     assert done.returncode == 0, done.stderr
