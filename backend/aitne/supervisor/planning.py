@@ -13,7 +13,7 @@ from aitne.core.settings import Settings, config_path
 from aitne.supervisor import environments
 from aitne.supervisor.plan import ChildPlan, Plan
 
-HUB_CONFIG = Path(aitne.__file__).parent / "hub" / "jupyterhub_config.py"
+HUB = Path(aitne.__file__).parent / "hub"
 _NOT_SETTINGS = ("AITNE_STATE_HOME",)
 
 
@@ -60,7 +60,7 @@ def hub_child(settings: Settings) -> ChildPlan:
     python = str(env_dir / "bin/python")
     return ChildPlan(
         name="hub",
-        argv=[python, "-m", "jupyterhub", "-f", str(HUB_CONFIG)],
+        argv=[python, str(HUB / "serve.py"), "-f", str(HUB / "jupyterhub_config.py")],
         env=env,
         port=settings.port_of_hub,
         probe=f"{_hub_url(settings)}/health",
