@@ -1,5 +1,12 @@
 /** The portal's look: a quiet indigo, teal for what is ready, system fonts, soft corners. */
-import { type CSSVariablesResolver, createTheme, type MantineColorsTuple } from "@mantine/core";
+import {
+  Alert,
+  type CSSVariablesResolver,
+  createTheme,
+  defaultVariantColorsResolver,
+  type MantineColorsTuple,
+  type VariantColorsResolver,
+} from "@mantine/core";
 
 const indigo: MantineColorsTuple = [
   "#eff1fd", "#dde1f8", "#bac2ee", "#95a1e4", "#7584dc", "#6172d7", "#5264cf", "#4453b5", "#3a479d", "#2f3b86",
@@ -15,7 +22,30 @@ const gray: MantineColorsTuple = [
   "#f7f8fb", "#eff1f6", "#e5e8f0", "#d9dde8", "#c6ccda", "#a5adc0", "#7b849b", "#586178", "#3d4459", "#252a3a",
 ];
 
+/** Which of the portal's own tones (see `cssVariables`) stands for a palette. */
+const TONES: Partial<Record<string, string>> = { red: "bad", orange: "warn", moon: "good", indigo: "active", gray: "neutral" };
+
+/** Soft variants take the tones, which were chosen for contrast in both schemes. */
+const variants: VariantColorsResolver = (input) => {
+  const tone = TONES[input.color ?? input.theme.primaryColor];
+  if (tone === undefined) return defaultVariantColorsResolver(input);
+  const color = `var(--${tone})`;
+  const soft = `var(--${tone}-soft)`;
+  const stronger = `color-mix(in srgb, ${soft}, ${color} 12%)`;
+  switch (input.variant) {
+    case "light":
+      return { background: soft, hover: stronger, color, border: "1px solid transparent" };
+    case "subtle":
+      return { background: "transparent", hover: soft, color, border: "1px solid transparent" };
+    case "outline":
+      return { background: "transparent", hover: soft, color, border: `1px solid color-mix(in srgb, ${color} 45%, transparent)` };
+    default:
+      return defaultVariantColorsResolver(input);
+  }
+};
+
 export const theme = createTheme({
+  variantColorResolver: variants,
   primaryColor: "indigo",
   primaryShade: { light: 7, dark: 6 },
   colors: { indigo, moon, dark, gray },
@@ -29,6 +59,7 @@ export const theme = createTheme({
     'ui-monospace, SFMono-Regular, "Cascadia Mono", "JetBrains Mono", "Noto Sans Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace',
   headings: { fontWeight: "650" },
   components: {
+    Alert: Alert.extend({ styles: { message: { color: "var(--mantine-color-text)" } } }),
     Tooltip: { defaultProps: { openDelay: 250, withArrow: true, events: { hover: true, focus: true, touch: true } } },
     Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.45, blur: 2 } } },
     Drawer: { defaultProps: { overlayProps: { backgroundOpacity: 0.45, blur: 2 } } },
@@ -58,6 +89,14 @@ export const cssVariables: CSSVariablesResolver = () => ({
     "--bad-soft": "#fde8e7",
     "--neutral": "#525b72",
     "--neutral-soft": "#eceef4",
+    "--ansi-black": "#33384a",
+    "--ansi-red": "#b3261e",
+    "--ansi-green": "#1a7f3c",
+    "--ansi-yellow": "#8a5a00",
+    "--ansi-blue": "#2b50c8",
+    "--ansi-magenta": "#9433a8",
+    "--ansi-cyan": "#0b7285",
+    "--ansi-white": "#6a7186",
   },
   dark: {
     "--mantine-color-body": "#1d2130",
@@ -79,5 +118,13 @@ export const cssVariables: CSSVariablesResolver = () => ({
     "--bad-soft": "#421f20",
     "--neutral": "#aab1c6",
     "--neutral-soft": "#272c3c",
+    "--ansi-black": "#8b93a8",
+    "--ansi-red": "#ff8a80",
+    "--ansi-green": "#7ee2a0",
+    "--ansi-yellow": "#f0c674",
+    "--ansi-blue": "#8fb0ff",
+    "--ansi-magenta": "#e29bf0",
+    "--ansi-cyan": "#6fd6e5",
+    "--ansi-white": "#f1f3f9",
   },
 });

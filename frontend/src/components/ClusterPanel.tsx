@@ -18,7 +18,7 @@ export function ClusterPanel() {
     <section className={`card ${classes.panel ?? ""}`} aria-labelledby="cluster-title">
       <Group justify="space-between" mb="sm">
         <Title order={2} size="h5" id="cluster-title">
-          Free now
+          Cluster
         </Title>
         <Anchor component={Link} to="/cluster" size="sm">
           Nodes
@@ -42,18 +42,18 @@ function Bars({ nodes }: { nodes: ClusterNodes }) {
   }
   return (
     <Stack gap="md">
-      <CapacityRow title="CPUs" {...cpu} free={`${cpu.total - cpu.used} of ${cpu.total}`} />
+      <CapacityRow title="CPUs" {...cpu} free={`${cpu.total - cpu.used} of ${cpu.total} free`} />
       <CapacityRow
         title="Memory"
         {...memory}
-        free={`${formatBytes(memory.total - memory.used)} of ${formatBytes(memory.total)}`}
+        free={`${formatBytes(memory.total - memory.used)} of ${formatBytes(memory.total)} free`}
       />
       {[...gpus].map(([type, amount]) => (
         <CapacityRow
           key={type}
           title={type === "GPU" ? "GPUs" : `GPUs ${type}`}
           {...amount}
-          free={`${amount.total - amount.used} of ${amount.total}`}
+          free={`${amount.total - amount.used} of ${amount.total} free`}
         />
       ))}
       <Text size="xs" c="dimmed">

@@ -49,7 +49,7 @@ export function JobRow({ job, owner, expanded, onToggle, child }: Props) {
           >
             {name}
           </Link>
-          {job.type === "session" && <NotebookPen size={14} className={classes.dim ?? ""} aria-label="session" />}
+          {job.type === "session" && <NotebookPen size={14} style={{ flex: "none" }} className={classes.dim ?? ""} aria-label="session" />}
           {job.array !== null && !child && (
             <span className={`${classes.dim ?? ""} ${classes.nowrap ?? ""}`} style={{ fontSize: 12.5 }}>
               <Layers size={13} aria-hidden style={{ verticalAlign: "-2px" }} /> {job.array}

@@ -54,7 +54,7 @@ function Heading({ template }: { template: Template }) {
     <span className={classes.head}>
       <TemplateIcon name={template.icon} session={template.type === "session"} />
       <span style={{ minWidth: 0 }}>
-        <strong style={{ fontSize: 17 }}>{template.title}</strong>
+        <span className={classes.name}>{template.title}</span>
         <span className={classes.planSub}>Version {template.version}</span>
       </span>
     </span>

@@ -57,18 +57,20 @@ interface CountProps {
 }
 
 function Count({ label, value, min, max, picks = [], error, onChange }: CountProps) {
+  const id = useId();
   return (
     <div>
-      <Group align="flex-end" gap="sm" wrap="nowrap">
+      <Input.Label htmlFor={id}>{label}</Input.Label>
+      <div className={classes.pickRow}>
         <NumberInput
-          label={label}
+          id={id}
           value={value}
           min={min}
           max={max}
           allowDecimal={false}
           allowNegative={false}
           clampBehavior="blur"
-          w={116}
+          w={104}
           error={error !== undefined}
           onChange={(next) => {
             if (typeof next === "number") onChange(next);
@@ -81,7 +83,7 @@ function Count({ label, value, min, max, picks = [], error, onChange }: CountPro
           value={value}
           onChange={onChange}
         />
-      </Group>
+      </div>
       <ErrorLine text={error} />
     </div>
   );
@@ -182,6 +184,7 @@ function Gpus({ label, values, bounds, error, onChange }: PartProps & { label: s
 }
 
 function TimeLimit({ values, bounds, error, onChange }: PartProps) {
+  const id = useId();
   const choices = durationChoices(bounds.durationMax, values.durationS);
   const [text, setText] = useState(durationWords(values.durationS));
   const [seen, setSeen] = useState(values.durationS);
@@ -193,10 +196,11 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
   const own = given === null || given === 0 ? "Write a duration such as 30m, 4h or 1d12h." : undefined;
   return (
     <div>
-      <Group align="flex-end" gap="sm" wrap="nowrap">
+      <Input.Label htmlFor={id}>Time limit</Input.Label>
+      <div className={classes.pickRow}>
         <TextInput
-          label="Time limit"
-          w={116}
+          id={id}
+          w={104}
           value={text}
           error={own !== undefined || error !== undefined}
           onChange={(event) => {
@@ -213,7 +217,7 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
           value={values.durationS}
           onChange={(durationS) => onChange({ durationS })}
         />
-      </Group>
+      </div>
       <ErrorLine text={own ?? error} />
     </div>
   );

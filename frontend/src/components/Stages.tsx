@@ -44,16 +44,18 @@ const SPOKEN: Record<Stage["status"], string> = {
 
 function StageItem({ stage, last }: { stage: Stage; last: boolean }) {
   const counts = stage.status === "current" && !last;
+  // A session that is ready has arrived, however long it goes on.
+  const look = stage.status === "current" && last ? "arrived" : stage.status;
   return (
     <li
-      className={`${classes.stage ?? ""} ${classes[stage.status] ?? ""}`}
+      className={`${classes.stage ?? ""} ${classes[look] ?? ""}`}
       data-testid={`stage-${stage.key}`}
       data-status={stage.status}
       aria-current={stage.status === "current" ? "step" : undefined}
     >
       <div className={classes.track} aria-hidden>
         <span className={classes.marker}>
-          {stage.status === "done" && <Check size={12} strokeWidth={3.2} />}
+          {(look === "done" || look === "arrived") && <Check size={12} strokeWidth={3.2} />}
           {stage.status === "failed" && <X size={12} strokeWidth={3.2} />}
           {stage.status === "skipped" && <Minus size={11} strokeWidth={3} />}
         </span>

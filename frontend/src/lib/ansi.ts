@@ -11,7 +11,7 @@ export interface Piece {
 
 /* eslint-disable no-control-regex -- control characters are what this file is about */
 const SEQUENCE =
-  /\x1b\[([0-9;:]*)m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]/g;
+  /\x1b\[([0-9;:]*)m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]+[0-~]|\x1b[0-~]?|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]/g;
 /* eslint-enable no-control-regex */
 
 interface Pen {

@@ -128,7 +128,8 @@ describe("problems", () => {
 describe("common choices", () => {
   it("stay within the bounds and include the most", () => {
     expect(cpuChoices({ min: 1, max: 2 })).toEqual([1, 2]);
-    expect(cpuChoices({ min: 1, max: 24 })).toEqual([2, 4, 8, 16, 24]);
+    expect(cpuChoices({ min: 1, max: 24 })).toEqual([1, 2, 4, 8, 16, 24]);
+    expect(cpuChoices({ min: 1, max: 128 })).toEqual([1, 2, 4, 8, 16, 128]);
     expect(gpuChoices(0)).toEqual([0]);
     expect(gpuChoices(6)).toEqual([0, 1, 2, 4, 6]);
     expect(durationChoices(8 * 3_600, 14_400)).toEqual([3_600, 14_400, 28_800]);

@@ -168,10 +168,14 @@ export function localProblems(template: Template, values: LaunchValues): Record<
   return problems;
 }
 
+/** More than this do not fit beside the field. */
+const MOST_PICKS = 6;
+
 /** Common CPU counts between the bounds: powers of two, and all of a node. */
 export function cpuChoices({ min, max }: { min: number; max: number }): number[] {
   const powers = [1, 2, 4, 8, 16, 32, 64, 128].filter((count) => count >= min && count <= max);
-  return [...powers.slice(-4), ...(powers.includes(max) ? [] : [max])];
+  const all = powers.includes(max) ? powers : [...powers, max];
+  return all.length <= MOST_PICKS ? all : [...all.slice(0, MOST_PICKS - 1), max];
 }
 
 /** None, then powers of two up to what there is. */

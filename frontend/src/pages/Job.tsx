@@ -180,7 +180,7 @@ function Actions({ job }: { job: Job }) {
       )}
       {(can.has("cancel") || can.has("stop")) && (
         <Button
-          variant="light"
+          variant="outline"
           color="red"
           size="sm"
           leftSection={<Square size={14} />}
