@@ -369,3 +369,13 @@ async def test_rows_survive_json(bench: Bench) -> None:
     number, _ = await bench.submit("true")
     row = await bench.ended(number)
     assert type(row).model_validate(json.loads(row.model_dump_json())) == row
+
+
+async def test_no_task_of_a_cancelled_array_starts_meanwhile(bench: Bench) -> None:
+    number, request = await bench.submit("echo up; sleep 60", array="0-20")
+    await bench.until(number, lambda rows: sum(r.state is JobState.RUNNING for r in rows) == 4)
+    await bench.scheduler.cancel(number)
+    rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
+    assert {row.state for row in rows} == {JobState.CANCELLED}
+    assert [row.array_task_id for row in rows if row.started_at] == [0, 1, 2, 3]
+    assert len(list(Path(request.job_dir).glob("output-*.log"))) == 4

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.adapters.schedulers._local import launcher, records
+from aitne.adapters.schedulers._local.outcome import ending_of
 from aitne.adapters.schedulers._local.records import (
     Ending,
     JobRecord,
@@ -116,3 +117,14 @@ def test_half_a_file_is_no_file(tmp_path: Path) -> None:
     for text in ("", '{"a": ', "[1]", "\0\0"):
         path.write_text(text)
         assert launcher.read_json(path) is None
+
+
+def test_a_run_without_legible_facts_was_lost() -> None:
+    for facts in (None, {}, {"reason": "bribed", "ended_at": 1}, {"reason": "completed"}):
+        ending = ending_of(facts, cancelled=False, started_at=NOW, now=NOW)
+        assert ending.reason is TerminationReason.NODE_FAILED
+        cancelled = ending_of(facts, cancelled=True, started_at=NOW, now=NOW)
+        assert cancelled.reason is TerminationReason.CANCELLED
+    facts = {"reason": "completed", "exit_code": 0, "signal": None, "started_at": 1, "ended_at": 2}
+    ending = ending_of(facts, cancelled=True, started_at=NOW, now=NOW)
+    assert (ending.reason, ending.exit_code) == (TerminationReason.COMPLETED, 0)

@@ -198,6 +198,9 @@ class LocalScheduler:
                 continue  # read again and tried again by the next start
 
     def _row(self, engine: Engine, task: Task) -> SchedulerJob:
+        if task.ended:
+            task.last_row = task.last_row or task.row(None, None)
+            return task.last_row
         if task.phase is not Phase.WAITING:
             return task.row(None, None)
         return task.row(engine.pending_reason(task), engine.expected_start(task))

@@ -46,6 +46,8 @@ class Task:
     not_before: datetime | None = None
     trouble: str | None = None
     """Why the last start did not succeed; there will be another."""
+    last_row: SchedulerJob | None = None
+    """What the port says of it for ever, once it has ended."""
 
     @property
     def scheduler_id(self) -> str:
