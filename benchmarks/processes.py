@@ -106,8 +106,14 @@ class Http:
     def request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """One exchange, body read to its end."""
         headers = self._headers | ({"Content-Type": "application/json"} if body else {})
-        self._connection.request(method, path, body, headers)
-        answer = self._connection.getresponse()
+        try:
+            self._connection.request(method, path, body, headers)
+            answer = self._connection.getresponse()
+        except ConnectionError:
+            # The server closes connections that were idle for long; the next request makes a new one.
+            self._connection.close()
+            self._connection.request(method, path, body, headers)
+            answer = self._connection.getresponse()
         return answer.status, answer.read()
 
     def time_get(self, path: str) -> float:
