@@ -43,7 +43,7 @@ def test_everything_survives_the_death_of_every_process(
             "resources": {"cpu": 1, "memory": "256M"},
         }
     )
-    eventually("the batch job runs", lambda: _state(client, batch.id) is JobState.RUNNING, 60)
+    eventually("the batch job runs", lambda: _state(client, batch.id) == JobState.RUNNING, 60)
 
     with Notebook(platform.url, platform.token, ready.url) as notebook:
         notebook.start_kernel()
@@ -68,14 +68,14 @@ def test_everything_survives_the_death_of_every_process(
                     f"{where}: the batch job still writes",
                     lambda size=log_size: _log_size(client, batch.id) > size,
                 )
-                assert _state(client, session.id) is JobState.READY, where
-                assert _state(client, batch.id) is JobState.RUNNING, where
+                assert _state(client, session.id) == JobState.READY, where
+                assert _state(client, batch.id) == JobState.RUNNING, where
 
     # The controller that leads now still knows both, and can end them.
     client.sessions.stop(session.id)
     client.jobs.cancel(batch.id)
     for job_id in (session.id, batch.id):
-        eventually("it ends", lambda i=job_id: _state(client, i) is JobState.CANCELLED, 30)
+        eventually("it ends", lambda i=job_id: _state(client, i) == JobState.CANCELLED, 30)
 
 
 def _state(client: Client, job_id: UUID) -> JobState:
@@ -83,4 +83,4 @@ def _state(client: Client, job_id: UUID) -> JobState:
 
 
 def _log_size(client: Client, job_id: UUID) -> int:
-    return len(client.jobs.logs(job_id))
+    return sum(len(part) for part in client.jobs.logs(str(job_id)))

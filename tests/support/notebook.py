@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ class Notebook:
         self._base = session_url.rsplit("/lab", 1)[0]
         self._kernel = ""
         self._socket: ClientConnection | None = None
+        self._open = ExitStack()
         self._log_in(portal_url, token, session_url)
 
     def __enter__(self) -> Self:
@@ -38,8 +40,7 @@ class Notebook:
 
     def close(self) -> None:
         """Leave the kernel running."""
-        if self._socket is not None:
-            self._socket.close()
+        self._open.close()
         self._http.close()
 
     def start_kernel(self) -> None:
@@ -53,17 +54,18 @@ class Notebook:
 
     def connect(self) -> None:
         """Open the kernel's websocket, anew if there was one: what a browser does by itself."""
-        if self._socket is not None:
-            self._socket.close()
+        self._open.close()
         url = urlsplit(self._base)
         cookies = "; ".join(f"{c.name}={c.value}" for c in self._http.cookies.jar)
-        self._socket = connect(
-            f"ws://{url.netloc}{url.path}/api/kernels/{self._kernel}/channels",
-            additional_headers={"Cookie": cookies},
-            origin=f"http://{url.netloc}",  # type: ignore[arg-type]
-            open_timeout=30,
-            max_size=None,
-            proxy=None,
+        self._socket = self._open.enter_context(
+            connect(
+                f"ws://{url.netloc}{url.path}/api/kernels/{self._kernel}/channels",
+                additional_headers={"Cookie": cookies},
+                origin=f"http://{url.netloc}",  # type: ignore[arg-type]
+                open_timeout=30,
+                max_size=None,
+                proxy=None,
+            )
         )
 
     def execute(self, code: str) -> str:

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.support.platform import platform
+
+__all__ = ["platform"]
