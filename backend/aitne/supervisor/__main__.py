@@ -10,9 +10,12 @@ import fcntl
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 LOCK = "supervisor.lock"
+LOCKED_WITHIN_S = 2.0
+"""The supervisor before this one may be on its way out."""
 HELD = 3
 
 
@@ -20,9 +23,7 @@ def main(arguments: list[str]) -> int:
     """Take the lock, leave whoever started it if asked to, supervise."""
     run_dir, *options = arguments
     lock = os.open(Path(run_dir) / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _locked(lock):
         return HELD
     (Path(run_dir) / "failure").unlink(missing_ok=True)
     if options == ["--detach"]:
@@ -46,6 +47,19 @@ def main(arguments: list[str]) -> int:
         (Path(run_dir) / "failure").write_text(f"{error}\n")
         return 1
     return 0
+
+
+def _locked(descriptor: int) -> bool:
+    give_up = time.monotonic() + LOCKED_WITHIN_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
 
 
 if __name__ == "__main__":

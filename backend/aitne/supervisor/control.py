@@ -37,7 +37,7 @@ READY_WITHIN_S = 120.0
 TRIES = 4
 """A child that was started so often before the platform was ever ready will not come up."""
 ANSWER_WITHIN_S = 10.0
-LOOK_EVERY_S = 0.05
+LOOK_EVERY_S = 0.1
 
 Progress = Callable[[str], None]
 
@@ -117,6 +117,10 @@ def status(data_dir: Path) -> dict[str, Any] | None:
     return next(_talk(data_dir, {"verb": "status"}), None)
 
 
+def _where(data_dir: Path) -> dict[str, Any] | None:
+    return next(_talk(data_dir, {"verb": "where"}), None)
+
+
 def restart(data_dir: Path, name: str) -> None:
     """End one child; the supervisor starts it again.
 
@@ -177,7 +181,7 @@ def _wait_ready(
     told: set[str] = set()
     spoke = time.monotonic()
     while True:
-        answer = status(data_dir)
+        answer = next(_talk(data_dir, {"verb": "status", "brief": True}), None)
         if answer is None:
             if failure.exists():
                 raise SetupError(failure.read_text().strip())
@@ -212,7 +216,7 @@ def _wait_ready(
 
 def _wait_gone(data_dir: Path) -> None:
     give_up = time.monotonic() + 2 * END_WITHIN_S
-    while status(data_dir) is not None and time.monotonic() < give_up:
+    while _where(data_dir) is not None and time.monotonic() < give_up:
         time.sleep(LOOK_EVERY_S)
 
 

@@ -1,8 +1,9 @@
 """The supervisor's own process: keeps the children running and answers on a socket.
 
 Standard library only, and one thread. The socket takes one JSON object per line, ``{"verb": …}``:
-``status`` answers with one line; ``where`` with the addresses alone, at once; ``down`` (``keep_jobs``) ends the platform, with a line per step and
-``{"done": true}`` last; ``hurry`` shortens that; ``restart`` (``name``) ends one child, which starts again.
+``status`` (``brief``) answers with one line; ``where`` with the addresses alone; ``down`` (``keep_jobs``)
+ends the platform, with a line per step and ``{"done": true}`` last; ``hurry`` shortens that; ``restart``
+(``name``) ends one child, which starts again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from aitne.supervisor import probe
 from aitne.supervisor.child import Child, launch, rotate, tail
 from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, Plan
 
-SETTLING_S = 0.1
+SETTLING_S = 0.15
 STEADY_S = 3.0
 INIT_LOG = "init.log"
 DRAIN_LOG = "drain.log"
@@ -78,7 +79,6 @@ class Supervisor:
             # What a service manager sends before it starts the platform anew: jobs go on.
             loop.add_signal_handler(number, lambda: self.end(keep_jobs=True))
         server = await self._listen()
-        (self.run_dir / LIVE).touch()
         watch = asyncio.create_task(self._watch())
         starting = asyncio.create_task(self._start())
         ended = asyncio.create_task(self._ended.wait())
@@ -102,8 +102,8 @@ class Supervisor:
             self._ending = asyncio.create_task(self._end(keep_jobs=keep_jobs, say=say or _silent))
         return self._ending
 
-    def status(self) -> dict[str, Any]:
-        """The answer to ``status``: live processes only."""
+    def status(self, *, brief: bool = False) -> dict[str, Any]:
+        """The answer to ``status``: live processes only; ``brief`` without their memory."""
         self._reap()
         live = [child for child in self.children.values() if child.alive]
         return {
@@ -113,7 +113,7 @@ class Supervisor:
             "data_dir": self.plan.data_dir,
             "pid": os.getpid(),
             "since": self._since.isoformat(timespec="seconds"),
-            "processes": [child.status() for child in live],
+            "processes": [child.status(brief=brief) for child in live],
         }
 
     async def _start(self) -> None:
@@ -124,6 +124,7 @@ class Supervisor:
         if status != 0:
             raise Failed(tail(self.logs / INIT_LOG, 5) or f"`init` ended with status {status}.")
         if self._ending is None:
+            (self.run_dir / LIVE).touch()
             self._start_child(self.children["api"])
             self._start_child(self.children["controller"])
 
@@ -275,7 +276,7 @@ class Supervisor:
         request = json.loads(line)
         match request.get("verb") if isinstance(request, dict) else None:
             case "status":
-                await answer(self.status())
+                await answer(self.status(brief=bool(request.get("brief"))))
             case "where":
                 url = self.plan.ready_url.removesuffix("/readyz")
                 await answer({"url": self.plan.url, "api_url": url})

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.platform import RunningPlatform
+from tests.support.platform import AITNE, RunningPlatform
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
 
@@ -121,3 +124,54 @@ def test_labs_shut_down_ends_the_session(platform: RunningPlatform) -> None:
         return str(next(one["state"] for one in listed if one["id"] == job["id"]))
 
     eventually(lambda: state() == "COMPLETED")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[RunningPlatform]:
+    """A platform that the test starts itself."""
+    running = RunningPlatform(tmp_path)
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_status", "kept"), [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True)]
+)
+def test_in_the_foreground_it_ends_by_signals(
+    other: RunningPlatform, number: signal.Signals, exit_status: int, kept: bool
+) -> None:
+    where = ["--data-dir", str(other.data_dir), "--port", str(other.port)]
+    log = other.home / "up.log"
+    with log.open("wb") as output:
+        up = subprocess.Popen([AITNE, "up", *where], env=other.env, stdout=output, stderr=output)
+    eventually(lambda: up.poll() is not None or "#link=" in log.read_text(), within_s=120)
+    job = other.aitne("session", "start", "jupyterlab", "--yes", "--json")
+    assert job.returncode == 0, f"{job.stderr}\n{log.read_text()}"
+    up.send_signal(number)
+    assert up.wait(60) == exit_status, log.read_text()
+    assert not other.pids()
+    assert ("Ending sessions and jobs." not in log.read_text()) is kept
+    assert (other.data_dir / "run" / "live").exists() is kept
+
+
+def test_what_is_in_the_way_is_said_in_a_sentence(
+    platform: RunningPlatform, tmp_path: Path
+) -> None:
+    where = ["--data-dir", str(tmp_path / "data"), "--port", str(platform.port)]
+    done = platform.aitne("up", "--detach", *where)
+    assert done.returncode == 1
+    assert f"Port {platform.port} on 127.0.0.1, meant for the portal, is taken" in done.stderr
+    (tmp_path / "file").write_text("")
+    done = platform.aitne("up", "--detach", "--data-dir", str(tmp_path / "file"))
+    assert done.returncode == 1
+    assert "is a file. Choose another data directory" in done.stderr
+
+
+def test_a_damaged_database_is_said_in_a_sentence(other: RunningPlatform) -> None:
+    (other.data_dir / "aitne.db").write_bytes(b"This is not SQLite. " * 1_000)
+    where = ["--data-dir", str(other.data_dir), "--port", str(other.port)]
+    done = other.aitne("up", "--detach", *where)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "aitne.db" in done.stderr
+    assert not other.pids()
