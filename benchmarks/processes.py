@@ -116,6 +116,10 @@ class Http:
             answer = self._connection.getresponse()
         return answer.status, answer.read()
 
+    def close(self) -> None:
+        """Forget the connection; the next request makes another."""
+        self._connection.close()
+
     def time_get(self, path: str) -> float:
         """Seconds of one exchange. Raises ``BenchmarkError`` for any answer but 200."""
         began = time.perf_counter()

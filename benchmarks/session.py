@@ -1,0 +1,201 @@
+"""From POST /sessions to a JupyterLab that answers, against the same server started by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import aitne
+from aitne.core.sessions import server_name
+from aitne.supervisor import environments
+from benchmarks.figures import Figure, Row
+from benchmarks.processes import BenchmarkError, Http, free_ports, stop
+from benchmarks.stats import median, median_ratio, quantile
+from benchmarks.whole import Whole, platform
+
+NAME = "session"
+MOST, AIM = 1.25, 1.15
+LOOK_EVERY_S = 0.01
+START_S = 60.0
+LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
+STAGES = (
+    ("POST answered, job stored", "posted", "created_at"),
+    ("until the controller takes it", "created_at", "submitted_at"),
+    ("until the scheduler has started it", "submitted_at", "allocated_at"),
+    ("until the agent reports", "allocated_at", "started_at"),
+    ("until JupyterLab answers through the proxy", "started_at", "answered"),
+    ("then, until the portal says READY", "answered", "ready_at"),
+)
+"""What each stage is called, and the times that it lies between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One session: the time it took, and the times in it."""
+
+    seconds: float
+    times: dict[str, float]
+
+
+def measure(*, quick: bool) -> Figure:
+    """A session of the platform and the server by hand, in turn."""
+    pairs = 6 if quick else 30
+    with platform(local__cpus="8", local__gpus="none") as whole:
+        http = whole.http()
+        owner = json.loads(http.get("/api/v1/me")[1])["user"]["name"]
+        _session(whole, http, owner)
+        _by_hand(whole, owner, _launcher())
+        ours: list[Taken] = []
+        taken: list[tuple[float, float]] = []
+        stock: list[float] = []
+        for number in range(pairs):
+            if number % 2:
+                ours.append(_session(whole, http, owner))
+                taken.append((ours[-1].seconds, _by_hand(whole, owner, _launcher())))
+            else:
+                bare = _by_hand(whole, owner, _launcher())
+                ours.append(_session(whole, http, owner))
+                taken.append((ours[-1].seconds, bare))
+            if number % 3 == 0:
+                stock.append(_by_hand(whole, owner, _stock()))
+    return Figure(
+        NAME,
+        "Session start over the raw start of the same server",
+        _rows(ours, taken, stock),
+        [
+            "By hand: the session environment's own launcher with the same options and with its "
+            "hand-over ready from the start, until its port answers. No queue, no agent, no Hub, no proxy.",
+            "Without shortcuts: `jupyterhub-singleuser` with the same options, its imports as they are.",
+            f"Both are asked for `api` every {LOOK_EVERY_S * 1e3:.0f} ms, the session through the "
+            f"public proxy. The aim is {AIM}.",
+        ],
+    )
+
+
+def _rows(ours: list[Taken], taken: list[tuple[float, float]], stock: list[float]) -> list[Row]:
+    stages = [
+        Row(name, "ms", median([(each.times[end] - each.times[begin]) * 1e3 for each in ours]))
+        for name, begin, end in STAGES
+    ]
+    over_stock = [each.seconds / quantile(stock, 0.5) for each in ours]
+    return [
+        Row("session over raw start", "x", median_ratio(taken), MOST),
+        Row("session", "ms", median([mine * 1e3 for mine, _ in taken])),
+        Row("raw start", "ms", median([bare * 1e3 for _, bare in taken])),
+        *stages,
+        Row("raw start without shortcuts", "ms", median([each * 1e3 for each in stock])),
+        Row("session over raw start without shortcuts", "x", median(over_stock)),
+    ]
+
+
+def _session(whole: Whole, http: Http, owner: str) -> Taken:
+    """Start a session, wait until it answers, end it."""
+    sessions = Http(whole.port + 1)
+    began, posted = time.perf_counter(), time.time()
+    job = http.post("/api/v1/sessions", {"template": "jupyterlab"})
+    path = f"/user/{owner}/{server_name(UUID(job['id']))}/api"
+    _until_it_answers(sessions, path, lambda: None)
+    seconds, answered = time.perf_counter() - began, time.time()
+    try:
+        ready = _until(http, job["id"], lambda view: view["state"] == "READY")
+    finally:
+        http.post(f"/api/v1/sessions/{job['id']}/stop", {})
+        _until(http, job["id"], lambda view: view["ended_at"] is not None)
+    times = {
+        name: datetime.fromisoformat(ready[name]).timestamp()
+        for name in ("created_at", "submitted_at", "allocated_at", "started_at", "ready_at")
+    }
+    return Taken(seconds, {**times, "posted": posted, "answered": answered})
+
+
+def _by_hand(whole: Whole, owner: str, argv: list[str]) -> float:
+    """Start the server as the platform does, wait until it answers, end it."""
+    port, prefix = free_ports(), f"/user/{owner}/by-hand/"
+    hub = f"http://127.0.0.1:{whole.port + 2}/hub"
+    env = {
+        "JUPYTERHUB_API_TOKEN": whole.secret("hub_api_token"),
+        "JUPYTERHUB_API_URL": f"{hub}/api",
+        "JUPYTERHUB_ACTIVITY_URL": f"{hub}/api/users/{owner}/activity",
+        "JUPYTERHUB_BASE_URL": "/",
+        "JUPYTERHUB_CLIENT_ID": "jupyterhub-user-by-hand",
+        "JUPYTERHUB_OAUTH_CALLBACK_URL": f"{prefix}oauth_callback",
+        "JUPYTERHUB_SERVER_NAME": "by-hand",
+        "JUPYTERHUB_SERVICE_PREFIX": prefix,
+        "JUPYTERHUB_SERVICE_URL": f"http://127.0.0.1:{port}{prefix}",
+        "JUPYTERHUB_USER": owner,
+    }
+    home = whole.env["HOME"]
+    log = whole.folder / "by-hand.log"
+    began = time.perf_counter()
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=home,
+            env={"PATH": os.environ["PATH"], "HOME": home, **env},
+        )
+    try:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps({"env": env, "args": []}).encode() + b"\n")
+        process.stdin.close()
+        _until_it_answers(Http(port), f"{prefix}api", process.poll)
+        return time.perf_counter() - began
+    finally:
+        stop(process)
+
+
+def _launcher() -> list[str]:
+    return [str(environments.session_env_dir() / "bin/python"), str(LAUNCHER)]
+
+
+def _stock() -> list[str]:
+    """The server with the launcher's options, started without it."""
+    program = (
+        "import os, runpy, sys; sys.stdin.read(); "
+        "slim = runpy.run_path(sys.argv[1])['SLIM']; "
+        "os.environ['JUPYTERHUB_SINGLEUSER_EXTENSION'] = '1'; "
+        "root = ['--allow-root'] if os.geteuid() == 0 else []; "
+        "sys.argv[1:] = [*slim, '--ServerApp.root_dir=' + os.getcwd(), *root]; "
+        "from jupyterhub.singleuser import main; main()"
+    )
+    python = str(environments.session_env_dir() / "bin/python")
+    return [python, "-c", program, str(LAUNCHER)]
+
+
+def _until_it_answers(server: Http, path: str, ended: Callable[[], int | None]) -> None:
+    give_up = time.monotonic() + START_S
+    while time.monotonic() < give_up:
+        try:
+            status, body = server.get(path)
+            if status == 200 and b'"version"' in body:
+                return
+        except (OSError, HTTPException):
+            server.close()
+        if ended() is not None:
+            raise BenchmarkError("the server ended before it answered")
+        time.sleep(LOOK_EVERY_S)
+    raise BenchmarkError(f"{path} did not answer within {START_S:.0f} s")
+
+
+def _until(http: Http, job_id: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The session once it is as wished."""
+    give_up = time.monotonic() + START_S
+    while time.monotonic() < give_up:
+        view: dict[str, Any] = json.loads(http.get(f"/api/v1/sessions/{job_id}")[1])
+        if reached(view):
+            return view
+        if view["ended_at"] is not None:
+            raise BenchmarkError(f"session {job_id} ended: {view['message']}")
+        time.sleep(0.05)
+    raise BenchmarkError(f"session {job_id} stayed {view['state']}")
