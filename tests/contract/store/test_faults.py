@@ -12,16 +12,14 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-import asyncpg
 import pytest
 from sqlalchemy import event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from aitne.adapters.store import SqlStore, files
 from aitne.adapters.store.urls import parse
-from aitne.core.errors import InvalidInput, NotFound, SetupError, StoreUnavailable
+from aitne.core.errors import NotFound, SetupError, StoreUnavailable
 from aitne.core.models.job import JobFilter
-from aitne.core.states import JobState
 from tests.support.jobs import make_job, make_spec
 from tests.support.postgres import PostgresServer
 
@@ -290,101 +288,6 @@ class TestNetworkFileSystems:
         monkeypatch.setattr(files, "_MOUNTS", mounts)
         assert "(nfs)" in await refusal(path)
         assert not path.exists()
-
-
-@pytest.mark.postgres
-class TestPostgresServer:
-    async def test_nobody_listens(self) -> None:
-        store = SqlStore("postgresql://ada:geheim@127.0.0.1:1/name")
-        with pytest.raises(StoreUnavailable, match="does not answer") as caught:
-            await store.start()
-        assert "geheim" not in caught.value.message
-        with pytest.raises(StoreUnavailable):
-            await store.ping()
-        assert not await store.wait_for_change(0.2)
-        await store.close()
-
-    async def test_no_such_database(self, postgres_server: PostgresServer) -> None:
-        store = SqlStore(postgres_server.url("nothing"))
-        with pytest.raises(SetupError, match="createdb"):
-            await store.start()
-        await store.close()
-
-    async def test_a_user_without_rights(
-        self, postgres_server: PostgresServer, postgres_database: str
-    ) -> None:
-        postgres_server.run("DROP ROLE IF EXISTS eve")
-        postgres_server.run("CREATE ROLE eve LOGIN")
-        store = SqlStore(postgres_database.replace("aitne@", "eve@"))
-        with pytest.raises(SetupError, match="OWNER TO"):
-            await store.start()
-        await store.close()
-
-    async def test_an_unknown_user(self, postgres_database: str) -> None:
-        store = SqlStore(postgres_database.replace("aitne@", "nobody:geheim@"))
-        with pytest.raises(SetupError, match="refused the log-in") as caught:
-            await store.start()
-        assert "geheim" not in caught.value.message
-        await store.close()
-
-    async def test_a_read_only_one(
-        self, postgres_server: PostgresServer, postgres_database: str
-    ) -> None:
-        name = postgres_database.rpartition("/")[2]
-        postgres_server.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-        store = SqlStore(postgres_database)
-        with pytest.raises(SetupError, match="read-only"):
-            await store.start()
-        await store.close()
-
-    async def test_it_goes_away_and_comes_back(
-        self, postgres_server: PostgresServer, postgres_url: str
-    ) -> None:
-        store = SqlStore(postgres_url)
-        await store.start()
-        postgres_server.stop()
-        with pytest.raises(StoreUnavailable):
-            await store.create_job(make_job())
-        with pytest.raises(StoreUnavailable):
-            await store.get_job(make_job().id)
-        postgres_server.start()
-        await store.create_job(make_job())
-        await store.close()
-
-    async def test_a_transaction_that_hangs_is_ended_by_the_server(self, postgres_url: str) -> None:
-        store = SqlStore(postgres_url)
-        await store.start()
-        async with store._db.read() as connection:
-            found = [
-                (await connection.exec_driver_sql(f"SHOW {name}")).scalar()
-                for name in ("idle_in_transaction_session_timeout", "lock_timeout")
-            ]
-        assert found == ["30s", "15s"]
-        await store.close()
-
-    async def test_a_row_that_stays_locked(self, postgres_url: str) -> None:
-        store = SqlStore(postgres_url)
-        await store.start()
-        job = (await store.create_job(make_job())).job
-        hung = await asyncpg.connect(postgres_url)
-        await hung.execute("BEGIN")
-        await hung.execute("SELECT * FROM jobs FOR UPDATE")
-
-        @event.listens_for(store._db._engine.sync_engine, "checkout")
-        def _hurry(connection: DBAPIConnection, *_: object) -> None:
-            connection.cursor().execute("SET lock_timeout = '50ms'")
-
-        with pytest.raises(StoreUnavailable, match="pg_stat_activity"):
-            await store.transition(job.id, JobState.SUBMITTING)
-        await hung.close()
-        await store.close()
-
-    async def test_a_text_it_cannot_store(self, postgres_url: str) -> None:
-        store = SqlStore(postgres_url)
-        await store.start()
-        with pytest.raises(InvalidInput, match="NUL"):
-            await store.create_job(make_job(name="a\0b"))
-        await store.close()
 
 
 class TestCancelledCallers:

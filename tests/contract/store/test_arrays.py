@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from aitne.adapters.store import SqlStore
+from aitne.core.errors import IllegalTransition
+from aitne.core.models.job import JobChanges
+from aitne.core.states import JobState, TerminationReason
+from tests.contract.store.conftest import Clock
+from tests.support.jobs import make_array
+
+S = JobState
+
+
+class TestArray:
+    async def test_its_row_follows_its_tasks(self, store: SqlStore, clock: Clock) -> None:
+        array, tasks = make_array("0-2", state=S.QUEUED)
+        await store.create_job(array, tasks)
+        start = clock.pass_(1)
+        await store.transition(tasks[1].id, S.RUNNING, JobChanges(started_at=start))
+        now = await store.get_job(array.id)
+        assert (now.state, now.started_at, now.version) == (S.RUNNING, start, 2)
+        assert now.message == "3 tasks: 1 running, 2 queued."
+        await store.transition(
+            tasks[0].id, S.RUNNING, JobChanges(started_at=start + timedelta(seconds=9))
+        )
+        assert (await store.get_job(array.id)).started_at == start, "the first task's"
+        for index, (task, state) in enumerate(
+            zip(tasks, (S.COMPLETED, S.FAILED, S.CANCELLED), strict=True)
+        ):
+            await store.transition(
+                task.id,
+                state,
+                JobChanges(
+                    reason=TerminationReason(state.lower()),
+                    ended_at=start + timedelta(minutes=index),
+                ),
+            )
+        end = await store.get_job(array.id)
+        assert (end.state, end.reason) == (S.FAILED, TerminationReason.FAILED)
+        assert end.ended_at == start + timedelta(minutes=2)
+        assert end.message == "3 tasks: 1 completed, 1 cancelled, 1 failed."
+        assert [event.data["state"] for event in await store.job_events(array.id)] == [
+            *("QUEUED", "RUNNING", "RUNNING", "RUNNING", "QUEUED", "FAILED"),
+        ]
+
+    async def test_its_end_removes_the_token_its_tasks_share(
+        self, store: SqlStore, epoch: int
+    ) -> None:
+        array, tasks = make_array("0-1", state=S.RUNNING)
+        await store.create_job(array, tasks)
+        await store.set_job_token(array.id, "hash", epoch=epoch)
+        await store.transition(tasks[0].id, S.COMPLETED)
+        found = await store.job_of_token("hash")
+        assert found is not None
+        assert found.id == array.id
+        await store.transition(tasks[1].id, S.COMPLETED)
+        assert await store.job_of_token("hash") is None
+
+    async def test_a_retried_task_brings_it_back_to_life(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        array, tasks = make_array("0-1", state=S.COMPLETED, ended_at=clock.now)
+        await store.create_job(array, tasks)
+        [whole] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        assert whole.job_id == array.id
+        await store.retry(tasks[1].id, epoch=epoch)
+        [item] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        assert (item.kind, item.job_id, item.attempt) == ("submit", tasks[1].id, 2)
+        alive = await store.get_job(array.id)
+        assert (alive.state, alive.ended_at, alive.attempt) == (S.PENDING_SUBMIT, None, 1)
+        assert {job.id for job in await store.live_jobs()} == {array.id, tasks[1].id}
+        # A task with a SUBMIT of its own is cancelled at once, like any job.
+        done = await store.request_cancel(tasks[1].id, clock.now)
+        assert done.state is S.CANCELLED
+        assert (await store.get_job(array.id)).state is S.CANCELLED
+
+    async def test_as_a_whole_it_is_not_retried(self, store: SqlStore, epoch: int) -> None:
+        array, tasks = make_array("0-1", state=S.FAILED)
+        await store.create_job(array, tasks)
+        with pytest.raises(IllegalTransition, match="tasks"):
+            await store.retry(array.id, epoch=epoch)
+
+    async def test_cancelled_before_it_was_submitted(self, store: SqlStore, clock: Clock) -> None:
+        array, tasks = make_array("0-2")
+        await store.create_job(array, tasks)
+        done = await store.request_cancel(array.id, clock.now)
+        assert (done.state, done.ended_at) == (S.CANCELLED, clock.now)
+        assert {task.state for task in await store.array_tasks(array.id)} == {S.CANCELLED}
+        assert await store.outbox_depth() == (0, 0.0)
+
+    async def test_cancelled_while_it_runs(self, store: SqlStore, clock: Clock, epoch: int) -> None:
+        array, tasks = make_array("0-3", state=S.QUEUED)
+        await store.create_job(array, tasks)
+        [submit] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        await store.finish_outbox(submit.id, epoch=epoch)
+        await store.transition(tasks[0].id, S.COMPLETED)
+        await store.transition(tasks[1].id, S.RUNNING)
+        wished = await store.request_cancel(array.id, clock.now)
+        assert wished.cancel_requested_at == clock.now
+        items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        assert [item.job_id for item in items] == [task.id for task in tasks[1:]]
+        assert {item.kind for item in items} == {"cancel"}
+        now = await store.array_tasks(array.id)
+        assert [task.cancel_requested_at for task in now] == [None, *[clock.now] * 3]
+        await store.request_cancel(array.id, clock.pass_(1))
+        assert await store.lease_outbox(epoch=epoch, limit=9, lease_s=60) == []
+
+    async def test_a_task_cancelled_while_its_array_is_being_submitted(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
+        """The submission takes all indices along, so ending the row at once would be a lie."""
+        array, tasks = make_array("0-1")
+        await store.create_job(array, tasks)
+        wished = await store.request_cancel(tasks[0].id, clock.now)
+        assert (wished.state, wished.cancel_requested_at) == (S.PENDING_SUBMIT, clock.now)
+        assert (await store.outbox_depth())[0] == 2
+
+    async def test_tasks_that_change_at_the_same_time(
+        self, store: SqlStore, other: SqlStore, clock: Clock
+    ) -> None:
+        """Nobody deadlocks, and the array's row counts them all."""
+        array, tasks = make_array("0-19", state=S.RUNNING)
+        await store.create_job(array, tasks)
+        await asyncio.gather(
+            *(
+                (store, other)[index % 2].transition(task.id, S.COMPLETED)
+                for index, task in enumerate(tasks)
+            ),
+            other.request_cancel(array.id, clock.now),
+            store.request_cancel(tasks[3].id, clock.now),
+        )
+        end = await store.get_job(array.id)
+        assert (end.state, end.message) == (S.COMPLETED, "20 tasks: 20 completed.")
