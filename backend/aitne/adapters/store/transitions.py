@@ -49,51 +49,38 @@ class Transitions(StorePart):
         message: str | None = None,
     ) -> Job:
         """See the port."""
-        values: dict[str, Any] = {"state": to}
-        if changes is not None:
-            values |= {name: getattr(changes, name) for name in changes.model_fields_set}
-        if values.get("nodes", ()) is None:
-            values["nodes"] = ()
-        for counter in ("attempt", "restart_count"):
-            if values.get(counter, 0) is None:
-                del values[counter]
-        if message is not None:
-            values["message"] = message
+        values = _values(to, changes, message)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             job, array = await _lock(tx, job_id)
-            if attempt is not None and attempt != job.attempt:
-                raise Conflict(
-                    f"Job {job_id} is at attempt {job.attempt}, and this is about attempt {attempt}. "
-                    "Read the job again."
-                )
-            if version is not None and version != job.version:
-                raise Conflict(
-                    f"Job {job_id} was changed in the meantime (version {job.version}, not "
-                    f"{version}). Read the job again."
-                )
-            check_transition(job.state, to)
-            if job.state.terminal and to is not job.state:
-                raise IllegalTransition(
-                    f"Job {job_id} has ended ({job.state}); only a retry, which is a new attempt, "
-                    "leaves that state."
-                )
-            changed = await _change(tx, job, values)
-            if array is not None and changed is not job:
-                await _roll_up(tx, array, [changed])
+            _check_is(job, attempt, version)
+            changed, _ = await _move(tx, job, array, values)
         return changed
 
-    async def retry(self, job_id: UUID, *, epoch: int) -> Job:
+    async def retry(
+        self,
+        job_id: UUID,
+        to: JobState | None = None,
+        changes: JobChanges | None = None,
+        *,
+        attempt: int | None = None,
+        epoch: int,
+    ) -> Job:
         """See the port. Of an array it is the tasks that are retried, each by itself."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             job, array = await _lock(tx, job_id)
+            _check_is(job, attempt, None)
             if job.is_array:
                 raise IllegalTransition(f"Job {job_id} is an array: retry its tasks one by one.")
+            if to is not None:
+                job, array = await _move(tx, job, array, _values(to, changes, None))
             if not job.state.terminal:
                 raise IllegalTransition(
                     f"Job {job_id} has not ended (it is {job.state}), so it cannot be retried."
                 )
+            if to is not None and job.cancel_requested_at is not None:
+                return job
             values = {"state": JobState.PENDING_SUBMIT, "attempt": job.attempt + 1, **_FRESH}
             changed = await _change(tx, job, values)
             await queue(tx, OutboxKind.SUBMIT, [changed], self._clock())
@@ -171,6 +158,52 @@ class Transitions(StorePart):
 
 def _said(message: str | None) -> dict[str, Any]:
     return {} if message is None else {"message": message}
+
+
+def _values(to: JobState, changes: JobChanges | None, message: str | None) -> dict[str, Any]:
+    """The columns that a transition writes."""
+    values: dict[str, Any] = {"state": to}
+    if changes is not None:
+        values |= {name: getattr(changes, name) for name in changes.model_fields_set}
+    if values.get("nodes", ()) is None:
+        values["nodes"] = ()
+    for counter in ("attempt", "restart_count"):
+        if values.get(counter, 0) is None:
+            del values[counter]
+    if message is not None:
+        values["message"] = message
+    return values
+
+
+def _check_is(job: Job, attempt: int | None, version: int | None) -> None:
+    """Pass if the row is still the one that the caller speaks of. Raises ``Conflict``."""
+    if attempt is not None and attempt != job.attempt:
+        raise Conflict(
+            f"Job {job.id} is at attempt {job.attempt}, and this is about attempt {attempt}. "
+            "Read the job again."
+        )
+    if version is not None and version != job.version:
+        raise Conflict(
+            f"Job {job.id} was changed in the meantime (version {job.version}, not {version}). "
+            "Read the job again."
+        )
+
+
+async def _move(
+    tx: Transaction, job: Job, array: Job | None, values: Mapping[str, Any]
+) -> tuple[Job, Job | None]:
+    """One legal transition; the job and its array's row as they are afterwards."""
+    to: JobState = values["state"]
+    check_transition(job.state, to)
+    if job.state.terminal and to is not job.state:
+        raise IllegalTransition(
+            f"Job {job.id} has ended ({job.state}); only a retry, which is a new attempt, "
+            "leaves that state."
+        )
+    changed = await _change(tx, job, values)
+    if array is not None and changed is not job:
+        array = await _roll_up(tx, array, [changed])
+    return changed, array
 
 
 async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:

@@ -150,9 +150,22 @@ class JobStore(Protocol):
         """
         ...
 
-    async def retry(self, job_id: UUID, *, epoch: int) -> Job:
-        """A terminal job becomes PENDING_SUBMIT with attempt + 1 and a new outbox row; the fields of the
-        old attempt are cleared. Raises as ``transition``."""
+    async def retry(
+        self,
+        job_id: UUID,
+        to: JobState | None = None,
+        changes: JobChanges | None = None,
+        *,
+        attempt: int | None = None,
+        epoch: int,
+    ) -> Job:
+        """End this attempt in the terminal state ``to`` (None: it has ended) and begin the next.
+
+        One transaction, so that no crash comes between the end and the promised attempt: the job
+        becomes PENDING_SUBMIT with attempt + 1 and a new outbox row, and the fields of the old attempt
+        are cleared. A job that somebody asked to cancel meanwhile ends and is not begun again.
+        Raises as ``transition``.
+        """
         ...
 
     async def request_cancel(self, job_id: UUID, now: datetime, message: str | None = None) -> Job:

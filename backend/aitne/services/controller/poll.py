@@ -129,17 +129,25 @@ class Poller:
         return True
 
     async def _end(self, job: Job, state: JobState, changes: JobChanges) -> None:
-        ended = await self._transition(job, state, changes)
-        if ended is None or changes.reason is None or ended.cancel_requested_at is not None:
+        policy = job.spec.retry
+        if changes.reason is None or not retries(
+            changes.reason, policy.on, job.attempt, policy.max
+        ):
+            await self._transition(job, state, changes)
             return
-        policy = ended.spec.retry
-        if retries(changes.reason, policy.on, ended.attempt, policy.max):
-            log.info("Job %s ended %s and is tried again.", ended.id, changes.reason)
-            await self._store.retry(ended.id, epoch=self._leader.epoch)
-
-    async def _transition(self, job: Job, state: JobState, changes: JobChanges) -> Job | None:
+        log.info("Job %s ended %s and is tried again.", job.id, changes.reason)
         try:
-            return await self._store.transition(
+            await self._store.retry(
+                job.id, state, changes, attempt=job.attempt, epoch=self._leader.epoch
+            )
+        except StaleEpoch:
+            raise
+        except (Conflict, NotFound) as error:
+            log.info("Job %s was not tried again: %s", job.id, error.message)
+
+    async def _transition(self, job: Job, state: JobState, changes: JobChanges) -> None:
+        try:
+            await self._store.transition(
                 job.id, state, changes, attempt=job.attempt, epoch=self._leader.epoch
             )
         except StaleEpoch:
@@ -147,7 +155,6 @@ class Poller:
         except (Conflict, NotFound) as error:
             # Somebody moved it since the row was read; the next poll sees both anew.
             log.info("Job %s was not moved to %s: %s", job.id, state, error.message)
-            return None
 
 
 def _key(job: Job) -> Key:
