@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -53,7 +52,6 @@ class Heard:
 def measure(*, quick: bool) -> Figure:
     """Phases without and with listeners, in turn."""
     rounds, phase_s = (2, 8.0) if quick else (8, 16.0)
-    _raise_limit()
     with TemporaryDirectory(prefix="aitne-bench-") as name:
         folder = Path(name)
         settings = Settings(
@@ -206,12 +204,3 @@ def _get(http: Http, path: str) -> list[Any]:
         raise BenchmarkError(f"GET {path} was answered {status}: {body[:300]!r}")
     items: list[Any] = json.loads(body)["items"]
     return items
-
-
-def _raise_limit() -> None:
-    """One descriptor per listener on both sides, and some more."""
-    wanted = CLIENTS + 200
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < wanted:
-        raise BenchmarkError(f"{CLIENTS} listeners need {wanted} open files; allowed are {hard}")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))

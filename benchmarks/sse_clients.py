@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import sys
 import time
 from datetime import datetime
@@ -116,6 +117,8 @@ async def listen(port: int, count: int, token: str) -> dict[str, Any]:
 def main() -> None:
     """Listen with the fastest loop there is."""
     port, count = map(int, sys.argv[1:])
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     token = sys.stdin.readline().strip()
     try:
         import uvloop

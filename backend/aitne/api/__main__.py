@@ -6,6 +6,7 @@ import asyncio
 import errno
 import gc
 import logging
+import resource
 import socket
 import sys
 
@@ -61,8 +62,15 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
+def allow_many_connections() -> None:
+    """Use what the machine allows: a login shell's soft limit of 1,024 is too few for the open pages of many people."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 async def serve(settings: Settings) -> None:
     """Run until a signal says stop."""
+    allow_many_connections()
     listener = listen(settings)
     platform = build(settings)
     await platform.store.start()
