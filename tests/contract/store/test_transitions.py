@@ -188,6 +188,29 @@ class TestRetry:
         event = (await store.job_events(job.id))[-1]
         assert (event.data["state"], event.data["previous"]) == ("PENDING_SUBMIT", "NODE_FAILED")
 
+    async def test_the_end_of_one_attempt_and_the_next_are_one_change(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        job = await stored(store, state=S.RUNNING)
+        end = JobChanges(reason=TerminationReason.NODE_FAILED, ended_at=clock.now)
+        with pytest.raises(Conflict, match="attempt 1"):
+            await store.retry(job.id, S.NODE_FAILED, end, attempt=2, epoch=epoch)
+        with pytest.raises(IllegalTransition, match="has not ended"):
+            await store.retry(job.id, S.READY, epoch=epoch)
+        assert await store.get_job(job.id) == job, "nothing of it was done"
+        again = await store.retry(job.id, S.NODE_FAILED, end, attempt=1, epoch=epoch)
+        assert again == make_job(id=job.id, attempt=2, version=3)
+        states = [event.data["state"] for event in await store.job_events(job.id)]
+        assert states == ["RUNNING", "NODE_FAILED", "PENDING_SUBMIT"]
+
+    async def test_a_job_that_is_being_cancelled_is_not_begun_again(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        job = await stored(store, state=S.RUNNING)
+        await store.request_cancel(job.id, clock.now)
+        ended = await store.retry(job.id, S.NODE_FAILED, epoch=epoch)
+        assert (ended.state, ended.attempt) == (S.NODE_FAILED, 1)
+
     async def test_only_what_has_ended(self, store: SqlStore, epoch: int) -> None:
         for state in LIVE:
             job = await stored(store, state=state)
