@@ -7,6 +7,7 @@ import importlib
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from benchmarks import figures
 from benchmarks.figures import Figure
@@ -31,6 +32,7 @@ def main(given: Sequence[str] | None = None) -> int:
     failed = False
     for name in arguments.names or NAMES:
         print(f"measuring {name} …", file=sys.stderr)
+        where = figures.where()
         try:
             figure: Figure = importlib.import_module(f"benchmarks.{name}").measure(
                 quick=arguments.quick
@@ -39,15 +41,12 @@ def main(given: Sequence[str] | None = None) -> int:
             print(f"{name} could not be taken: {error}", file=sys.stderr)
             failed = True
             continue
+        figure = replace(figure, notes=[*figure.notes, where])
         found.append(figure)
         if not arguments.json:
             print(f"\n{figures.table(figure)}\n", flush=True)
     if arguments.json:
-        document = {
-            "machine": figures.machine(),
-            "figures": [figure.as_json() for figure in found],
-        }
-        print(json.dumps(document, indent=1))
+        print(json.dumps([figure.as_json() for figure in found], indent=1))
     if arguments.write:
         for name in figures.write(found):
             print(f"the docs page has no place for {name}", file=sys.stderr)

@@ -96,16 +96,14 @@ def write(figures: Iterable[Figure], page: Path = PAGE) -> list[str]:
     return homeless
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were measured on, and how busy it was."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "cpus": len(os.sched_getaffinity(0)),
-        "memory_gib": round(memory / (1 << 30)),
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-        "load_1min": os.getloadavg()[0],
-    }
+def where() -> str:
+    """The machine, and how busy it was before the first measurement."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    load = os.getloadavg()[0]
+    return (
+        f"Taken with {len(os.sched_getaffinity(0))} CPUs, {memory:.0f} GiB, Python "
+        f"{platform.python_version()}; load average before the start {load:.1f}."
+    )
 
 
 def _shown(value: float, unit: str) -> str:
