@@ -1,5 +1,7 @@
-// Pictures of every page in both schemes and two widths: `node dev/shots.mjs OUT_DIR [BASE_URL] [NAME…]`.
+// Pictures of every page in both schemes and two widths, and what axe says about accessibility:
+// `node dev/shots.mjs OUT_DIR [BASE_URL] [NAME…]`.
 import { mkdirSync } from "node:fs";
+import { AxeBuilder } from "@axe-core/playwright";
 import { chromium } from "playwright-core";
 
 const [out = "/tmp/shots", base = "http://127.0.0.1:26001", ...only] = process.argv.slice(2);
@@ -44,6 +46,12 @@ for (const scheme of ["light", "dark"]) {
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       if (wide > 0) said.add(`${name}: ${wide} px too wide at ${width}`);
       await page.screenshot({ path: `${out}/${name}-${width}-${scheme}.png`, fullPage: !["launch", "train"].includes(name) });
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      for (const violation of violations) {
+        for (const node of violation.nodes.slice(0, 3)) {
+          said.add(`${name} ${scheme} ${width}: ${violation.id}: ${node.target.join(" ")} ${node.any[0]?.message ?? ""}`);
+        }
+      }
       await page.close();
     }
     await context.close();

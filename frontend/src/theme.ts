@@ -12,7 +12,7 @@ const indigo: MantineColorsTuple = [
   "#eff1fd", "#dde1f8", "#bac2ee", "#95a1e4", "#7584dc", "#6172d7", "#5264cf", "#4453b5", "#3a479d", "#2f3b86",
 ];
 const moon: MantineColorsTuple = [
-  "#e5f8f5", "#d3efea", "#a8dfd5", "#7acebf", "#53c0ad", "#3bb7a2", "#2aad97", "#158977", "#0b7566", "#006153",
+  "#e5f8f5", "#d3efea", "#a8dfd5", "#7acebf", "#53c0ad", "#3bb7a2", "#2aad97", "#0f7d6d", "#0b7566", "#006153",
 ];
 // Blue-grey instead of Mantine's neutral grey; index 7 is the page, 6 a card.
 const dark: MantineColorsTuple = [

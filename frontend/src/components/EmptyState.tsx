@@ -1,4 +1,4 @@
-import { Stack, Text } from "@mantine/core";
+import { Stack, Text, Title } from "@mantine/core";
 import type { LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 
@@ -7,13 +7,21 @@ interface Props {
   title: string;
   children?: ReactNode;
   action?: ReactNode;
+  /** Set where this is all there is on the page. */
+  heading?: boolean;
 }
 
-export function EmptyState({ icon: Icon, title, children, action }: Props) {
+export function EmptyState({ icon: Icon, title, children, action, heading }: Props) {
   return (
     <Stack align="center" gap={6} py={40} px="md" ta="center">
       <Icon size={34} strokeWidth={1.4} color="var(--mantine-color-indigo-4)" aria-hidden />
-      <Text fw={600}>{title}</Text>
+      {heading ? (
+        <Title order={1} size="h3">
+          {title}
+        </Title>
+      ) : (
+        <Text fw={600}>{title}</Text>
+      )}
       {children && (
         <Text c="dimmed" size="sm" maw={440}>
           {children}

@@ -10,7 +10,8 @@ import classes from "@/pages/Job.module.css";
 
 export function JobDetails({ job }: { job: Job }) {
   const parameters = Object.entries(job.parameters);
-  const env = Object.entries(job.env);
+  // The parameters reach the program as variables too; once is enough here.
+  const env = Object.entries(job.env).filter(([name]) => !name.startsWith("AITNE_PARAM_"));
   return (
     <>
       <dl className={classes.list}>
@@ -36,8 +37,10 @@ export function JobDetails({ job }: { job: Job }) {
         </Row>
         {job.ended_at !== null && (
           <Row name="Ended">
-            <RelativeTime at={job.ended_at} />
-            {describeExit(job) !== "" && `, ${describeExit(job)}`}
+            <span>
+              <RelativeTime at={job.ended_at} />
+              {describeExit(job) !== "" && `, ${describeExit(job)}`}
+            </span>
           </Row>
         )}
         {job.expires_at !== null && job.ended_at === null && (

@@ -8,6 +8,24 @@ import { RelativeTime } from "@/components/Time";
 import { describeResources } from "@/lib/describe";
 import classes from "./table.module.css";
 
+export function JobTableHead({ owner }: { owner: boolean }) {
+  return (
+    <thead>
+      <tr>
+        <th scope="col">Name</th>
+        <th scope="col">State</th>
+        {owner && <th scope="col">Owner</th>}
+        <th scope="col">Project</th>
+        <th scope="col">Resources</th>
+        <th scope="col">Created</th>
+        <th scope="col" className={classes.num}>
+          Ran for
+        </th>
+      </tr>
+    </thead>
+  );
+}
+
 interface Props {
   job: Job;
   owner: boolean;
@@ -61,14 +79,14 @@ export function JobRow({ job, owner, expanded, onToggle, child }: Props) {
         <StateBadge job={job} />
       </td>
       {owner && (
-        <td className={classes.dim} data-label="Owner">
+        <td className={classes.owner} data-label="Owner">
           {job.owner}
         </td>
       )}
-      <td className={classes.dim} data-label="Project">
+      <td className={classes.wide} data-label="Project">
         {job.project}
       </td>
-      <td className={`${classes.dim ?? ""} ${classes.nowrap ?? ""}`} data-label="Resources">
+      <td className={`${classes.wide ?? ""} ${classes.nowrap ?? ""}`} data-label="Resources">
         {describeResources(job.resources)}
       </td>
       <td className={`${classes.dim ?? ""} ${classes.nowrap ?? ""}`} data-label="Created">

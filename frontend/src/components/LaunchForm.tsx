@@ -42,7 +42,7 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
   const complete = Object.keys(local).length === 0;
 
   const [planned] = useDebouncedValue(file, PLAN_DELAY_MS);
-  const plan = useQuery({ ...planQuery(planned), enabled: complete });
+  const plan = useQuery({ ...planQuery(planned), enabled: complete && planned === file });
   const start = useLaunch(onClose);
 
   const problems = problemsOf(template, start.error) ?? (complete ? problemsOf(template, plan.error) : null);

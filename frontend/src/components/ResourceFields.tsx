@@ -103,7 +103,7 @@ function Picks({ label, choices, value, onChange }: PicksProps) {
     <div className={classes.choices} role="group" aria-label={label}>
       <Chip.Group value={String(value)} onChange={(next: string) => onChange(Number(next))}>
         {choices.map((choice) => (
-          <Chip key={choice.value} value={String(choice.value)} size="xs" radius="sm" variant="light" icon={null}>
+          <Chip key={choice.value} value={String(choice.value)} size="xs" radius="sm" variant="filled" icon={null}>
             {choice.label}
           </Chip>
         ))}

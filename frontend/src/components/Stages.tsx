@@ -76,7 +76,7 @@ function Counting({ since }: { since: string }) {
 }
 
 function Took({ stage, last }: { stage: Stage; last: boolean }) {
-  if (!stage.started_at || stage.status === "waiting" || stage.status === "skipped") return null;
+  if (!stage.started_at || stage.status === "waiting") return null;
   if (last) return <>{formatClock(new Date(stage.started_at), new Date())}</>;
   return stage.ended_at ? (
     <>{formatDuration(secondsBetween(stage.started_at, stage.ended_at, new Date()))}</>

@@ -44,7 +44,7 @@ export function UsageChart({ label, series, limit, format, colour }: Props) {
         legend: { show: false },
         scales: { x: { time: true }, y: { range: (_, __, max) => [0, Math.max(limit, (max || 0) * 1.1)] } },
         axes: [
-          { stroke: css("--mantine-color-dimmed"), grid: { show: false }, ticks: { show: false }, size: 26, font: "11px system-ui" },
+          { stroke: css("--mantine-color-dimmed"), grid: { show: false }, ticks: { show: false }, size: 24, space: 64, values: (_, ticks) => ticks.map((tick) => clock(tick, ticks)), font: "11px system-ui" },
           {
             stroke: css("--mantine-color-dimmed"),
             grid: { stroke: css("--line"), width: 1 },
@@ -83,6 +83,16 @@ export function UsageChart({ label, series, limit, format, colour }: Props) {
       <div ref={box} />
     </div>
   );
+}
+
+/** The axis has the time of day only; the history has the dates. */
+function clock(seconds: number, ticks: number[]): string {
+  const short = ((ticks[1] ?? 0) - (ticks[0] ?? 0)) % 60 !== 0;
+  return new Date(seconds * 1000).toLocaleTimeString(undefined, {
+    hour: "2-digit",
+    minute: "2-digit",
+    ...(short ? { second: "2-digit", hour12: false } : {}),
+  });
 }
 
 function dataOf(series: Series): uPlot.AlignedData {

@@ -89,7 +89,7 @@ export function toJobFile(template: Template, values: LaunchValues): JobFile {
   return {
     type: template.type,
     template: template.name,
-    ...(name === "" ? {} : { name }),
+    name: name === "" ? template.title : name,
     ...(values.project === "" ? {} : { project: values.project }),
     parameters,
     resources: {

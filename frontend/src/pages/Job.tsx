@@ -9,6 +9,7 @@ import type { Job } from "@/api/types";
 import { ArrayTasks } from "@/components/ArrayTasks";
 import { JobDetails } from "@/components/JobDetails";
 import { JobHistory } from "@/components/JobHistory";
+import { JobTableHead } from "@/components/JobRow";
 import { JobScript } from "@/components/JobScript";
 import { LogView } from "@/components/LogView";
 import { PageError } from "@/components/PageError";
@@ -74,6 +75,7 @@ function LoadedJob({ job }: { job: Job }) {
             {isArray ? (
               <Tabs.Panel value="tasks">
                 <table className={tableClasses.table}>
+                  <JobTableHead owner={false} />
                   <tbody>
                     <ArrayTasks id={job.id} owner={false} />
                   </tbody>

@@ -6,7 +6,7 @@ import { ListTree, Search, SearchX } from "lucide-react";
 import { Fragment, useEffect, useMemo, useRef, useState } from "react";
 import { type JobFilters, jobsQuery, meQuery } from "@/api/queries";
 import { EmptyState } from "@/components/EmptyState";
-import { JobRow } from "@/components/JobRow";
+import { JobRow, JobTableHead } from "@/components/JobRow";
 import { ArrayTasks } from "@/components/ArrayTasks";
 import { PageError } from "@/components/PageError";
 import { PageTitle } from "@/components/PageTitle";
@@ -41,19 +41,7 @@ export function JobsPage() {
         {jobs.length > 0 && (
           <div className={tableClasses.wrap}>
             <table className={tableClasses.table}>
-              <thead>
-                <tr>
-                  <th scope="col">Name</th>
-                  <th scope="col">State</th>
-                  {filters.all && <th scope="col">Owner</th>}
-                  <th scope="col">Project</th>
-                  <th scope="col">Resources</th>
-                  <th scope="col">Created</th>
-                  <th scope="col" className={tableClasses.num}>
-                    Ran for
-                  </th>
-                </tr>
-              </thead>
+              <JobTableHead owner={filters.all === true} />
               <tbody>
                 <JobRows jobs={jobs} owner={filters.all === true} />
               </tbody>

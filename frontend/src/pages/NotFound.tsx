@@ -8,6 +8,7 @@ export function NotFoundPage() {
     <main style={{ paddingTop: "10vh" }}>
       <EmptyState
         icon={Orbit}
+        heading
         title="There is no such page"
         action={
           <Button component={Link} to="/" mt="sm">

@@ -81,8 +81,9 @@ function UserMenu({ me }: { me: Me }) {
   return (
     <Menu width={240}>
       <Menu.Target>
-        <UnstyledButton className={classes.user} aria-label={`Account of ${user.name}`} data-testid="user-menu">
-          <Avatar size={28} color="indigo" variant="light" name={user.display_name || user.name} alt="" />
+        <UnstyledButton className={classes.user} data-testid="user-menu">
+          <Avatar size={28} color="indigo" variant="light" name={user.display_name || user.name} alt="" aria-hidden />
+          <span className="visually-hidden">Account of </span>
           <span className={`${classes.userName ?? ""} truncate`}>{user.name}</span>
           <ChevronDown size={14} aria-hidden />
         </UnstyledButton>
