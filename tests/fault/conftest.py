@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.platform import platform
-
-__all__ = ["kill_rounds", "platform"]
-
 
 @pytest.fixture
 def kill_rounds(request: pytest.FixtureRequest) -> int:

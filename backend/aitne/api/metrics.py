@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -10,6 +12,8 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from aitne.core import metric_names as names
 from aitne.core.errors import AitneError, Unavailable
@@ -44,6 +48,8 @@ class Metrics:
         self._depth = self._gauge(names.OUTBOX_DEPTH)
         self._oldest = self._gauge(names.OUTBOX_OLDEST)
         self._last_poll = self._gauge(names.SCHEDULER_LAST_POLL)
+        self._controller = _ControllerCounters()
+        self.registry.register(self._controller)
 
     def _gauge(self, metric: Metric) -> Gauge:
         return Gauge(metric.name, metric.help, metric.labels, registry=self.registry)
@@ -68,4 +74,20 @@ class Metrics:
         nodes = await store.nodes()
         if nodes:
             self._last_poll.set(max(node.seen_at for node in nodes).timestamp())
+        lease = await store.current_lease("controller")
+        self._controller.counters = {} if lease is None else lease.counters
         return generate_latest(self.registry)
+
+
+class _ControllerCounters(Collector):
+    """The counters of the controller that leads, from its lease: it has no port of its own."""
+
+    def __init__(self) -> None:
+        self.counters: dict[str, dict[str, float]] = {}
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        for metric in (names.SUBMISSIONS, names.SCHEDULER_RPC, names.RECONCILE):
+            family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for label, value in self.counters.get(metric.name, {}).items():
+                family.add_metric([label], value)
+            yield family

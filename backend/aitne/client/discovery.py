@@ -152,7 +152,10 @@ def _of_data_dir(data_dir: str, token: str | None, source: str) -> Platform:
 
         raise NotRunning(not_running(where))
     return Platform(
-        str(found.get("api_url") or found["url"]), token or _own_token(where), data_dir=where, source=source
+        str(found.get("api_url") or found["url"]),
+        token or _own_token(where),
+        data_dir=where,
+        source=source,
     )
 
 

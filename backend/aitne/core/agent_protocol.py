@@ -22,6 +22,11 @@ from aitne.core.models.job import Sample
 
 VERSION = 1
 
+EXIT_DUPLICATE = 121
+"""The fence was taken by another run of this attempt; nothing was started."""
+EXIT_NEVER_ANSWERED = 123
+"""The app did not answer within its time."""
+
 
 class AgentApp(Frozen):
     """An app to start. ``argv`` is complete but for what a hand-over adds."""

@@ -27,7 +27,7 @@ while [[ $hosts =~ ^([^][,]*)\[([0-9]+)[^]]*\](.*)$ ]]; do
 done
 number="${SLURM_JOB_ID:-0}"
 number="${number//[!0-9]/}"
-export MASTER_ADDR="$first${hosts%%,*}"
+export MASTER_ADDR="${MASTER_ADDR:-$first${hosts%%,*}}"
 export MASTER_PORT=$((20000 + 10#0${number:0:9} % 12000))
 unset hosts first number
 

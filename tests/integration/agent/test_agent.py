@@ -160,7 +160,8 @@ def job(tmp_path: Path) -> Iterator[Job]:
     found = Job(tmp_path)
     yield found
     if found.process is not None and found.process.poll() is None:
-        found.process.kill()
+        # Asked to end, the agent ends its program too; killed, it would leave it behind.
+        found.process.terminate()
         found.process.wait()
 
 

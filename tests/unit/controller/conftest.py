@@ -17,6 +17,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
 from aitne.services.controller.connector import Connector
+from aitne.services.controller.counts import Counts
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.outbox import OutboxWorker
 from aitne.services.controller.poll import Poller
@@ -88,8 +89,8 @@ def make_bench(tmp_path: Path, clock: Clock) -> Any:
             hub,
             leader,
             clock,
-            OutboxWorker(store, scheduler, renderer, leader, clock, uncertain_wait_s=15),
-            Poller(store, scheduler, leader, clock),
+            OutboxWorker(store, scheduler, renderer, leader, clock, Counts(), uncertain_wait_s=15),
+            Poller(store, scheduler, leader, clock, Counts()),
             Connector(store, hub, scheduler, leader, clock, "http://sessions.test"),
             settings,
         )

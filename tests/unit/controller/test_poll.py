@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from aitne.agent import main
+from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NEVER_ANSWERED
 from aitne.core.models.job import RetryPolicy
 from aitne.core.states import JobState, TerminationReason
 from tests.support.fakes import ControllerDown, NeverStarts, SlowStart, Vanishes
@@ -159,3 +161,18 @@ async def test_array_tasks_end_each_by_itself(bench: Any) -> None:
     rows = await b.store.array_tasks(array.id)
     assert [row.state for row in rows] == [JobState.COMPLETED, JobState.FAILED]
     assert (await b.job(array.id)).state is JobState.FAILED
+
+
+async def test_what_the_agent_says_by_its_exit_code_is_told_in_words(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_session())
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, EXIT_NEVER_ANSWERED)
+    await b.poller.poll()
+    ended = await b.job(job.id)
+    assert ended.reason is TerminationReason.START_FAILED
+    assert "did not answer in time" in (ended.message or "")
+
+
+def test_the_agent_and_the_platform_mean_the_same_by_an_exit_code() -> None:
+    assert main.DUPLICATE == EXIT_DUPLICATE
+    assert main.NEVER_ANSWERED == EXIT_NEVER_ANSWERED

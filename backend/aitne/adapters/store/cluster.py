@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -57,16 +57,28 @@ class ClusterRecords(StorePart):
         async with self._db.read() as connection:
             return [node_of(row) for row in (await connection.execute(query)).mappings()]
 
-    async def take_lease(self, name: str, holder: str, *, duration_s: float) -> Lease | None:
+    async def take_lease(
+        self,
+        name: str,
+        holder: str,
+        *,
+        duration_s: float,
+        counters: Mapping[str, dict[str, float]] | None = None,
+    ) -> Lease | None:
         """See the port."""
         try:
             async with self._db.write() as tx:
-                return await self._take(tx, name, holder, duration_s)
+                return await self._take(tx, name, holder, duration_s, dict(counters or {}))
         except IntegrityError:
             return None  # another one took it first, in the same moment
 
     async def _take(
-        self, tx: Transaction, name: str, holder: str, duration_s: float
+        self,
+        tx: Transaction,
+        name: str,
+        holder: str,
+        duration_s: float,
+        counters: dict[str, dict[str, float]],
     ) -> Lease | None:
         query = select(_leases).where(_leases.c.name == name).with_for_update()
         row = (await tx.execute(query)).first()
@@ -78,12 +90,17 @@ class ClusterRecords(StorePart):
             epoch = await _next_epoch(tx)
         else:
             return None
-        values = {"holder": holder, "epoch": epoch, "expires_at": expires_at}
+        values = {
+            "holder": holder,
+            "epoch": epoch,
+            "expires_at": expires_at,
+            "counters": counters,
+        }
         if row is None:
             await tx.execute(insert(_leases), {"name": name, **values})
         else:
             await tx.execute(update(_leases).where(_leases.c.name == name).values(values))
-        return Lease(holder=holder, epoch=epoch, expires_at=expires_at)
+        return Lease.model_validate(values)
 
     async def current_lease(self, name: str) -> Lease | None:
         """See the port."""
@@ -91,7 +108,9 @@ class ClusterRecords(StorePart):
             row = (await connection.execute(select(_leases).where(_leases.c.name == name))).first()
         if row is None or row.holder is None:
             return None
-        return Lease(holder=row.holder, epoch=row.epoch, expires_at=row.expires_at)
+        return Lease(
+            holder=row.holder, epoch=row.epoch, expires_at=row.expires_at, counters=row.counters
+        )
 
     async def drop_lease(self, name: str, holder: str) -> None:
         """Give the lead up, if ``holder`` has it. Its epoch is over from then on."""

@@ -207,6 +207,7 @@ leases = Table(
     # Unique over all leases, so an epoch by itself tells whether its holder still leads.
     Column("epoch", BigInteger, nullable=False, unique=True),
     Column("expires_at", UtcDateTime, nullable=False),
+    Column("counters", JSON, nullable=False),
 )
 
 users = Table(

@@ -7,7 +7,7 @@ All methods may raise ``StoreUnavailable``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
@@ -74,6 +74,8 @@ class Lease(Frozen):
     holder: str
     epoch: int
     expires_at: datetime
+    counters: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """What the holder has counted since it began, by metric and label: it has no port of its own."""
 
 
 class JobStore(Protocol):
@@ -241,7 +243,14 @@ class ClusterStore(Protocol):
         """The latest snapshot; empty before the first."""
         ...
 
-    async def take_lease(self, name: str, holder: str, *, duration_s: float) -> Lease | None:
+    async def take_lease(
+        self,
+        name: str,
+        holder: str,
+        *,
+        duration_s: float,
+        counters: Mapping[str, dict[str, float]] | None = None,
+    ) -> Lease | None:
         """Take or renew the named lease; None while another holder's has not expired."""
         ...
 

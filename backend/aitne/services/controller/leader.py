@@ -6,7 +6,8 @@ import asyncio
 import logging
 
 from aitne.core.errors import StaleEpoch, StoreUnavailable
-from aitne.core.ports.store import Store
+from aitne.core.ports.store import Lease, Store
+from aitne.services.controller.counts import Counts
 
 log = logging.getLogger(__name__)
 
@@ -18,8 +19,9 @@ RENEW_S = 1.5
 class Leader:
     """Holds the lease while ``keep`` runs. ``epoch`` is what every guarded update passes."""
 
-    def __init__(self, store: Store, holder: str) -> None:
+    def __init__(self, store: Store, holder: str, counts: Counts | None = None) -> None:
         self._store = store
+        self._counts = counts or Counts()
         self.holder = holder
         self._epoch: int | None = None
 
@@ -34,7 +36,7 @@ class Leader:
         """Return once this controller leads."""
         while True:
             try:
-                lease = await self._store.take_lease(LEASE, self.holder, duration_s=DURATION_S)
+                lease = await self._take()
             except StoreUnavailable as error:
                 log.warning("The lead cannot be taken yet: %s", error.message)
                 lease = None
@@ -53,13 +55,18 @@ class Leader:
         while True:
             await asyncio.sleep(RENEW_S)
             try:
-                lease = await self._store.take_lease(LEASE, self.holder, duration_s=DURATION_S)
+                lease = await self._take()
             except StoreUnavailable as error:
                 log.warning("The lead cannot be renewed right now: %s", error.message)
                 continue
             if lease is None or lease.epoch != self._epoch:
                 self._epoch = None
                 raise StaleEpoch("Another controller took the lead.")
+
+    async def _take(self) -> Lease | None:
+        return await self._store.take_lease(
+            LEASE, self.holder, duration_s=DURATION_S, counters=self._counts.snapshot()
+        )
 
     async def release(self) -> None:
         """Let the next controller lead without waiting for the lease to run out."""

@@ -12,6 +12,7 @@ from aitne.core.ports.hub import Hub
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
 from aitne.services.controller.connector import Connector
+from aitne.services.controller.counts import CountedScheduler, Counts
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.outbox import OutboxWorker
 from aitne.services.controller.poll import Poller
@@ -44,14 +45,21 @@ class Controller:
         uncertain_wait_s: float = 15.0,
     ) -> None:
         self._store = store
-        self._scheduler = scheduler
+        counts = Counts()
+        self._scheduler = scheduler = CountedScheduler(scheduler, counts)
         self._clock = clock
         self._poll_interval_s = poll_interval_s
-        self._leader = Leader(store, holder)
+        self._leader = Leader(store, holder, counts)
         self._outbox = OutboxWorker(
-            store, scheduler, renderer, self._leader, clock, uncertain_wait_s=uncertain_wait_s
+            store,
+            scheduler,
+            renderer,
+            self._leader,
+            clock,
+            counts,
+            uncertain_wait_s=uncertain_wait_s,
         )
-        self._poller = Poller(store, scheduler, self._leader, clock)
+        self._poller = Poller(store, scheduler, self._leader, clock, counts)
         self._connector_parts = (store, hub, scheduler, self._leader, clock, sessions_origin)
 
     async def run(self) -> None:

@@ -25,10 +25,12 @@ from aitne.core.errors import (
     StaleEpoch,
     SubmitUncertain,
 )
+from aitne.core.metric_names import RECONCILE, SUBMISSIONS
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import OutboxItem, OutboxKind, Store
 from aitne.core.states import JobState, TerminationReason
+from aitne.services.controller.counts import Counts
 from aitne.services.controller.leader import Leader
 from aitne.services.render import Renderer
 
@@ -55,6 +57,7 @@ class OutboxWorker:
         renderer: Renderer,
         leader: Leader,
         clock: Callable[[], datetime],
+        counts: Counts,
         *,
         uncertain_wait_s: float = 15.0,
     ) -> None:
@@ -63,6 +66,7 @@ class OutboxWorker:
         self._renderer = renderer
         self._leader = leader
         self._clock = clock
+        self._counts = counts
         self._uncertain_wait = timedelta(seconds=uncertain_wait_s)
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
 
@@ -147,19 +151,23 @@ class OutboxWorker:
         try:
             scheduler_id = await self._scheduler.submit(request)
         except SubmitUncertain as error:
+            self._counts.add(SUBMISSIONS, "uncertain")
             log.warning("Job %s may or may not have been submitted: %s", job.id, error.message)
             await self._move(job, JobState.UNCERTAIN, JobChanges(message=error.message))
             return RETRY_S
         except SchedulerRejected as error:
+            self._counts.add(SUBMISSIONS, "rejected")
             await self._end(job, JobState.FAILED, TerminationReason.REJECTED, error.message)
             return None
         except SchedulerUnavailable as error:
+            self._counts.add(SUBMISSIONS, "unavailable")
             await self._move(
                 job,
                 JobState.PENDING_SUBMIT,
                 JobChanges(message=f"Waits for the scheduler: {error.message}", submitted_at=None),
             )
             return RETRY_S
+        self._counts.add(SUBMISSIONS, "accepted")
         await self._queued(job, scheduler_id)
         return None
 
@@ -170,11 +178,13 @@ class OutboxWorker:
             scheduler_id = found[0].scheduler_id
             if job.is_array:
                 scheduler_id = scheduler_id.partition("_")[0]
+            self._counts.add(RECONCILE, "adopted")
             log.info("Job %s was found in the scheduler as %s.", job.id, scheduler_id)
             await self._queued(job, scheduler_id)
             return None
         if job.submitted_at and self._clock() < job.submitted_at + self._uncertain_wait:
             return RETRY_S
+        self._counts.add(RECONCILE, "never_arrived")
         await self._move(job, JobState.PENDING_SUBMIT, JobChanges(submitted_at=None))
         return 0.0
 

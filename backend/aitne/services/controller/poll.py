@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NEVER_ANSWERED
 from aitne.core.errors import Conflict, NotFound, SchedulerUnavailable, StaleEpoch
+from aitne.core.metric_names import RECONCILE
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Store
 from aitne.core.states import LIVE, JobState, TerminationReason, retries
+from aitne.services.controller.counts import Counts
 from aitne.services.controller.leader import Leader
 
 log = logging.getLogger(__name__)
@@ -29,6 +32,18 @@ START_TIMEOUT = timedelta(seconds=120)
 """A session whose agent has not reported this long after it got its nodes will never come up."""
 EXPECTED_START_NOISE = timedelta(seconds=30)
 
+AGENT_EXITS = {
+    EXIT_DUPLICATE: (
+        TerminationReason.DUPLICATE,
+        "Another run of this attempt had already begun, so this one ended at once.",
+    ),
+    EXIT_NEVER_ANSWERED: (
+        TerminationReason.START_FAILED,
+        "The app did not answer in time; the log says more.",
+    ),
+}
+"""Exit codes with which the agent itself speaks, and what they mean."""
+
 _SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN}
 
 
@@ -41,25 +56,23 @@ class Poller:
         scheduler: Scheduler,
         leader: Leader,
         clock: Callable[[], datetime],
+        counts: Counts,
     ) -> None:
         self._store = store
         self._scheduler = scheduler
         self._leader = leader
         self._clock = clock
+        self._counts = counts
         self._absences: dict[UUID, int] = {}
-        self.queries = 0
-        self.last_answer_at: datetime | None = None
 
     async def poll(self) -> bool:
         """Ask once, update what changed. False: the scheduler did not answer; nothing is concluded."""
-        self.queries += 1
         try:
             answer = await self._scheduler.poll()
             nodes = await self._scheduler.nodes()
         except SchedulerUnavailable as error:
             log.warning("The scheduler does not answer: %s", error.message)
             return False
-        self.last_answer_at = self._clock()
         await self._store.save_nodes(nodes, epoch=self._leader.epoch)
         live = [job for job in await self._store.live_jobs() if job.state in _SUBMITTED]
         said = _by_key(answer)
@@ -93,6 +106,7 @@ class Poller:
         if record is not None:
             await self._apply(job, record)
             return
+        self._counts.add(RECONCILE, "lost")
         await self._end(
             job,
             JobState.LOST,
@@ -135,6 +149,7 @@ class Poller:
         ):
             await self._transition(job, state, changes)
             return
+        self._counts.add(RECONCILE, "retried")
         log.info("Job %s ended %s and is tried again.", job.id, changes.reason)
         try:
             await self._store.retry(
@@ -188,6 +203,8 @@ def _outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
         )
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
+    if reason is TerminationReason.FAILED and record.exit_code in AGENT_EXITS:
+        reason, message = AGENT_EXITS[record.exit_code]
     return JobChanges(
         reason=reason,
         message=message,

@@ -76,6 +76,8 @@ def slurm_variables(
         "SLURM_JOB_NODELIST": nodes,
         "SLURM_NODELIST": nodes,
         "SLURMD_NODENAME": grants[0].node,
+        # The nodes are this machine, whatever they are called.
+        "MASTER_ADDR": "127.0.0.1",
         "SLURM_CPUS_ON_NODE": str(resources.cpu),
         "SLURM_JOB_CPUS_PER_NODE": per_node,
         "SLURM_MEM_PER_NODE": str(resources.memory_bytes >> 20),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aitne
 from aitne.adapters.schedulers._local import procfs, runner
@@ -99,7 +100,8 @@ def read_identity(run_dir: Path) -> Identity | None:
     found = read_json(run_dir / runner.RUNNER)
     if found is None or "pid" not in found:
         return None
-    return Identity(**{name: found[name] for name in Identity.__slots__ if name in found})
+    known: dict[str, Any] = {name: found[name] for name in Identity.__slots__ if name in found}
+    return Identity(**known)
 
 
 def give_up(run_dir: Path) -> bool:

@@ -206,9 +206,9 @@ def plan(
     free = Free(nodes)
     whole = free.copy()
     running = list(running)
-    for job in running:
-        free.take(job.demand, job.grants)
-    in_group = Counter(job.group for job in running)
+    for each in running:
+        free.take(each.demand, each.grants)
+    in_group = Counter(each.group for each in running)
     head: Demand | None = None
     shadow, then = 0.0, free
     ahead = looked_at = 0
@@ -255,8 +255,8 @@ def forecast(
 ) -> dict[int, float]:
     """When the first of those who wait will start at the latest, if all run to their time limits."""
     free = Free(nodes)
-    for job in running:
-        free.take(job.demand, job.grants)
+    for each in running:
+        free.take(each.demand, each.grants)
     going = list(running)
     starts: dict[int, float] = {}
     time = now

@@ -110,6 +110,7 @@ def upgrade() -> None:
         sa.Column("holder", sa.Text(), nullable=True),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("counters", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_leases")),
         sa.UniqueConstraint("epoch", name=op.f("uq_leases_epoch")),
     )

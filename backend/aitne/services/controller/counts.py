@@ -1,0 +1,83 @@
+"""What the controller counts. It has no port to be asked on, so its lease carries the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from aitne.core.metric_names import SCHEDULER_RPC, Metric
+from aitne.core.models.node import Node
+from aitne.core.ports.scheduler import Scheduler, SchedulerJob, SubmitRequest
+
+Counters = dict[str, dict[str, float]]
+"""Of each metric, by its label's value."""
+
+
+class Counts:
+    """Counters since the process began, each with one label."""
+
+    def __init__(self) -> None:
+        self._counters: Counters = {}
+
+    def add(self, metric: Metric, label: str) -> None:
+        """Count one more."""
+        of_metric = self._counters.setdefault(metric.name, {})
+        of_metric[label] = of_metric.get(label, 0.0) + 1.0
+
+    def snapshot(self) -> Counters:
+        """The numbers at this moment."""
+        return {name: dict(values) for name, values in self._counters.items()}
+
+
+class CountedScheduler:
+    """A scheduler each of whose calls is counted; otherwise the one it was given."""
+
+    def __init__(self, scheduler: Scheduler, counts: Counts) -> None:
+        self._scheduler = scheduler
+        self._counts = counts
+        self.name = scheduler.name
+
+    async def start(self) -> None:
+        """See the port."""
+        await self._scheduler.start()
+
+    async def close(self) -> None:
+        """See the port."""
+        await self._scheduler.close()
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """See the port."""
+        self._count("submit")
+        return await self._scheduler.submit(request)
+
+    async def find(self, job_id: UUID, attempt: int) -> Sequence[SchedulerJob]:
+        """See the port."""
+        self._count("find")
+        return await self._scheduler.find(job_id, attempt)
+
+    async def poll(self) -> Sequence[SchedulerJob]:
+        """See the port."""
+        self._count("poll")
+        return await self._scheduler.poll()
+
+    async def cancel(self, scheduler_id: str) -> None:
+        """See the port."""
+        self._count("cancel")
+        await self._scheduler.cancel(scheduler_id)
+
+    async def extend(self, scheduler_id: str, time_limit_s: int) -> None:
+        """See the port."""
+        self._count("extend")
+        await self._scheduler.extend(scheduler_id, time_limit_s)
+
+    async def nodes(self) -> Sequence[Node]:
+        """See the port."""
+        self._count("nodes")
+        return await self._scheduler.nodes()
+
+    async def changed(self) -> None:
+        """See the port. It asks nothing of the scheduler, so it does not count."""
+        await self._scheduler.changed()
+
+    def _count(self, command: str) -> None:
+        self._counts.add(SCHEDULER_RPC, command)

@@ -1,0 +1,24 @@
+"""The leader's counters travel with its lease, for whoever serves the metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aitne.core.metric_names import SCHEDULER_RPC
+from aitne.services.controller.counts import CountedScheduler, Counts
+from aitne.services.controller.leader import LEASE, Leader
+from tests.support.fakes import FakeScheduler
+
+
+async def test_calls_are_counted_and_the_lease_carries_them(bench: Any) -> None:
+    b = await bench()
+    counts = Counts()
+    scheduler = CountedScheduler(FakeScheduler(), counts)
+    await scheduler.poll()
+    await scheduler.poll()
+    await scheduler.nodes()
+    leader = Leader(b.store, "test", counts)
+    await leader.acquire()
+    lease = await b.store.current_lease(LEASE)
+    assert lease is not None
+    assert lease.counters == {SCHEDULER_RPC.name: {"poll": 2.0, "nodes": 1.0}}
