@@ -21,6 +21,7 @@ class FakeScheduler:
     """Keeps its jobs in memory and counts what it is asked."""
 
     name = "fake"
+    settle_s = 15.0
 
     def __init__(self) -> None:
         self.records: dict[str, SchedulerJob] = {}

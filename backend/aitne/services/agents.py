@@ -107,14 +107,14 @@ class AgentService:
 
     async def _job_of(self, token: str, job_id: UUID) -> Job:
         job = await self._store.job_of_token(hashed(token))
-        if job is None or job.id != job_id:
+        if job is None or job_id not in (job.id, job.array_job_id):
             raise NotAuthenticated("This is not the token of a job that lives.")
         return job
 
     async def _target(self, job: Job, task: int | None) -> Job | None:
-        """The row the report is about: an array's tasks share the array's token."""
+        """The row the report is about: tasks share their array's token, but for one tried again."""
         if not job.is_array:
-            return job if task is None else None
+            return job if job.array_task_id == task else None
         tasks = await self._store.array_tasks(job.id)
         return next((each for each in tasks if each.array_task_id == task), None)
 

@@ -89,7 +89,7 @@ def make_bench(tmp_path: Path, clock: Clock) -> Any:
             hub,
             leader,
             clock,
-            OutboxWorker(store, scheduler, renderer, leader, clock, Counts(), uncertain_wait_s=15),
+            OutboxWorker(store, scheduler, renderer, leader, clock, Counts()),
             Poller(store, scheduler, leader, clock, Counts()),
             Connector(store, hub, scheduler, leader, clock, "http://sessions.test"),
             settings,

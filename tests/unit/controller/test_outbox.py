@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
 
 from aitne.core.errors import SchedulerRejected, StaleEpoch
+from aitne.core.models.job import RetryPolicy
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.leader import Leader
@@ -189,3 +191,32 @@ async def test_a_controller_that_lost_the_lead_changes_nothing(bench: Any) -> No
         await b.outbox.drain()
     assert await b.state(job.id) is JobState.PENDING_SUBMIT
     assert b.scheduler.requests == []
+
+
+async def test_the_next_leader_takes_up_what_the_dead_one_had_begun(bench: Any) -> None:
+    b = await bench()
+    job = make_job()
+    await b.store.create_job(job)
+    taken = await b.store.lease_outbox(epoch=b.leader.epoch, limit=9, lease_s=1_000)
+    assert len(taken) == 1
+    await b.leader.drop("test")
+    await b.leader.acquire()
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.QUEUED
+
+
+async def test_one_task_that_is_tried_again_has_a_token_of_its_own(bench: Any) -> None:
+    b = await bench()
+    policy = RetryPolicy(max=1, on=frozenset({TerminationReason.NODE_FAILED}))
+    array, tasks = make_array("0-1", spec={"retry": policy})
+    await b.store.create_job(array, tasks)
+    await b.outbox.drain()
+    b.scheduler.finish("1_0")
+    b.scheduler.finish("1_1", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, None)
+    await b.poller.poll()
+    await b.outbox.drain()
+    again = b.scheduler.requests[1]
+    assert (again.job_id, again.attempt, again.array) == (array.id, 2, "1")
+    owner = await b.store.job_of_token(hashlib.sha256(again.files["token"]).hexdigest())
+    assert owner is not None
+    assert (owner.array_task_id, owner.attempt) == (1, 2)

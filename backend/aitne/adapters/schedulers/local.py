@@ -36,6 +36,7 @@ class LocalScheduler:
     """Fulfils ``core.ports.scheduler.Scheduler`` on this machine."""
 
     name = "local"
+    settle_s = 0.0
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
@@ -64,7 +64,8 @@ class Outbox(StorePart):
         now = self._clock()
         free = (
             select(_outbox.c.id)
-            .where(_outbox.c.available_at <= now)
+            # Only one controller leads, so what was leased under another epoch nobody works on.
+            .where(or_(_outbox.c.available_at <= now, _outbox.c.leased_in != epoch))
             .order_by(_outbox.c.id)
             .limit(limit)
         )
@@ -78,7 +79,11 @@ class Outbox(StorePart):
             taken = (
                 update(_outbox)
                 .where(_outbox.c.id.in_(free.with_for_update(skip_locked=True)))
-                .values(tries=_outbox.c.tries + 1, available_at=now + timedelta(seconds=lease_s))
+                .values(
+                    tries=_outbox.c.tries + 1,
+                    available_at=now + timedelta(seconds=lease_s),
+                    leased_in=epoch,
+                )
                 .returning(*(_outbox.c[name] for name in OutboxItem.model_fields))
             )
             rows = (await tx.execute(taken)).mappings().all()
@@ -98,7 +103,9 @@ class Outbox(StorePart):
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await tx.execute(
-                update(_outbox).where(_outbox.c.id == item_id).values(available_at=later)
+                update(_outbox)
+                .where(_outbox.c.id == item_id)
+                .values(available_at=later, leased_in=None)
             )
 
     async def outbox_depth(self) -> tuple[int, float]:

@@ -158,6 +158,8 @@ outbox = Table(
     Column("created_at", UtcDateTime, nullable=False),
     # A lease and a delay are the same thing: nobody takes the item before this time.
     Column("available_at", UtcDateTime, nullable=False),
+    # The epoch of the lead that works on it; under another lead the lease is void.
+    Column("leased_in", BigInteger),
     sqlite_autoincrement=True,
 )
 

@@ -71,6 +71,8 @@ class Scheduler(Protocol):
     """
 
     name: str
+    settle_s: float
+    """How long after a submission without an answer the job may still turn up."""
 
     async def start(self) -> None:
         """Connect, re-attach to what already runs. Raises ``SetupError`` with what to do."""

@@ -185,7 +185,11 @@ class JobStore(Protocol):
         ...
 
     async def lease_outbox(self, *, epoch: int, limit: int, lease_s: float) -> Sequence[OutboxItem]:
-        """Take up to ``limit`` items that nobody works on, oldest first. Raises ``StaleEpoch``."""
+        """Take up to ``limit`` items that nobody works on, oldest first.
+
+        A lease holds for ``lease_s`` and only under the lead that took it: the next leader need not
+        wait for the leases of one that died. Raises ``StaleEpoch``.
+        """
         ...
 
     async def finish_outbox(self, item_id: int, *, epoch: int) -> None:

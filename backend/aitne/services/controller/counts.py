@@ -36,6 +36,7 @@ class CountedScheduler:
         self._scheduler = scheduler
         self._counts = counts
         self.name = scheduler.name
+        self.settle_s = scheduler.settle_s
 
     async def start(self) -> None:
         """See the port."""

@@ -42,7 +42,6 @@ class Controller:
         holder: str,
         sessions_origin: str,
         poll_interval_s: float,
-        uncertain_wait_s: float = 15.0,
     ) -> None:
         self._store = store
         counts = Counts()
@@ -57,7 +56,6 @@ class Controller:
             self._leader,
             clock,
             counts,
-            uncertain_wait_s=uncertain_wait_s,
         )
         self._poller = Poller(store, scheduler, self._leader, clock, counts)
         self._connector_parts = (store, hub, scheduler, self._leader, clock, sessions_origin)

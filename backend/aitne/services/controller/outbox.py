@@ -44,11 +44,7 @@ DEPENDENCY_RETRY_S = 0.5
 
 
 class OutboxWorker:
-    """Empties the outbox into the scheduler.
-
-    ``uncertain_wait_s`` is how long after an ambiguous submission the scheduler may still come to
-    know the job; only when it is over is an empty search taken for "it never arrived".
-    """
+    """Empties the outbox into the scheduler."""
 
     def __init__(
         self,
@@ -58,8 +54,6 @@ class OutboxWorker:
         leader: Leader,
         clock: Callable[[], datetime],
         counts: Counts,
-        *,
-        uncertain_wait_s: float = 15.0,
     ) -> None:
         self._store = store
         self._scheduler = scheduler
@@ -67,7 +61,6 @@ class OutboxWorker:
         self._leader = leader
         self._clock = clock
         self._counts = counts
-        self._uncertain_wait = timedelta(seconds=uncertain_wait_s)
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def drain(self) -> int:
@@ -144,7 +137,8 @@ class OutboxWorker:
             job, JobState.SUBMITTING, JobChanges(submitted_at=self._clock(), message=None)
         )
         await self._store.set_job_token(
-            job.array_job_id or job.id,
+            # One task that is tried again has a token of its own: its array's is gone with the array.
+            job.id,
             hashlib.sha256(token.encode()).hexdigest(),
             epoch=self._leader.epoch,
         )
@@ -182,7 +176,9 @@ class OutboxWorker:
             log.info("Job %s was found in the scheduler as %s.", job.id, scheduler_id)
             await self._queued(job, scheduler_id)
             return None
-        if job.submitted_at and self._clock() < job.submitted_at + self._uncertain_wait:
+        # Only when the job could no longer turn up does an empty search mean that it never will.
+        settled = timedelta(seconds=self._scheduler.settle_s)
+        if job.submitted_at and self._clock() < job.submitted_at + settled:
             return RETRY_S
         self._counts.add(RECONCILE, "never_arrived")
         await self._move(job, JobState.PENDING_SUBMIT, JobChanges(submitted_at=None))

@@ -183,6 +183,7 @@ def upgrade() -> None:
         sa.Column("tries", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("available_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("leased_in", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["job_id"], ["jobs.id"], name=op.f("fk_outbox_job_id"), ondelete="CASCADE"
         ),
