@@ -67,9 +67,6 @@ class OutboxWorker:
         """Handle everything that is due; how many items were taken."""
         done = 0
         while True:
-            depth, _ = await self._store.outbox_depth()
-            if not depth:
-                return done
             items = await self._store.lease_outbox(
                 epoch=self._leader.epoch, limit=BATCH, lease_s=LEASE_S
             )
