@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Executable, event, insert, text
@@ -20,6 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from aitne.adapters.store import files, tables
 from aitne.adapters.store.faults import BUSY_TIMEOUT_S, translated, translated_at_start
 from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
+from aitne.adapters.store.sqlite_driver import connector
 from aitne.adapters.store.urls import Address
 
 Clock = Callable[[], datetime]
@@ -84,7 +86,7 @@ class Database:
         self.feed: Feed
         if address.path is not None:
             self.feed = SqliteFeed(address.path)
-            self._engine = _sqlite_engine(address)
+            self._engine = _sqlite_engine(address, address.path)
             self._reader = self._engine
         else:
             self.feed = PostgresFeed(address.dsn)
@@ -135,16 +137,16 @@ class Database:
                 await transaction.finish()
 
 
-def _sqlite_engine(address: Address) -> AsyncEngine:
+def _sqlite_engine(address: Address, path: Path) -> AsyncEngine:
+    async def connect() -> Any:
+        return await connector(path, BUSY_TIMEOUT_S)
+
     engine = create_async_engine(
-        address.engine_url, pool_size=4, max_overflow=4, connect_args={"timeout": BUSY_TIMEOUT_S}
+        address.engine_url, async_creator=connect, pool_size=4, max_overflow=4
     )
 
     @event.listens_for(engine.sync_engine, "connect")
     def _set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-        # The driver must not begin transactions by itself: it would begin them as readers, and a
-        # reader that wants to write while another writes fails at once instead of waiting.
-        connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys=ON")
         # With the write-ahead log a commit then outlives the death of any process, and the file is
