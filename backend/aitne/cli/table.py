@@ -6,7 +6,7 @@ WORK, LOOK, OPERATE = "Work", "Look", "Operate"
 
 VERBS: dict[str, tuple[str, str, str]] = {
     "session": ("session", WORK, "Start and list sessions."),
-    "open": ("session", WORK, "Open a session in the browser."),
+    "open": ("session", WORK, "Open a session, or the portal, in the browser."),
     "extend": ("session", WORK, "Give a session more time."),
     "apply": ("apply", WORK, "Submit a job file: show the plan, ask, submit."),
     "plan": ("apply", WORK, "Show what a job file would become."),

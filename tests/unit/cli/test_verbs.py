@@ -369,6 +369,12 @@ def test_session_ls_lists_sessions(aitne: Aitne, api: FakeApi) -> None:
     assert api.requests[0].query["type"] == ["session"]
 
 
+def test_open_alone_leads_to_the_portal_by_a_link_that_logs_in(aitne: Aitne, api: FakeApi) -> None:
+    link = {"url": "http://p.test/login#link=x", "expires_at": "2026-01-01T00:15:00Z"}
+    api.on("POST", "/auth/login-links", link)
+    assert aitne("open", "--print").out == "http://p.test/login#link=x\n"
+
+
 def test_open_prints_where_there_is_no_display(
     aitne: Aitne, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,9 @@ def ls(
 
 
 def open_session(
-    session: SessionArgument,
+    session: Annotated[
+        str | None, typer.Argument(help="Its id, the beginning of it, or its name.")
+    ] = None,
     print_only: Annotated[
         bool, typer.Option("--print", help="Only print the address, open no browser.")
     ] = False,
@@ -99,12 +101,15 @@ def open_session(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Open a session in the browser.
+    """Open a session in the browser; without one, the portal, by a link that logs you in once.
 
-    Where there is no display its address is printed.
+    Where there is no display the address is printed.
     """
     client = connect(url, data_dir)
-    address = client.sessions.open(find_job(client, session, sessions=True).id)
+    if session is None:
+        address = client.tokens.login_link().url
+    else:
+        address = client.sessions.open(find_job(client, session, sessions=True).id)
     if as_json:
         output.answer_json({"url": address})
         return 0
