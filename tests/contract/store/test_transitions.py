@@ -259,6 +259,18 @@ class TestCancel:
             items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=3_600)
             assert [item.kind for item in items if item.kind != "submit"] == ["cancel"]
 
+    async def test_a_submission_that_was_begun_is_settled_first(
+        self, store: SqlStore, clock: Clock, epoch: int
+    ) -> None:
+        """Without it nobody would ever learn under which id the scheduler has the job."""
+        for state in (S.SUBMITTING, S.UNCERTAIN):
+            job, (array, tasks) = await stored(store, state=state), make_array("0-1", state=state)
+            await store.create_job(array, tasks)
+            for each in (job, array):
+                await store.request_cancel(each.id, clock.now)
+            items = await store.lease_outbox(epoch=epoch, limit=99, lease_s=3_600)
+            assert [item.job_id for item in items if item.kind == "submit"] == [job.id, array.id]
+
     async def test_an_ended_job(self, store: SqlStore, clock: Clock) -> None:
         for state in TERMINAL:
             job = await stored(store, state=state)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from aitne.core.errors import SchedulerRejected, StaleEpoch
-from aitne.core.models.job import RetryPolicy
+from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, StaleEpoch
+from aitne.core.models.job import Job, JobChanges, RetryPolicy
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.leader import Leader
@@ -116,6 +118,64 @@ async def test_an_agent_that_speaks_before_the_scheduler_answered_is_not_set_bac
     await b.outbox.drain()
     stored = await b.job(job.id)
     assert (stored.state, stored.scheduler_id) == (JobState.RUNNING, "1")
+
+
+async def test_an_agent_that_speaks_during_an_uncertain_submission_leaves_the_search_due(
+    bench: Any,
+) -> None:
+    b = await bench(AmbiguousSubmit(arrives=True))
+    job = make_job()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    await b.agent_reports(job.id)
+    await b.store.request_cancel(job.id, b.clock())
+    for _ in range(2):
+        b.clock.advance(RETRY_S + 1)
+        await b.outbox.drain()
+    assert (await b.job(job.id)).scheduler_id == "1"
+    assert b.scheduler.cancelled == ["1"]
+
+
+async def test_a_job_that_is_cancelled_just_before_its_submission_is_not_submitted(
+    bench: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    b = await bench()
+    job = make_job()
+    await b.store.create_job(job)
+    read = b.store.get_job
+
+    async def cancelled_after_the_read(job_id: UUID) -> Job:
+        found: Job = await read(job_id)
+        b.store.get_job = read
+        await b.store.request_cancel(job_id, b.clock())
+        return found
+
+    b.store.get_job = cancelled_after_the_read
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.CANCELLED
+    assert b.scheduler.requests == []
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+
+
+async def test_the_id_of_a_run_that_is_over_is_not_noted_for_the_next(bench: Any) -> None:
+    b = await bench()
+    job = make_job()
+    await b.store.create_job(job)
+    original = b.scheduler.submit
+
+    async def ends_at_once(request: SubmitRequest) -> str:
+        if request.attempt == 2:
+            raise SchedulerUnavailable("It rests.")
+        scheduler_id: str = await original(request)
+        await b.agent_reports(job.id)
+        why = JobChanges(reason=TerminationReason.NODE_FAILED)
+        await b.store.retry(job.id, JobState.NODE_FAILED, why, epoch=b.leader.epoch)
+        return scheduler_id
+
+    b.scheduler.submit = ends_at_once
+    await b.outbox.drain()
+    again = await b.job(job.id)
+    assert (again.attempt, again.scheduler_id) == (2, None)
 
 
 async def test_a_refusal_ends_the_job_with_the_reason(bench: Any) -> None:

@@ -95,21 +95,21 @@ class Transitions(StorePart):
             if job.state.terminal:
                 return job
             if not job.is_array:
+                # A submission that was begun is settled first: only that tells what to cancel.
+                pending = job.state is JobState.PENDING_SUBMIT
+                submits = await drop_submits(tx, [job_id] if pending else [])
                 # The SUBMIT of an array's tasks is their array's: it may be under way for them all.
-                submits = await drop_submits(tx, [job_id])
-                at_once = job.state is JobState.PENDING_SUBMIT and (array is None or bool(submits))
+                at_once = pending and (array is None or bool(submits))
                 (changed,) = await self._cancel(tx, [(job, at_once)], now, message)
                 if array is not None and changed is not job:
                     await _roll_up(tx, array, [changed])
                 return changed
             tasks = await _live_tasks(tx, job_id)
-            submits = await drop_submits(tx, [job_id, *(task.id for task in tasks)])
+            pending_ids = {task.id for task in tasks if task.state is JobState.PENDING_SUBMIT}
+            whole = [job_id] if len(pending_ids) == len(tasks) else []
+            submits = await drop_submits(tx, [*whole, *pending_ids])
             wishes = [
-                (
-                    task,
-                    task.state is JobState.PENDING_SUBMIT
-                    and (task.id in submits or job_id in submits),
-                )
+                (task, task.id in pending_ids and not submits.isdisjoint((task.id, job_id)))
                 for task in tasks
             ]
             changes = await self._cancel(tx, wishes, now, message)

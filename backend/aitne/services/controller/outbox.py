@@ -41,6 +41,8 @@ LEASE_S = 30.0
 MOST_AT_ONCE = 4
 RETRY_S = 2.0
 DEPENDENCY_RETRY_S = 0.5
+_OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})
+"""The submission's outcome is not written down yet."""
 
 
 class OutboxWorker:
@@ -111,10 +113,9 @@ class OutboxWorker:
         assert_never(item.kind)
 
     async def _submit(self, job: Job) -> float | None:
-        if job.state in (JobState.SUBMITTING, JobState.UNCERTAIN):
-            return await self._resolve(job)
         if job.state is not JobState.PENDING_SUBMIT:
-            return None
+            # Also when the agent was heard meanwhile: without its id a job can never be cancelled.
+            return await self._resolve(job) if job.scheduler_id is None else None
         if job.cancel_requested_at is not None:
             await self._end(job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
             return None
@@ -133,6 +134,8 @@ class OutboxWorker:
         job = await self._move(
             job, JobState.SUBMITTING, JobChanges(submitted_at=self._clock(), message=None)
         )
+        if job.state is not JobState.SUBMITTING:
+            return None  # it was cancelled since it was read
         await self._store.set_job_token(
             # One task that is tried again has a token of its own: its array's is gone with the array.
             job.id,
@@ -237,15 +240,17 @@ class OutboxWorker:
             await self._note_id(row, scheduler_id if own is None else f"{scheduler_id}_{own}")
 
     async def _note_id(self, job: Job, scheduler_id: str) -> None:
+        attempt = job.attempt
         while True:
             job = await self._store.get_job(job.id)
-            waits = job.state in (JobState.SUBMITTING, JobState.UNCERTAIN)
+            if job.attempt != attempt:
+                return  # that run is over already, and the next one gets an id of its own
+            waits = job.state in _OPEN
             try:
                 await self._store.transition(
                     job.id,
                     JobState.QUEUED if waits else job.state,
                     JobChanges(scheduler_id=scheduler_id),
-                    attempt=job.attempt,
                     version=job.version,
                     epoch=self._leader.epoch,
                 )
