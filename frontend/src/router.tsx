@@ -109,11 +109,17 @@ export const router = createRouter({
   scrollRestoration: true,
 });
 
+let leaving = false;
+
+// However many requests hear it at once, the way to the login page is taken once.
 setLoggedOutHandler(() => {
-  if (router.state.location.pathname === "/login") return;
+  if (leaving || router.state.location.pathname === "/login") return;
+  leaving = true;
   const next = router.state.location.href;
-  queryClient.clear();
-  void router.navigate({ to: "/login", search: next === "/" ? {} : { next } });
+  void router.navigate({ to: "/login", search: next === "/" ? {} : { next } }).finally(() => {
+    queryClient.clear();
+    leaving = false;
+  });
 });
 
 declare module "@tanstack/react-router" {
