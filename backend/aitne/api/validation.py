@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import UnionType
 from typing import Any
 
+from fastapi import params
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 
 from aitne.core.errors import FieldProblem
 
-_BODY = "body"
+_BODY, _QUERY = "body", "query"
 _BOUNDS = {
     "ge": "at least {}",
     "gt": "more than {}",
@@ -35,6 +37,14 @@ _MESSAGES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where a field belongs: to the body or to the query of what this function serves."""
+
+    endpoint: object
+    query: bool
+
+
 def problems_of(error: RequestValidationError, endpoint: object) -> list[FieldProblem]:
     """One problem per field, in the order of the request; the members of a union are one."""
     found: dict[str, FieldProblem] = {}
@@ -43,7 +53,7 @@ def problems_of(error: RequestValidationError, endpoint: object) -> list[FieldPr
         body = error.body if where == _BODY else None
         names = _walk(path, body, part["type"]) if where == _BODY else path[:1]
         field = ".".join(map(str, names)) or str(where)
-        problem = _problem(field, names, part, endpoint)
+        problem = _problem(field, names, part, _Asked(endpoint, query=where == _QUERY))
         earlier = found.get(field)
         if earlier is not None and earlier.message != problem.message:
             problem = FieldProblem(
@@ -74,17 +84,21 @@ def _walk(path: Sequence[Any], body: Any, kind: str) -> list[Any]:
 
 
 def _problem(
-    field: str, names: Sequence[Any], part: Mapping[str, Any], endpoint: object
+    field: str, names: Sequence[Any], part: Mapping[str, Any], asked: _Asked
 ) -> FieldProblem:
     kind, context = str(part["type"]), part.get("ctx") or {}
     if kind == "extra_forbidden":
-        known = _known(endpoint, names[:-1])
+        known = _known(asked, names[:-1])
         close = get_close_matches(str(names[-1]), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         return FieldProblem(
             field, f"is not a known field{hint}", _text(part["input"]), ", ".join(known) or None
         )
     allowed = [text.format(context[key]) for key, text in _BOUNDS.items() if key in context]
+    if isinstance(part["input"], bytes):  # a body of another kind is left unread
+        return FieldProblem(
+            field, "was not sent as JSON: set Content-Type", None, "application/json"
+        )
     message = _MESSAGES.get(kind) or str(part["msg"]).removeprefix("Value error, ")
     hidden = kind in ("missing", "json_invalid") or field in _NEVER_SHOWN
     value = None if hidden else _text(part["input"])
@@ -95,9 +109,9 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _known(endpoint: object, path: Iterable[Any]) -> list[str]:
+def _known(asked: _Asked, path: Iterable[Any]) -> list[str]:
     """The fields that exist where an unknown one was found."""
-    models = list(_models(endpoint))
+    models = list(_models(asked))
     for part in path:
         models = [
             inner
@@ -108,10 +122,16 @@ def _known(endpoint: object, path: Iterable[Any]) -> list[str]:
     return sorted({name for model in models for name in model.model_fields})
 
 
-def _models(endpoint: object) -> Iterable[type[BaseModel]]:
-    if inspect.isfunction(endpoint):
-        for hint in typing.get_type_hints(endpoint).values():
-            yield from _models_in(hint)
+def _models(asked: _Asked) -> Iterable[type[BaseModel]]:
+    if not inspect.isfunction(asked.endpoint):
+        return
+    hints = typing.get_type_hints(asked.endpoint, include_extras=True)
+    for name, hint in hints.items():
+        marks = getattr(hint, "__metadata__", ())
+        provided = any(isinstance(mark, params.Depends) for mark in marks)
+        in_query = any(isinstance(mark, params.Query) for mark in marks)
+        if name != "return" and not provided and in_query is asked.query:
+            yield from _models_in(hint.__origin__ if marks else hint)
 
 
 def _models_in(hint: Any) -> Iterable[type[BaseModel]]:

@@ -7,6 +7,8 @@ from uuid import uuid4
 
 import pytest
 
+from aitne.api.views import AnyJobQuery
+from aitne.core.models.job import JobFile
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
 
@@ -19,6 +21,15 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
     "no unit": ({"resources": {"memory": "16"}}, "resources.memory", "16", "16G"),
     "no duration": ({"max_duration": "soon"}, "max_duration", "soon", "1h30m"),
     "no gpu": ({"resources": {"gpu": "many"}}, "resources.gpu", "many", "a100:4"),
+    "gpu as object": (
+        {"resources": {"gpu": {"count": 0, "x": 1}}},
+        "resources.gpu",
+        None,
+        "a100:4",
+    ),
+    "cpu as text": ({"resources": {"cpu": "1"}}, "resources.cpu", "1", "integer"),
+    "cpu as truth": ({"resources": {"cpu": True}}, "resources.cpu", "True", "integer"),
+    "memory as truth": ({"resources": {"memory": True}}, "resources.memory", "True", "integer"),
     "no cpu": ({"resources": {"cpu": 0}}, "resources.cpu", "0", "at least 1"),
     "no type": ({"type": "batch"}, "type", "batch", "'job' or 'session'"),
     "never retried": ({"retry": {"on": ["cancelled"]}}, "retry.on", "cancelled", "never retried"),
@@ -57,6 +68,30 @@ async def test_bad_input(stage: Stage, name: str) -> None:
         assert value is None or value in str(found["value"])
         assert hint in f"{found['message']} {found['allowed']}"
         assert (await client.get("/api/v1/jobs")).json()["total"] == 0
+
+
+async def test_only_what_belongs_there_is_called_allowed(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        body = {"colour": "red", "resources": {"memory_bytes": 1}}
+        answer = await client.post("/api/v1/jobs", json=body)
+        allowed = {each["field"]: each["allowed"] for each in answer.json()["problems"]}
+        assert allowed == {
+            "colour": ", ".join(sorted(JobFile.model_fields)),
+            "resources.memory_bytes": "cpu, gpu, memory, nodes",
+        }
+        (found,) = (await client.get("/api/v1/jobs?colour=red")).json()["problems"]
+        assert found["allowed"] == ", ".join(sorted(AnyJobQuery.model_fields))
+
+
+async def test_a_body_of_another_kind_is_told_how_to_be_sent(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = await client.post("/api/v1/jobs", content=b'{"name": "x"}', headers=headers)
+    assert answer.status_code == 422
+    assert "set Content-Type" in answer.json()["detail"]
+    assert answer.json()["problems"][0]["allowed"] == "application/json"
 
 
 async def test_every_wrong_field_is_named_at_once(stage: Stage) -> None:

@@ -49,6 +49,7 @@ def test_everything_at_once() -> None:
         ({"resources": {"gpu": "a100"}}, "resources.gpu", "such as a100:4"),
         ({"resources": {"gpu": True}}, "resources.gpu", "such as a100:4"),
         ({"resources": {"gpu": {"count": 1, "type": "a\nb"}}}, "resources.gpu.type", "pattern"),
+        ({"resources": {"gpu": {"count": 1, "typ": "a"}}}, "resources.gpu", "such as a100:4"),
         ({"max_duration": "4x"}, "max_duration", "such as 30m"),
         ({"max_duration": "0s"}, "max_duration", "greater than or equal to 1"),
         ({"array": "9-0"}, "array", "indices such as 0-9"),

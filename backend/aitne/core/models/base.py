@@ -54,13 +54,13 @@ DurationText = Annotated[
 ]
 MemoryBytes = Annotated[
     int,
-    Field(ge=1, le=1 << 60),
+    Field(strict=True, ge=1, le=1 << 60),
     BeforeValidator(_memory, json_schema_input_type=int | MemoryText),
 ]
 """Bytes, read from ``16G`` too."""
 Seconds = Annotated[
     int,
-    Field(ge=1, le=10 * 365 * 86_400),
+    Field(strict=True, ge=1, le=10 * 365 * 86_400),
     BeforeValidator(_duration, json_schema_input_type=int | DurationText),
 ]
 """Seconds, read from ``4h`` too."""

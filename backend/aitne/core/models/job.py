@@ -46,7 +46,7 @@ class JobType(StrEnum):
 class RetryFile(Strict):
     """When and how often a job that ended badly is started again."""
 
-    max: int = Field(1, ge=0, le=100, description="How many further attempts.")
+    max: int = Field(1, strict=True, ge=0, le=100, description="How many further attempts.")
     on: list[TerminationReason] = Field(
         default_factory=lambda: [
             TerminationReason.NODE_FAILED,

@@ -10,13 +10,14 @@ from pydantic import BeforeValidator, Field, model_validator
 from aitne.core.models.base import Frozen, MemoryBytes, Strict
 
 _TYPE = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
+_GPU_FIELDS = {"count", "type"}
 _GPU = re.compile(rf"(?:({_TYPE}):)?([0-9]{{1,4}})")
 
 
 class GpuRequest(Frozen):
     """GPUs on each node: how many, and of which type if that matters."""
 
-    count: int = Field(ge=0, le=1024)
+    count: int = Field(strict=True, ge=0, le=1024)
     type: Annotated[str | None, Field(pattern=f"^{_TYPE}$")] = None
 
     def __str__(self) -> str:
@@ -24,17 +25,16 @@ class GpuRequest(Frozen):
 
     @classmethod
     def parse(cls, value: object) -> object:
-        """``4`` or ``"a100:4"`` or ``"4"`` -> a request; anything else is left to the validator."""
-        if isinstance(value, bool):
-            raise ValueError("write a number of GPUs or type:number, such as a100:4")
-        if isinstance(value, int):
+        """``4`` or ``"a100:4"`` or ``"4"`` -> a request, a request written out stays."""
+        if isinstance(value, int) and not isinstance(value, bool):
             return {"count": value}
         if isinstance(value, str):
             match = _GPU.fullmatch(value.strip())
-            if match is None:
-                raise ValueError("write a number of GPUs or type:number, such as a100:4")
-            return {"count": int(match[2]), "type": match[1]}
-        return value
+            if match is not None:
+                return {"count": int(match[2]), "type": match[1]}
+        if isinstance(value, GpuRequest) or (isinstance(value, dict) and {*value} <= _GPU_FIELDS):
+            return value
+        raise ValueError("write a number of GPUs or type:number, such as a100:4")
 
 
 Gpu = Annotated[
@@ -46,8 +46,8 @@ Gpu = Annotated[
 class ResourcesFile(Strict):
     """The ``resources`` part of a job file; what is left out comes from the template or the site."""
 
-    nodes: int | None = Field(None, ge=1, le=65_536, description="How many nodes.")
-    cpu: int | None = Field(None, ge=1, le=4_096, description="CPUs on each node.")
+    nodes: int | None = Field(None, strict=True, ge=1, le=65_536, description="How many nodes.")
+    cpu: int | None = Field(None, strict=True, ge=1, le=4_096, description="CPUs on each node.")
     memory: Annotated[
         MemoryBytes | None, Field(description="Memory on each node, such as 16G.")
     ] = None
