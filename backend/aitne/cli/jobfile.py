@@ -16,10 +16,12 @@ import yaml
 from aitne.core.errors import InvalidInput
 
 MAX_BYTES = 4 << 20
+MAX_FIELDS = 100_000
+"""More than any job has; what aliases of aliases could multiply to without end."""
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with the plain words of YAML 1.2's core schema, and no key twice."""
+    """SafeLoader with the words and tags of YAML 1.2's core schema: all of it is JSON too."""
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -43,9 +45,19 @@ for _tag, _pattern, _first in (
 
 def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
     # YAML 1.1 would read 010 as eight.
-    return int(node.value)
+    try:
+        return int(node.value)
+    except ValueError:
+        raise yaml.constructor.ConstructorError(
+            None, None, "this is not a whole number that can be read", node.start_mark
+        ) from None
 
 
+_Loader.yaml_constructors = {
+    tag: make
+    for tag, make in yaml.SafeLoader.yaml_constructors.items()
+    if tag is None or tag.rpartition(":")[2] in ("null", "bool", "float", "str", "seq", "map")
+}
 _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 
 
@@ -118,8 +130,10 @@ def _parse(name: str, text: bytes) -> tuple[dict[str, Any], dict[str, int]]:
             loader.dispose()
     except yaml.YAMLError as error:
         raise InvalidInput(_sentence(name, error)) from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{name} is not YAML: {error}.") from error
+    except RecursionError:
+        raise InvalidInput(f"{name} is not a job file: it is nested too deeply.") from None
+    except (ValueError, KeyError) as error:
+        raise InvalidInput(f"{name} is not YAML: {error} is not what its tag says.") from error
     return content, lines
 
 
@@ -127,7 +141,7 @@ def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) 
     """Collect the line of each field; refuse a key that comes twice or is not text."""
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
-            lines[f"{prefix}{number}"] = item.start_mark.line + 1
+            _note_line(name, item, f"{prefix}{number}", lines)
             _note_lines(name, item, f"{prefix}{number}.", lines)
     if not isinstance(node, yaml.MappingNode):
         return
@@ -142,14 +156,25 @@ def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) 
             raise InvalidInput(
                 f"{name}:{line}: {field} is there twice; the first is in line {lines[field]}."
             )
-        lines[field] = line
+        _note_line(name, key, field, lines)
         _note_lines(name, value, f"{field}.", lines)
+
+
+def _note_line(name: str, node: yaml.Node, field: str, lines: dict[str, int]) -> None:
+    lines[field] = node.start_mark.line + 1
+    if len(lines) > MAX_FIELDS:
+        raise InvalidInput(
+            f"{name} is not a job file: with its aliases written out it has more than "
+            f"{MAX_FIELDS} fields."
+        )
 
 
 def _sentence(name: str, error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"{name}:{mark.line + 1}: not YAML: {error.problem} (column {mark.column + 1})."
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"{name} is not YAML: {error.reason} (at character {error.position + 1})."
     return f"{name} is not YAML: {error}."
 
 

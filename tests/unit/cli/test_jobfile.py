@@ -72,7 +72,20 @@ def test_no_workdir_stays_none(tmp_path: Path) -> None:
         ("name: \t\x07\n", "not YAML"),
         (b"\xff\xfe\xfa", "not YAML"),
         ("{[1]: 2}", ":1: a field's name must be a word"),
-        ("a: " + "[" * 1_500, "not YAML"),
+        ("a: " + "[" * 1_500, "nested too deeply"),
+        ("a: &a [*a]", "nested too deeply"),
+        (b"name: \xff", r"not YAML: invalid start byte \(at character 7\)\.$"),
+        ("a: !!binary aGk=", ":1: not YAML"),
+        ("a: !!set {b}", ":1: not YAML"),
+        ("\na: !!timestamp 2026-01-01", ":2: not YAML"),
+        ("a: !!bool perhaps", "'perhaps' is not what its tag says"),
+        ("\na: !!int x", ":2: not YAML: this is not a whole number"),
+        ("\na: " + "9" * 5_000, ":2: not YAML: this is not a whole number"),
+        (
+            "a0: &a0 [x, x]\n"
+            + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
+            "more than 100000 fields",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str | bytes, said: str) -> None:
