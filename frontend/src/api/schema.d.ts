@@ -655,6 +655,7 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description A job's history. */
         EventList: {
             items: components["schemas"]["Event"][];
         };
@@ -733,6 +734,7 @@ export interface components {
             /** @description Jobs that must have completed first. */
             after?: string[];
         };
+        /** @description What a job used, measurement by measurement and in sum. */
         JobMetrics: {
             samples: components["schemas"]["Sample"][];
             summary: components["schemas"]["SampleSummary"];
@@ -854,6 +856,7 @@ export interface components {
             stages: components["schemas"]["Stage"][];
             actions: components["schemas"]["Action"][];
         };
+        /** @description A name and its password. */
         Login: {
             username: string;
             password: string;
@@ -864,6 +867,7 @@ export interface components {
             /** Format: date-time */
             expires_at: string;
         };
+        /** @description What follows `#link=` in a login link. */
         LoginLinkUse: {
             token: string;
         };
@@ -874,6 +878,7 @@ export interface components {
             csrf_token: string | null;
             platform: components["schemas"]["PlatformInfo"];
         };
+        /** @description The user who is logged in. */
         MeUser: {
             name: string;
             display_name: string;
@@ -1005,6 +1010,7 @@ export interface components {
             /** Format: date-time */
             created_at: string;
         };
+        /** @description Projects with their members. */
         ProjectList: {
             items: components["schemas"]["Project"][];
         };
@@ -1148,7 +1154,10 @@ export interface components {
          * @enum {string}
          */
         StageKey: "submitted" | "queued" | "starting" | "running" | "done" | "connecting" | "ready";
-        /** @enum {string} */
+        /**
+         * @description How far a stage has come.
+         * @enum {string}
+         */
         StageStatus: "done" | "current" | "waiting" | "failed" | "skipped";
         /** @description The schema of ``jobtemplates/*.yaml``. */
         Template: {
@@ -1230,6 +1239,7 @@ export interface components {
             expires_at: string | null;
             last_used_at?: string | null;
         };
+        /** @description Tokens, without their secrets. */
         TokenList: {
             items: components["schemas"]["Token"][];
         };
@@ -1267,6 +1277,7 @@ export interface components {
             /** @description Needed to set your own password. */
             current_password?: string | null;
         };
+        /** @description One page of accounts. */
         UserPage: {
             items: components["schemas"]["User"][];
             next_cursor: string | null;

@@ -22,13 +22,13 @@ export function PageError({ error, onRetry, compact }: Props) {
     <Stack align="center" gap="xs" py={compact ? "lg" : 72} px="md" ta="center" role="alert">
       <Icon size={compact ? 26 : 40} strokeWidth={1.5} color="var(--neutral)" aria-hidden />
       <Title order={compact ? 3 : 2} size={compact ? "h5" : "h3"}>
-        {problem?.title ?? "This part of the page failed"}
+        {problem?.status === 403 ? "Not allowed" : (problem?.title ?? "This part of the page failed")}
       </Title>
       <Text c="dimmed" size="sm" maw={520}>
         {messageOf(error)}
       </Text>
       {problem && problem.status >= 500 && !problem.unreachable && <Code>{problem.code}</Code>}
-      {onRetry && problem?.status !== 404 && (
+      {onRetry && problem?.status !== 404 && problem?.status !== 403 && (
         <Button variant="default" size="sm" mt="xs" leftSection={<RotateCw size={15} />} onClick={onRetry}>
           Try again
         </Button>

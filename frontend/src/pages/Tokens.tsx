@@ -155,7 +155,7 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
             This is the only time the token is shown; only a fingerprint of it is stored.
           </Alert>
           <Group wrap="nowrap" gap="xs">
-            <Code block style={{ flex: 1, overflowWrap: "anywhere", whiteSpace: "pre-wrap" }} data-testid="token-secret">
+            <Code block style={{ flex: 1, background: "var(--well)", overflowWrap: "anywhere", whiteSpace: "pre-wrap" }} data-testid="token-secret">
               {create.data.token}
             </Code>
             <CopyButton what="the token" text={create.data.token} />

@@ -21,9 +21,11 @@ export function UsersPage() {
   return (
     <>
       <PageTitle title="Users">
-        <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="user-new">
-          New user
-        </Button>
+        {users && (
+          <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="user-new">
+            New user
+          </Button>
+        )}
       </PageTitle>
       <div className="card" style={{ overflow: "hidden" }}>
         {query.isPending && <TableSkeleton rows={4} />}
