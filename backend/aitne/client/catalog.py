@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from aitne.client.records import Node, Template
+import builtins
+
+from aitne.client.records import Node, Template, TemplateProblem
 from aitne.client.session import Session, segment
 
 
@@ -15,6 +17,11 @@ class Templates:
     def list(self) -> list[Template]:
         """All that load without an error."""
         return [Template(item) for item in self._session.json("GET", "/templates")["items"]]
+
+    def problems(self) -> builtins.list[TemplateProblem]:
+        """What is wrong with the files that were refused; only administrators are told."""
+        found = self._session.json("GET", "/templates").get("problems", [])
+        return [TemplateProblem(item) for item in found]
 
     def get(self, name: str) -> Template:
         """One template. Raises ``NotFound``."""

@@ -240,6 +240,14 @@ class Template(Record, parameters=Parameter):
     commands: list[str]
 
 
+class TemplateProblem(Record):
+    """A template's file that was refused: where, and why."""
+
+    path: str
+    line: int | None
+    reason: str
+
+
 class GpuCount(Record):
     """GPUs of one type on one node."""
 

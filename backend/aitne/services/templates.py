@@ -111,6 +111,9 @@ class TemplateCatalog:
     def _look(self) -> _Seen:
         found = []
         for folder in self._folders:
+            if not folder.is_dir():
+                found.append((folder, 0, 0))  # reading it will say what is wrong
+                continue
             for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
                 try:
                     stat = path.stat()

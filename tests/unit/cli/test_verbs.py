@@ -469,11 +469,14 @@ def test_templates_and_nodes(aitne: Aitne, api: FakeApi) -> None:
         "memory_used_bytes": 0,
         "gpus": [{"type": "a100", "total": 4, "used": 1}],
     }
-    api.on("GET", "/templates", {"items": [template], "problems": []})
+    problem = {"path": "/site/x.yaml", "line": 3, "reason": "colour is not known"}
+    api.on("GET", "/templates", {"items": [template], "problems": [problem]})
     api.on("GET", "/templates/batch", template)
     api.on("GET", "/cluster/nodes", {"items": [node], "as_of": None, "stale": False})
     assert "Batch job" in aitne("template", "ls").out
-    assert aitne("template", "ls", "--json").json == [template]
+    as_json = aitne("template", "ls", "--json")
+    assert as_json.json == [template]
+    assert as_json.err == "Refused /site/x.yaml:3: colour is not known\n"
     assert "batch 1.0.0" in aitne("template", "show", "batch").out
     assert "a100 1/4" in aitne("node", "ls").out
 

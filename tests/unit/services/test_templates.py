@@ -161,6 +161,21 @@ def test_one_bad_file_does_not_stop_the_others(folder: Path) -> None:
     assert [problem.path for problem in catalog.problems()] == [str(folder / "bad.yaml")]
 
 
+def test_a_folder_that_is_not_there_is_told(folder: Path) -> None:
+    site = folder / "site"
+    clock = Clock()
+    catalog = TemplateCatalog([folder, site], monotonic=clock)
+    assert [template.name for template in catalog.templates()] == ["train"]
+    (problem,) = catalog.problems()
+    assert (problem.path, problem.reason) == (
+        str(site),
+        "it cannot be read: No such file or directory",
+    )
+    site.mkdir()
+    clock.now += 2
+    assert not catalog.problems()
+
+
 def test_a_second_template_of_the_same_name_is_refused(folder: Path) -> None:
     (folder / "zweite.yaml").write_text(GOOD)
     (problem,) = TemplateCatalog([folder]).problems()

@@ -21,8 +21,12 @@ def _nodes() -> None:
 
 @templates.command("ls")
 def template_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """List the templates."""
-    found = connect(url, data_dir).templates.list()
+    """List the templates. Administrators are told of files that were refused, too."""
+    templates = connect(url, data_dir).templates
+    found = templates.list()
+    for problem in templates.problems():
+        where = problem.path if problem.line is None else f"{problem.path}:{problem.line}"
+        output.say(f"Refused {output.plain(where)}: {output.plain(problem.reason)}")
     if as_json:
         output.answer_json([template.raw for template in found])
     else:
