@@ -173,6 +173,43 @@ async def test_what_the_agent_says_by_its_exit_code_is_told_in_words(bench: Any)
     assert "did not answer in time" in (ended.message or "")
 
 
+async def test_a_program_may_end_with_the_agents_exit_codes(bench: Any) -> None:
+    b = await bench()
+    for number, code in enumerate((EXIT_DUPLICATE, EXIT_NEVER_ANSWERED), 1):
+        job = await _submitted(b, make_job())
+        b.scheduler.finish(str(number), JobState.FAILED, TerminationReason.FAILED, code)
+        await b.poller.poll()
+        ended = await b.job(job.id)
+        assert ended.reason is TerminationReason.FAILED
+        assert ended.message == f"The program ended with exit code {code}."
+
+
+async def test_of_two_runs_of_one_attempt_the_fenced_off_one_is_not_the_outcome(
+    bench: Any,
+) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    b.scheduler.records["2"] = b.scheduler.records["1"].model_copy(update={"scheduler_id": "2"})
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, EXIT_DUPLICATE)
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.STARTING
+
+
+async def test_an_answer_that_is_older_than_the_agents_word_changes_nothing(bench: Any) -> None:
+    b = await bench(SlowStart())
+    job = await _submitted(b, make_job())
+    ask = b.scheduler.poll
+
+    async def answers_slowly() -> Any:
+        answer = await ask()
+        await b.agent_reports(job.id)
+        return answer
+
+    b.scheduler.poll = answers_slowly
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.RUNNING
+
+
 def test_the_agent_and_the_platform_mean_the_same_by_an_exit_code() -> None:
     assert main.DUPLICATE == EXIT_DUPLICATE
     assert main.NEVER_ANSWERED == EXIT_NEVER_ANSWERED

@@ -42,7 +42,7 @@ AGENT_EXITS = {
         "The app did not answer in time; the log says more.",
     ),
 }
-"""Exit codes with which the agent itself speaks, and what they mean."""
+"""Exit codes with which a session's agent itself speaks, and what they mean."""
 
 _SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN}
 
@@ -67,6 +67,8 @@ class Poller:
 
     async def poll(self) -> bool:
         """Ask once, update what changed. False: the scheduler did not answer; nothing is concluded."""
+        # Read before the question is asked: an answer may only be applied to rows that it is newer than.
+        live = [job for job in await self._store.live_jobs() if job.state in _SUBMITTED]
         try:
             answer = await self._scheduler.poll()
             nodes = await self._scheduler.nodes()
@@ -74,7 +76,6 @@ class Poller:
             log.warning("The scheduler does not answer: %s", error.message)
             return False
         await self._store.save_nodes(nodes, epoch=self._leader.epoch)
-        live = [job for job in await self._store.live_jobs() if job.state in _SUBMITTED]
         said = _by_key(answer)
         for job in live:
             if job.is_array:
@@ -162,8 +163,9 @@ class Poller:
 
     async def _transition(self, job: Job, state: JobState, changes: JobChanges) -> None:
         try:
+            # What anybody has said since the row was read is newer than the answer.
             await self._store.transition(
-                job.id, state, changes, attempt=job.attempt, epoch=self._leader.epoch
+                job.id, state, changes, version=job.version, epoch=self._leader.epoch
             )
         except StaleEpoch:
             raise
@@ -181,7 +183,7 @@ def _by_key(records: Sequence[SchedulerJob]) -> dict[Key, SchedulerJob]:
     found: dict[Key, SchedulerJob] = {}
     for record in records:
         key = (record.job_id, record.attempt, record.array_task_id)
-        if key not in found or found[key].reason is TerminationReason.DUPLICATE:
+        if key not in found or found[key].exit_code == EXIT_DUPLICATE:
             found[key] = record
     return found
 
@@ -203,8 +205,9 @@ def _outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
         )
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
-    if reason is TerminationReason.FAILED and record.exit_code in AGENT_EXITS:
-        reason, message = AGENT_EXITS[record.exit_code]
+    # A batch job's program may well end with such a code itself (xargs does): there it says nothing.
+    if job.type is JobType.SESSION and reason is TerminationReason.FAILED:
+        reason, message = AGENT_EXITS.get(record.exit_code or 0, (reason, message))
     return JobChanges(
         reason=reason,
         message=message,
