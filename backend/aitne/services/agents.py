@@ -17,11 +17,11 @@ from aitne.services.events import EventHub
 from aitne.services.secrets import hashed
 
 LONGEST_WAIT_S = 30.0
-SUBMIT_WAIT_S = 10.0
-"""A program can begin before the scheduler's answer to its submission is written down."""
 _RACES = 5
-_BEFORE_RUNNING = frozenset({JobState.QUEUED, JobState.STARTING, JobState.UNCERTAIN})
-_SUBMITTING = frozenset({JobState.PENDING_SUBMIT, JobState.SUBMITTING})
+_BEFORE_RUNNING = frozenset(
+    {JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED, JobState.STARTING}
+)
+"""A program can begin before the scheduler's answer to its submission is written down."""
 _OVER = JobChanges(
     allocated_at=None, started_at=None, ready_at=None, expires_at=None, address=None, url=None
 )
@@ -57,8 +57,6 @@ class AgentService:
         if report.samples:
             await self._store.add_samples(job.id, report.samples)
         for _ in range(_RACES):
-            if job.state in _SUBMITTING:
-                job = await self._submitted(job)
             try:
                 await self._apply(job, report)
                 break
@@ -123,16 +121,6 @@ class AgentService:
         if job.type is not JobType.SESSION:
             raise NotFound("session", job_id)
         return job
-
-    async def _submitted(self, job: Job) -> Job:
-        deadline = asyncio.get_running_loop().time() + SUBMIT_WAIT_S
-        while True:
-            mark = self._events.mark()
-            job = await self._store.get_job(job.id)
-            left = deadline - asyncio.get_running_loop().time()
-            if job.state not in _SUBMITTING or left <= 0 or self._events.stopped:
-                return job  # if it is too early still, the next heartbeat says it again
-            await self._events.changed(mark, left)
 
     async def _apply(self, job: Job, report: AgentReport) -> None:
         """Raises ``Conflict`` when the row is no longer as it was read."""

@@ -62,11 +62,8 @@ async def test_a_heartbeat_stores_samples_and_makes_good_a_lost_start(stage: Sta
 
 async def test_an_agent_that_is_quicker_than_the_schedulers_answer_is_heard(stage: Stage) -> None:
     job = await stored(stage, make_job(), JobState.SUBMITTING)
-    async with asyncio.TaskGroup() as group:
-        early = group.create_task(send(stage, job, report()))
-        await stage.platform.events.changed(stage.platform.events.mark(), 0.05)
-        await stage.store.transition(job.id, JobState.QUEUED)
-    assert early.result().status_code == 200
+    async with asyncio.timeout(5):
+        assert (await send(stage, job, report())).status_code == 200
     assert (await stage.store.get_job(job.id)).state is JobState.RUNNING
 
 
