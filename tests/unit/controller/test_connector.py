@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from aitne.core.errors import Conflict, HubUnavailable
+from aitne.core.errors import Conflict, HubUnavailable, SchedulerUnavailable
 from aitne.core.sessions import server_name
 from aitne.core.states import JobState, TerminationReason
 from tests.support.jobs import make_job, make_session
@@ -52,6 +52,25 @@ async def test_a_hub_that_keeps_refusing_ends_the_session_with_the_reason(bench:
     ended = await _until(b, job, JobState.FAILED)
     assert ended.reason is TerminationReason.START_FAILED
     assert "the port did not answer" in (ended.message or "")
+    assert b.scheduler.cancelled == ["1"]
+
+
+async def test_a_session_that_is_given_up_is_ended_however_late_that_can_be_done(
+    bench: Any,
+) -> None:
+    b = await bench()
+    b.hub.failures = [Conflict("the port did not answer.")] * 3
+    job = await _running_session(b)
+    cancel, silent = b.scheduler.cancel, [SchedulerUnavailable("it restarts.")]
+
+    async def answers_later(scheduler_id: str) -> None:
+        if silent:
+            raise silent.pop()
+        await cancel(scheduler_id)
+
+    b.scheduler.cancel = answers_later
+    await b.connector.resume()
+    await _until(b, job, JobState.FAILED)
     assert b.scheduler.cancelled == ["1"]
 
 

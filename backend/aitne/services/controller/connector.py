@@ -130,12 +130,7 @@ class Connector:
                 return False
 
     async def _give_up(self, job: Job, why: str) -> None:
-        if job.scheduler_id is not None:
-            try:
-                await self._scheduler.cancel(job.scheduler_id)
-            except SchedulerUnavailable as silent:
-                log.warning("Session %s could not be ended: %s", job.id, silent.message)
-                return
+        await self._cancel(job.id)
         await self._move(
             job,
             JobState.FAILED,
@@ -145,6 +140,17 @@ class Connector:
                 ended_at=self._clock(),
             ),
         )
+
+    async def _cancel(self, job_id: UUID) -> None:
+        """End it in the scheduler. Its id there may be noted only after the agent's first word."""
+        while (job := await self._store.get_job(job_id)).state is JobState.RUNNING:
+            try:
+                if job.scheduler_id is not None:
+                    await self._scheduler.cancel(job.scheduler_id)
+                    return
+            except SchedulerUnavailable as silent:
+                log.warning("Session %s cannot be ended yet: %s", job.id, silent.message)
+            await asyncio.sleep(HUB_RETRY_S)
 
     async def _forget(self, job: Job) -> None:
         for _ in range(FORGET_TRIES):
