@@ -262,6 +262,6 @@ def _duration(
 
 def _default_name(file: JobFile, template: Template | None) -> str:
     if template is not None:
-        return template.name
+        return template.title
     first = file.commands[0].strip().splitlines() if file.commands else []
     return first[0][:60].strip() if first else "job"

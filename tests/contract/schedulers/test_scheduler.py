@@ -90,7 +90,7 @@ async def test_concurrent_jobs_have_gpus_of_their_own(bench: Bench) -> None:
     without, request = await bench.submit("echo [$CUDA_VISIBLE_DEVICES]", time_limit_s=5)
     rows = await bench.rows(without)
     assert rows[0].state is JobState.QUEUED  # the four have all CPUs
-    assert rows[0].pending_reason == "Waits for 1 CPU on one node: 0 of 2 are free"
+    assert rows[0].pending_reason == "Waits for 1 CPU on one node: 0 of 2 are free."
     await bench.scheduler.cancel(jobs[0][0])
     await bench.ended(without)
     assert bench.log(request) == "[]\n"
@@ -217,7 +217,7 @@ async def test_an_arrays_throttle_and_the_end_of_one_task(bench: Bench) -> None:
     await bench.log_says(request, "up", 0)
     rows = await bench.rows(number)
     assert [row.state for row in rows][1:] == [JobState.QUEUED] * 2
-    assert rows[1].pending_reason == "Waits for its array: at most 1 at once"
+    assert rows[1].pending_reason == "Waits for its array: at most 1 at once."
     await bench.scheduler.cancel(f"{number}_0")
     states = [JobState.CANCELLED, JobState.RUNNING, JobState.QUEUED]
     await bench.until(number, lambda rows: [row.state for row in rows] == states)
@@ -229,7 +229,7 @@ async def test_an_arrays_throttle_and_the_end_of_one_task(bench: Bench) -> None:
 async def test_after_waits_for_success(bench: Bench) -> None:
     first, one = await bench.submit("while ! [ -e go ]; do sleep .02; done; echo one")
     second, _ = await bench.submit("test -e ../../*/1/go", after=(first,))
-    assert (await bench.rows(second))[0].pending_reason == f"Waits for job {first} to complete"
+    assert (await bench.rows(second))[0].pending_reason == f"Waits for job {first} to complete."
     third, _ = await bench.submit("exit 1", after=(second,))
     fourth, request = await bench.submit("echo no", after=(first, third))
     (Path(one.job_dir) / "go").touch()
@@ -303,9 +303,9 @@ async def test_waiting_jobs_know_why_and_until_when(bench: Bench) -> None:
     jobs = [(await bench.submit("true", time_limit_s=60))[0] for _ in range(3)]
     rows = [(await bench.rows(job))[0] for job in jobs]
     assert [row.pending_reason for row in rows] == [
-        "Waits for 1 CPU on one node: 0 of 2 are free",
-        "Waits behind 1 job",
-        "Waits behind 2 jobs",
+        "Waits for 1 CPU on one node: 0 of 2 are free.",
+        "Waits behind 1 job.",
+        "Waits behind 2 jobs.",
     ]
     expected = rows[0].expected_start_at
     assert expected is not None

@@ -60,7 +60,7 @@ async def test_a_template_brings_its_parts(bench: Bench) -> None:
     job = await bench.create(
         template="batch", parameters={"command": HOSTILE}, env={"MINE": "1"}, resources={"cpu": 2}
     )
-    assert (job.name, job.spec.template, job.spec.template_version) == ("batch", "batch", "1.0.0")
+    assert (job.name, job.spec.template, job.spec.template_version) == ("Batch job", "batch", "1.0.0")
     assert job.spec.commands == ('exec bash -c "$AITNE_PARAM_COMMAND"',)
     assert job.spec.env["AITNE_PARAM_COMMAND"] == HOSTILE
     assert job.spec.env["MINE"] == "1"
@@ -71,7 +71,7 @@ async def test_a_template_brings_its_parts(bench: Bench) -> None:
 
 async def test_a_session_without_a_template_is_jupyterlab(bench: Bench) -> None:
     job = await bench.create(type="session")
-    assert (job.type, job.spec.template, job.name) == (JobType.SESSION, "jupyterlab", "jupyterlab")
+    assert (job.type, job.spec.template, job.name) == (JobType.SESSION, "jupyterlab", "JupyterLab")
     assert [app.kind for app in job.spec.apps] == ["jupyterhub"]
 
 

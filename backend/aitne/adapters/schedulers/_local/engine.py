@@ -69,8 +69,9 @@ class Engine:
         return [task for task in self.book.tasks() if task.holds_slots]
 
     def pending_reason(self, task: Task) -> str | None:
-        """Why a task waits."""
-        return task.trouble or self._reasons.get(task.number)
+        """Why a task waits, as a sentence."""
+        reason = task.trouble or self._reasons.get(task.number)
+        return None if reason is None else f"{reason}."
 
     def expected_start(self, task: Task) -> datetime | None:
         """When a waiting task starts at the latest, as far as that can be told."""
