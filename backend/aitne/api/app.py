@@ -28,6 +28,7 @@ from aitne.api.routers import (
 )
 from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
+from aitne.api.written import WrittenJobs
 from aitne.bootstrap import Platform
 
 
@@ -50,6 +51,7 @@ def create_app(platform: Platform) -> FastAPI:
     app.state.platform = platform
     app.state.metrics = Metrics()
     app.state.streams = OpenStreams()
+    app.state.written = WrittenJobs()
     spec = cache(lambda: JSONResponse(document(app)))
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)

@@ -11,6 +11,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Header, Request
 
 from aitne.api.metrics import Metrics
+from aitne.api.written import WrittenJobs
 from aitne.bootstrap import Platform
 from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
 from aitne.core.models.user import Actor, Role, Scope
@@ -36,8 +37,14 @@ def get_metrics(request: Request) -> Metrics:
     return cast(Metrics, request.app.state.metrics)
 
 
+def get_written(request: Request) -> WrittenJobs:
+    """What this application has written out before."""
+    return cast(WrittenJobs, request.app.state.written)
+
+
 PlatformDep = Annotated[Platform, Depends(get_platform)]
 MetricsDep = Annotated[Metrics, Depends(get_metrics)]
+WrittenDep = Annotated[WrittenJobs, Depends(get_written)]
 
 
 @dataclass(frozen=True, slots=True)

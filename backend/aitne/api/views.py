@@ -85,7 +85,7 @@ class JobView(Frozen):
 
 
 def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
-    """The fields of a view. A page is written out from these: it has no use for the models."""
+    """The fields of a view. A list is written out from these: it has no use for the models."""
     spec = job.spec
     return {
         **{name: getattr(job, name) for name in _FROM_JOB},

@@ -7,9 +7,8 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic_core import to_json
 
-from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
+from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
 from aitne.api.routers import V1
 from aitne.api.streaming import Stream, streams_of
 from aitne.api.views import (
@@ -21,8 +20,8 @@ from aitne.api.views import (
     JobView,
     LogQuery,
     SampleSummary,
-    drawn,
 )
+from aitne.api.written import WrittenJobs
 from aitne.bootstrap import Platform
 from aitne.core.models.job import Job, JobFile, JobFilter, JobType, Plan
 from aitne.core.models.user import Actor
@@ -53,10 +52,13 @@ async def create_job(
 
 @router.get("/jobs", response_model=JobPage)
 async def list_jobs(
-    where: Annotated[AnyJobQuery, Query()], actor: Reader, platform: PlatformDep
+    where: Annotated[AnyJobQuery, Query()],
+    actor: Reader,
+    platform: PlatformDep,
+    written: WrittenDep,
 ) -> Response:
     """The jobs and sessions that you may see, newest first."""
-    return await present_page(where, where.type, actor, platform)
+    return await present_page(where, where.type, actor, platform, written)
 
 
 @router.get("/jobs/{job_id}")
@@ -168,7 +170,7 @@ def present_created(
 
 
 async def present_page(
-    where: JobQuery, kind: JobType | None, actor: Actor, platform: Platform
+    where: JobQuery, kind: JobType | None, actor: Actor, platform: Platform, written: WrittenJobs
 ) -> Response:
     """One page, written out at once: its views are made here and need no validation."""
     page = await platform.jobs.list(
@@ -185,9 +187,7 @@ async def present_page(
         cursor=where.cursor,
         limit=where.limit,
     )
-    view = {
-        "items": [drawn(job, platform.jobs.actions(actor, job)) for job in page.items],
-        "next_cursor": page.next_cursor,
-        "total": page.total,
-    }
-    return Response(to_json(view), media_type="application/json")
+    items = [written.write(job, platform.jobs.actions(actor, job)) for job in page.items]
+    return Response(
+        written.page(items, page.next_cursor, page.total), media_type="application/json"
+    )

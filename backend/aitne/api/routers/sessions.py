@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
+from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId, present, present_created, present_page
 from aitne.api.views import Extension, JobPage, JobQuery, JobView, SessionFile, SessionUrl
@@ -31,10 +31,13 @@ async def create_session(
 
 @router.get("/sessions", response_model=JobPage)
 async def list_sessions(
-    where: Annotated[JobQuery, Query()], actor: Reader, platform: PlatformDep
+    where: Annotated[JobQuery, Query()],
+    actor: Reader,
+    platform: PlatformDep,
+    written: WrittenDep,
 ) -> Response:
     """The sessions that you may see, newest first."""
-    return await present_page(where, JobType.SESSION, actor, platform)
+    return await present_page(where, JobType.SESSION, actor, platform, written)
 
 
 @router.get("/sessions/{job_id}")

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from uuid import UUID
+
+from aitne.api.views import JobPage, JobView
+from aitne.api.written import WrittenJobs
+from aitne.core.models.job import Job, JobSpec, JobType
+from aitne.core.states import JobState
+
+JOB = Job(
+    id=UUID(int=1),
+    owner="ada",
+    project="engines",
+    type=JobType.JOB,
+    name='Größe "1"\n',
+    spec=JobSpec(type=JobType.JOB, name="x", project="engines", parameters={"rate": 0.5}),
+    state=JobState.QUEUED,
+    created_at=datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
+)
+
+
+def test_it_writes_what_the_view_says() -> None:
+    text = WrittenJobs().write(JOB, ["cancel"])
+    assert json.loads(text) == JobView.of(JOB, ["cancel"]).model_dump(mode="json")
+
+
+def test_a_page_is_valid_with_and_without_jobs() -> None:
+    written = WrittenJobs()
+    items = [written.write(JOB, ["cancel"]), written.write(JOB, [])]
+    page = JobPage.model_validate_json(written.page(items, 'a"b', 7))
+    assert [item.actions for item in page.items] == [["cancel"], []]
+    assert (page.next_cursor, page.total) == ('a"b', 7)
+    assert json.loads(written.page([], None, 0)) == {"items": [], "next_cursor": None, "total": 0}
+
+
+def test_a_change_is_seen_and_the_oldest_goes() -> None:
+    written = WrittenJobs(most=2)
+    first = written.write(JOB, [])
+    changed = JOB.model_copy(update={"state": JobState.RUNNING, "version": 2})
+    assert b'"RUNNING"' in written.write(changed, [])
+    # The same version is not written anew; that is what is being saved.
+    assert written.write(JOB.model_copy(update={"name": "other"}), []) is first
+    written.write(changed.model_copy(update={"version": 3}), [])
+    assert b'"other"' in written.write(JOB.model_copy(update={"name": "other"}), [])
