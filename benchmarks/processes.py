@@ -137,3 +137,9 @@ def pss_bytes(pid: int) -> int:
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
     raise BenchmarkError(f"the kernel does not say what process {pid} uses")
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used of the CPUs, in user and kernel mode, all threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
