@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aitne.adapters.hub import HubClient
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.logs import FileLogs
 from aitne.adapters.store.sql import SqlStore
@@ -104,6 +103,9 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     Raises:
         SetupError: a plug-in or a secret that the settings name is not there.
     """
+    # It brings httpx along, which the API's process does without.
+    from aitne.adapters.hub import HubClient
+
     store = SqlStore(settings.database_url, clock=utc_now)
     scheduler = SCHEDULERS.get(settings.scheduler)(settings)
     hub = HubClient(
