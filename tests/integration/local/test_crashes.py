@@ -194,6 +194,25 @@ async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
             await bench.submit("true", after=(first,))
 
 
+async def test_what_ended_while_the_platform_was_away_is_told(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    settings = load_settings(tmp_path, local=LocalSettings(cpus=2, gpus="none"))
+
+    def later(_: Path) -> LocalScheduler:
+        return LocalScheduler(settings, clock=lambda: now, grace_s=1.0)
+
+    async with opened(later, tmp_path) as bench:
+        number, request = await bench.submit("sleep .1; exit 3")
+        now += timedelta(hours=12)
+        await bench.restart()
+        assert (await bench.ended(number)).exit_code == 3
+        now += timedelta(minutes=59)
+        assert await bench.scheduler.find(request.job_id, 1)
+        assert len(await bench.scheduler.poll()) == 1
+        now += timedelta(minutes=2)
+        assert await bench.scheduler.poll() == []
+
+
 CONTROLLER = """
 import asyncio, sys
 from pathlib import Path

@@ -53,6 +53,7 @@ class LocalScheduler:
         self._nodes: tuple[Capacity, ...] = ()
         self._engine_or_none: Engine | None = None
         self._next_number = 1
+        self._started_at = clock()
         self._lock: int | None = None
 
     # --- coming and going ------------------------------------------------------------------------
@@ -76,6 +77,7 @@ class LocalScheduler:
                 grace_s=self._grace_s,
                 clock=self._clock,
             )
+            self._started_at = self._clock()
             await self._engine.restore([Job(record) for record in records])
         except OSError as error:
             await self.close()
@@ -186,8 +188,9 @@ class LocalScheduler:
     async def poll(self) -> Sequence[SchedulerJob]:
         """Every job, from memory."""
         engine = self._engine
-        gone = engine.forget_ended_before(self._clock() - _KEEP_ENDED)
-        if gone:
+        before = self._clock() - _KEEP_ENDED
+        # What ended while nobody was here is told for as long as what ended before our eyes.
+        if before >= self._started_at and (gone := engine.forget_ended_before(before)):
             await asyncio.to_thread(self._delete, gone)
         return [self._row(engine, task) for task in engine.book.tasks()]
 
