@@ -60,7 +60,11 @@ async def test_a_template_brings_its_parts(bench: Bench) -> None:
     job = await bench.create(
         template="batch", parameters={"command": HOSTILE}, env={"MINE": "1"}, resources={"cpu": 2}
     )
-    assert (job.name, job.spec.template, job.spec.template_version) == ("Batch job", "batch", "1.0.0")
+    assert (job.name, job.spec.template, job.spec.template_version) == (
+        "Batch job",
+        "batch",
+        "1.0.0",
+    )
     assert job.spec.commands == ('exec bash -c "$AITNE_PARAM_COMMAND"',)
     assert job.spec.env["AITNE_PARAM_COMMAND"] == HOSTILE
     assert job.spec.env["MINE"] == "1"
