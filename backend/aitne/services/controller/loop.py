@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from aitne.core.errors import StaleEpoch, StoreUnavailable
+from aitne.core.errors import SchedulerUnavailable, StaleEpoch, StoreUnavailable
 from aitne.core.ports.hub import Hub
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
@@ -111,6 +111,8 @@ class Controller:
                     await self._scheduler.changed()
             except TimeoutError:
                 continue
+            except SchedulerUnavailable:
+                await asyncio.sleep(self._poll_interval_s)
 
     async def _prune(self) -> None:
         while True:
