@@ -125,14 +125,20 @@ def proportional_memory(pid: int) -> int | None:
 
 
 def rotate(log: Path) -> None:
-    """Keep a few old logs. Children append, so copying and truncating loses no descriptor."""
+    """Keep a few old logs. Children append, so copying and truncating loses no descriptor.
+
+    When the disk is full the old ones make way: no log is worth a child that is not started again.
+    """
     if not log.exists() or log.stat().st_size < LOG_BYTES:
         return
     kept = [log, *(log.with_name(f"{log.name}.{number}") for number in range(1, LOGS_KEPT + 1))]
     for older, newer in reversed(list(pairwise(kept[1:]))):
         if older.exists():
             older.replace(newer)
-    shutil.copy2(log, kept[1])
+    try:
+        shutil.copy2(log, kept[1])
+    except OSError:
+        kept[1].unlink(missing_ok=True)
     os.truncate(log, 0)
 
 

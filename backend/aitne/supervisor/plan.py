@@ -1,7 +1,7 @@
 """What the supervisor runs, worked out beforehand: it reads this as JSON and needs no settings.
 
-The plan lies in ``run/plan.json`` and holds no secret: where a child needs one in its environment,
-the plan names the file. Standard library only.
+The plan lies in ``run/plan.json``, readable for its user alone: it holds the environment of whoever
+started the platform. Of the platform's own secrets it names the files. Standard library only.
 """
 
 from __future__ import annotations

@@ -305,4 +305,7 @@ async def _silent(line: str) -> None:
 
 
 def _log(line: str) -> None:
-    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}", flush=True)  # noqa: T201 (its log)
+    try:
+        print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}", flush=True)  # noqa: T201 (its log)
+    except OSError:
+        return  # a full disk: the platform is kept running without a word

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import builtins
+import errno
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from aitne.supervisor import child, environments
+from aitne.supervisor import child, environments, service
 from aitne.supervisor.child import Child, rotate, tail
 from aitne.supervisor.pages import write_pages
 from aitne.supervisor.plan import ChildPlan
@@ -70,6 +73,22 @@ def test_a_log_that_is_full_is_kept_aside(tmp_path: Path, monkeypatch: pytest.Mo
         "api.log.2": "round 4",
         "api.log.3": "round 3",
     }
+
+
+def test_a_full_disk_takes_an_old_log_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(child, "LOG_BYTES", 10)
+    monkeypatch.setattr(shutil, "copy2", full)
+    monkeypatch.setattr(builtins, "print", full)
+    log = tmp_path / "api.log"
+    log.write_bytes(b"long enough to be kept aside")
+    rotate(log)
+    assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("api.log", 0)]
+    service._log("api ended; it is started again")
 
 
 def test_the_tail_of_a_log(tmp_path: Path) -> None:
