@@ -25,9 +25,6 @@ class RecordingHub:
         self._fail()
         self.removed.append((owner, server))
 
-    async def check_proxy(self) -> None:
-        """Nothing to compare."""
-
     def _fail(self) -> None:
         if self.failures:
             raise self.failures.pop(0)

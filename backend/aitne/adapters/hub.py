@@ -76,12 +76,6 @@ class HubClient:
             await asyncio.sleep(PENDING_S)
         raise HubUnavailable(f"JupyterHub is still stopping server {server}.")
 
-    async def check_proxy(self) -> None:
-        """Have the Hub restore the proxy's routes now."""
-        answer = await self._call("POST", "/proxy")
-        if answer.is_error:
-            raise HubUnavailable(f"JupyterHub did not check its proxy: {_message(answer)}")
-
     async def _make_user(self, name: str) -> None:
         answer = await self._call("POST", f"/users/{quote(name, safe='')}")
         if answer.status_code not in (201, 409):

@@ -8,7 +8,6 @@ from uuid import UUID
 SCRIPT = "script.sh"
 AGENT_SPEC = "agent.json"
 TOKEN = "token"  # noqa: S105 - a file's name
-SPOOL = "spool"
 
 
 def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
@@ -19,8 +18,3 @@ def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
 def log_name(task: int | None) -> str:
     """The file with what the program wrote, stdout and stderr merged."""
     return "output.log" if task is None else f"output-{task}.log"
-
-
-def fence_name(task: int | None) -> str:
-    """The file that says who runs this attempt: taken once."""
-    return "fence" if task is None else f"fence-{task}"

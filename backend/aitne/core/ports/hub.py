@@ -22,7 +22,3 @@ class Hub(Protocol):
     async def remove_server(self, owner: str, server: str) -> None:
         """Stop routing to the server and forget it. Unknown servers are no error."""
         ...
-
-    async def check_proxy(self) -> None:
-        """Have the Hub compare its routes with the proxy's now."""
-        ...
