@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from aitne.core.errors import NotAllowed, NotFound
-from aitne.core.models.user import Actor, Scope
+from aitne.core.models.user import Actor, Role, Scope
 
 
 class Relation(StrEnum):
@@ -134,6 +134,20 @@ _WHO = {
     Relation.MEMBER: "a member of the project",
     Relation.ADMIN: "an administrator",
 }
+
+
+def require_full_login(actor: Actor, what: str) -> None:
+    """Pass when the credential in use may do all that a login of the actor may.
+
+    Raises:
+        NotAllowed: ``what`` would be a way around the scopes of the token in use.
+    """
+    needed = set(Scope) if actor.user.role is Role.ADMIN else {Scope.READ, Scope.WRITE}
+    if missing := needed - actor.scopes:
+        raise NotAllowed(
+            f"{what} gives a full login, and the token in use lacks the scope "
+            f"{', '.join(sorted(missing))}. Use a token with all scopes."
+        )
 
 
 def require(

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from pydantic import TypeAdapter, ValidationError
 
-from aitne.core.errors import NotAllowed, NotAuthenticated, NotFound, RateLimited
+from aitne.core.errors import NotAuthenticated, NotFound, RateLimited
 from aitne.core.models.base import UserName
-from aitne.core.models.user import Actor, Role, Scope, User
+from aitne.core.models.user import Actor, Scope, User
+from aitne.core.policy import require_full_login
 from aitne.core.ports.identity import IdentitySource
 from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
@@ -88,14 +89,7 @@ class IdentityService:
         Raises:
             NotAllowed: the token in use may do less than the login that the link gives.
         """
-        needed = {Scope.READ, Scope.WRITE}
-        if actor.user.role is Role.ADMIN:
-            needed.add(Scope.ADMIN)
-        if missing := needed - actor.scopes:
-            raise NotAllowed(
-                "A login link gives a full login, and the token in use lacks the scope "
-                f"{', '.join(sorted(missing))}. Use a token with all scopes."
-            )
+        require_full_login(actor, "A login link")
         secret = new_secret()
         expires_at = self._clock() + timedelta(seconds=self._settings.auth.login_link_lifetime)
         await self._store.put_secret(_LINK, hashed(secret), actor.name, expires_at, {})

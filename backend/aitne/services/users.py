@@ -9,7 +9,7 @@ from typing import Protocol
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
-from aitne.core.policy import Action, require
+from aitne.core.policy import Action, require, require_full_login
 from aitne.core.ports.identity import IdentitySource, PasswordHasher
 from aitne.core.ports.store import Page, UserStore
 from aitne.services.identity import TOKEN_PREFIX
@@ -95,7 +95,7 @@ class UserService:
         password_hash = None
         if password is not None:
             if not actor.is_admin or actor.name == name:
-                await self._check_password(name, current_password)
+                await self._check_password(actor, name, current_password)
             password_hash = await self._accounts.hash(password)
         return await self._store.update_user(
             name,
@@ -179,11 +179,11 @@ class UserService:
                 )
             cursor = page.next_cursor
 
-    async def _check_password(self, name: str, current: str | None) -> None:
+    async def _check_password(self, actor: Actor, name: str, current: str | None) -> None:
         stored = await self._store.password_hash(name)
-        if stored is None:
-            return  # whoever logged in by a link has none to give
-        if current is None or not await self._accounts.verify(name, current, stored):
+        if stored is None:  # whoever logged in by a link has none to give
+            require_full_login(actor, "A first password")
+        elif current is None or not await self._accounts.verify(name, current, stored):
             raise NotAllowed("Setting your own password needs the current one; it is wrong.")
 
 

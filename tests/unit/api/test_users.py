@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.core.models.user import Role
+from aitne.core.models.user import Actor, Role, Scope
 from tests.support.stage import PASSWORD, Stage
 
 
@@ -57,6 +57,18 @@ async def test_a_user_sees_and_changes_only_themselves(stage: Stage) -> None:
             assert (await client.patch("/api/v1/users/ada", json=forbidden)).status_code == 403
         projects = (await client.get("/api/v1/projects")).json()["items"]
         assert [project["name"] for project in projects] == ["ada"]
+
+
+async def test_a_first_password_is_no_way_around_a_tokens_scopes(stage: Stage) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    user = await stage.platform.users.create(root, name="ada", role=Role.ADMIN)
+    ada, new = Actor(user=user), {"password": "another good password"}
+    async with stage.client(await stage.token(ada, Scope.READ, Scope.WRITE)) as client:
+        refused = await client.patch("/api/v1/users/ada", json=new)
+        assert refused.status_code == 403
+        assert "scope admin" in refused.json()["detail"]
+    async with stage.client(await stage.token(ada)) as client:
+        assert (await client.patch("/api/v1/users/ada", json=new)).status_code == 200
 
 
 async def test_ones_own_password_needs_the_current_one_and_ends_the_logins(stage: Stage) -> None:
