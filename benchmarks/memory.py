@@ -19,8 +19,9 @@ _MB = 1e6
 def measure(*, quick: bool) -> Figure:
     """Idle, then look a few times."""
     looks, pause_s = (3, 1.0) if quick else (10, 3.0)
+    idle_s = 10.0 if quick else IDLE_S
     with platform() as whole:
-        time.sleep(10.0 if quick else IDLE_S)
+        time.sleep(idle_s)
         status = whole.status()
         names = {entry["pid"]: entry["name"] for entry in status["processes"]}
         names[status["pid"]] = "supervisor"
@@ -35,7 +36,7 @@ def measure(*, quick: bool) -> Figure:
     total = median([sum(each.values()) for each in seen])
     return Figure(
         NAME,
-        f"Memory (PSS) of a platform idle for {IDLE_S:.0f} s",
+        f"Memory (PSS) of a platform idle for {idle_s:.0f} s",
         [*rows, Row("all together", "MB", total, AIM_MB)],
         [
             "Proportional set size: what processes share is divided among them. 1 MB is 10^6 bytes. "
