@@ -75,8 +75,8 @@ class AgentReport(Frozen):
     task: int | None = None
     restart_count: int = 0
     phase: Phase
-    node: str
-    address: str | None = None
+    node: str = Field(max_length=253)
+    address: str | None = Field(None, pattern=r"^[A-Za-z0-9_.:\[\]-]{1,255}:[0-9]{1,5}$")
     """``host:port`` of the app."""
     exit_code: int | None = None
     message: str | None = Field(None, max_length=2_000)

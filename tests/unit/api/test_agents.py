@@ -67,6 +67,16 @@ async def test_an_agent_that_is_quicker_than_the_schedulers_answer_is_heard(stag
     assert (await stage.store.get_job(job.id)).state is JobState.RUNNING
 
 
+@pytest.mark.parametrize(
+    "address", ["node01", "node01:x", "u:p@node01:80", "node01:80/x", "a" * 999]
+)
+async def test_an_address_is_a_node_and_a_port(stage: Stage, address: str) -> None:
+    job = await stored(stage, make_session(), JobState.SUBMITTING, JobState.QUEUED)
+    answer = await send(stage, job, report(address=address))
+    assert 400 <= answer.status_code < 500
+    assert (await stage.store.get_job(job.id)).state is JobState.QUEUED
+
+
 async def test_finished_is_a_hint_and_never_an_outcome(stage: Stage) -> None:
     job = await stored(
         stage, make_job(), JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING
