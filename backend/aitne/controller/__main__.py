@@ -12,7 +12,7 @@ import logging
 import signal
 import sys
 
-from aitne.bootstrap import build, build_controller
+from aitne.bootstrap import SCHEDULERS, build, build_controller
 from aitne.controller.lock import hold_lock
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings, load_settings
@@ -35,13 +35,14 @@ def main() -> int:
         work = {"run": _run, "init": _init, "drain": _drain}[arguments.what]
         return asyncio.run(work(settings))
     except AitneError as error:
-        sys.stderr.write(f"aitne controller: {error.message}\n")
+        sys.stderr.write(f"{error.message}\n")
         return 1
     except KeyboardInterrupt:
         return 130
 
 
 async def _init(settings: Settings) -> int:
+    SCHEDULERS.get(settings.scheduler)  # refused here it is said once, by who starts the platform
     platform = build(settings)
     await platform.store.start()
     try:

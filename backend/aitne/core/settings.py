@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
@@ -19,6 +19,9 @@ from pydantic_settings import (
 
 from aitne.core.errors import SetupError
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 def default_data_dir() -> Path:
@@ -196,6 +199,16 @@ def config_path(data_dir: Path) -> Path:
     return Path(os.environ.get("AITNE_CONFIG") or data_dir / "aitne.toml")
 
 
+def _said(part: ErrorDetails) -> str:
+    name = ".".join(map(str, part["loc"])) or "settings"
+    if part["type"] == "extra_forbidden":
+        return f"{name} is not a setting"
+    given = part["input"]
+    # What is longer is not one value, and an address of a database holds a password.
+    shown = isinstance(given, bool | int | float | str) and "://" not in str(given)
+    return f"{name}{f' = {given!r}' if shown else ''}: {part['msg'].removeprefix('Value error, ')}"
+
+
 def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
     """The settings of the platform in ``data_dir`` (else ``AITNE_DATA_DIR``, else the default one).
 
@@ -209,10 +222,7 @@ def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
     try:
         return Settings(data_dir=where.expanduser().absolute(), **given)
     except ValidationError as error:
-        lines = "; ".join(
-            f"{'.'.join(map(str, part['loc'])) or 'settings'}: {part['msg']}"
-            for part in error.errors()
-        )
+        lines = "; ".join(_said(part) for part in error.errors())
         raise SetupError(
             f"The settings are wrong: {lines}. They come from {config_path(where)}, then AITNE_* "
             "variables, then the command line."

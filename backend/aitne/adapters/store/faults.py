@@ -104,7 +104,9 @@ def explain(error: BaseException, address: Address) -> Fault | None:
         sentence, lasting = _SQLITE_FAULTS.get(
             code, ("The database {where} does not answer. Try again.", False)
         )
-        return Fault(f"{sentence.format(where=where)} (SQLite: {cause})", lasting)
+        return Fault(
+            f"{sentence.format(where=where)} (SQLite: {' '.join(str(cause).split())})", lasting
+        )
     state = getattr(cause, "sqlstate", None)
     if isinstance(state, str):
         if state not in _POSTGRES_FAULTS and state[:2] in ("22", "42"):

@@ -11,7 +11,7 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.options import DataDir, Json, Url, verb_app
-from aitne.core.errors import AitneError
+from aitne.core.errors import AitneError, SetupError
 
 
 def up(
@@ -42,6 +42,8 @@ def up(
     from aitne.supervisor import control
 
     if config is not None:
+        if not config.expanduser().is_file():
+            raise SetupError(f"{config} is not a file. Name the settings to use with --config.")
         os.environ["AITNE_CONFIG"] = str(config.expanduser().absolute())
     settings = load_settings(
         None if data_dir is None else Path(data_dir), port=port, scheduler=scheduler, bind=bind
