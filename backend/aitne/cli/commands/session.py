@@ -101,9 +101,9 @@ def open_session(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Open a session in the browser; without one, the portal, by a link that logs you in once.
+    """Open a session, or the portal, in the browser.
 
-    Where there is no display the address is printed.
+    The portal opens by a link that logs you in once. Where there is no display the address is printed.
     """
     client = connect(url, data_dir)
     if session is None:
