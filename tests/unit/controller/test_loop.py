@@ -3,15 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 from aitne.adapters.runtimes.bare import BareRuntime
-from aitne.core.errors import SchedulerUnavailable
+from aitne.core.errors import SchedulerUnavailable, StoreUnavailable
+from aitne.core.models.job import Job
 from aitne.core.states import JobState
 from aitne.services.controller import Controller
 from aitne.services.render import Renderer
 from tests.support.fakes import FakeScheduler
-from tests.support.jobs import make_job
+from tests.support.jobs import make_job, make_session
+
+
+@asynccontextmanager
+async def living(b: Any) -> AsyncIterator[None]:
+    """A whole controller over the bench's parts."""
+    await b.leader.release()
+    controller = Controller(
+        b.store,
+        b.scheduler,
+        b.hub,
+        Renderer(b.settings, {"bare": BareRuntime(None)}, python="python3"),
+        b.clock,
+        holder="one",
+        sessions_origin="http://sessions.test",
+        poll_interval_s=0.1,
+    )
+    life = asyncio.create_task(controller.run())
+    try:
+        yield
+        assert not life.done()
+    finally:
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+
+
+async def until(b: Any, job: Job, state: JobState) -> None:
+    async with asyncio.timeout(10):
+        while await b.state(job.id) is not state:
+            await b.store.wait_for_change(0.2)
 
 
 class Speechless(FakeScheduler):
@@ -26,25 +59,29 @@ async def test_a_scheduler_that_cannot_say_when_something_changes_is_asked_at_in
     bench: Any,
 ) -> None:
     b = await bench(Speechless())
-    await b.leader.release()
-    controller = Controller(
-        b.store,
-        b.scheduler,
-        b.hub,
-        Renderer(b.settings, {"bare": BareRuntime(None)}, python="python3"),
-        b.clock,
-        holder="one",
-        sessions_origin="http://sessions.test",
-        poll_interval_s=0.1,
-    )
-    life = asyncio.create_task(controller.run())
     job = make_job()
-    await b.store.create_job(job)
-    try:
-        async with asyncio.timeout(10):
-            while await b.state(job.id) is not JobState.STARTING:
-                assert not life.done()
-                await b.store.wait_for_change(0.2)
-    finally:
-        life.cancel()
-        await asyncio.gather(life, return_exceptions=True)
+    async with living(b):
+        await b.store.create_job(job)
+        await until(b, job, JobState.STARTING)
+
+
+async def test_a_session_is_connected_though_the_database_was_away_for_a_moment(
+    bench: Any,
+) -> None:
+    b = await bench()
+    job = make_session()
+    transition, away = b.store.transition, [StoreUnavailable("it restarts.")]
+
+    async def away_once(job_id: UUID, to: JobState, *rest: Any, **more: Any) -> Job:
+        if to is JobState.READY and away:
+            raise away.pop()
+        moved: Job = await transition(job_id, to, *rest, **more)
+        return moved
+
+    b.store.transition = away_once
+    async with living(b):
+        await b.store.create_job(job)
+        await until(b, job, JobState.STARTING)
+        await b.agent_reports(job.id, "127.0.0.1:5000")
+        await until(b, job, JobState.READY)
+    assert not away

@@ -14,6 +14,7 @@ from aitne.core.errors import (
     HubUnavailable,
     SchedulerUnavailable,
     StaleEpoch,
+    StoreUnavailable,
 )
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobType
@@ -51,9 +52,12 @@ class Connector:
         self._clock = clock
         self._origin = sessions_origin
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
+        self.interrupted = False
+        """Whether the database was away in the middle of something that ``resume`` takes up again."""
 
     async def resume(self) -> None:
         """Take up every session that was left between running and ready."""
+        self.interrupted = False
         for job in await self._store.live_jobs():
             self._consider(job)
 
@@ -89,6 +93,7 @@ class Connector:
         if self._tasks.get(job_id) is task:
             del self._tasks[job_id]
         if not task.cancelled() and (error := task.exception()) is not None:
+            self.interrupted |= isinstance(error, StoreUnavailable)
             log.error("Connecting session %s went wrong.", job_id, exc_info=error)
 
     async def _connect(self, job: Job) -> None:

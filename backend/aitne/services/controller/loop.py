@@ -98,6 +98,8 @@ class Controller:
             for event in await self._store.events_after(seen):
                 seen = event.id
                 await connector.on_event(event)
+            if connector.interrupted:
+                await connector.resume()
             await self._outbox.drain()
             # Items that were put off become due without any change, hence the short wait.
             await self._store.wait_for_change(0.5)
