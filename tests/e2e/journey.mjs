@@ -189,6 +189,15 @@ await step("cancel it", async () => {
     .waitFor(SLOW);
 });
 
+await step("log out, of the sessions too", async () => {
+  await page.getByTestId("user-menu").click();
+  await page.getByTestId("logout").click();
+  await page.getByTestId("login-username").waitFor(SLOW);
+  const left = (await context.cookies()).map((cookie) => cookie.name);
+  const logins = left.filter((name) => name.startsWith("aitne_") || name === "jupyterhub-hub-login");
+  expect(logins.length === 0, `still logged in by ${logins.join(", ")}`);
+});
+
 await step("nothing went wrong in the portal's console", async () => {
   expect(consoleErrors.length === 0, consoleErrors.join("\n"));
 });

@@ -164,10 +164,11 @@ STATE_OF_REASON: dict[TerminationReason, JobState] = {
 
 
 def retries(
-    reason: TerminationReason, on: frozenset[TerminationReason], attempt: int, most: int
+    reason: TerminationReason, on: frozenset[TerminationReason], runs: int, most: int
 ) -> bool:
-    """Whether an attempt (counted from 1) that ended for ``reason`` is followed by another.
+    """Whether a run (counted from 1) that ended for ``reason`` is followed by another.
 
-    ``on`` and ``most`` are the job's retry policy: its reasons, and how many further attempts.
+    ``on`` and ``most`` are the job's retry policy: its reasons, and how many further runs, whether
+    the platform begins them as a new attempt or the scheduler as a restart.
     """
-    return reason in RETRYABLE and reason in on and attempt <= most
+    return reason in RETRYABLE and reason in on and runs <= most

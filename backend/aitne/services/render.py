@@ -15,6 +15,7 @@ from aitne.core.ports.runtime import ContainerSpec, Runtime
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
 from aitne.core.settings import Settings
+from aitne.core.states import TerminationReason
 
 LAUNCHER = Path(__file__).parents[1] / "hub" / "launcher.py"
 """Runs in the session environment: imports the single-user server early, waits for its hand-over."""
@@ -90,6 +91,7 @@ class Renderer:
             time_limit_s=job.spec.max_duration_s,
             array=_array(job),
             after=tuple(tasks_after),
+            max_requeues=_requeues(job),
         )
 
     def _job_dir(self, job: Job) -> str:
@@ -117,6 +119,14 @@ class Renderer:
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )
+
+
+def _requeues(job: Job) -> int:
+    """How many of the retries the scheduler may spend by itself, when a node fails under the job."""
+    policy = job.spec.retry
+    if TerminationReason.NODE_FAILED not in policy.on:
+        return 0
+    return max(0, policy.max - (job.attempt - 1))
 
 
 def _run_id(job: Job) -> UUID:

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed
+from aitne.core.models.job import JobType
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
 from aitne.core.policy import Action, require, require_full_login
 from aitne.core.ports.identity import IdentitySource, PasswordHasher
-from aitne.core.ports.store import Page, UserStore
+from aitne.core.ports.store import Page, Store
 from aitne.services.identity import TOKEN_PREFIX
 from aitne.services.secrets import hashed, new_secret
 
@@ -23,7 +24,7 @@ class Accounts(IdentitySource, PasswordHasher, Protocol):
 class UserService:
     """What administrators do to accounts, and everybody to their own."""
 
-    def __init__(self, store: UserStore, clock: Callable[[], datetime], accounts: Accounts) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime], accounts: Accounts) -> None:
         self._store = store
         self._clock = clock
         self._accounts = accounts
@@ -97,13 +98,24 @@ class UserService:
             if not actor.is_admin or actor.name == name:
                 await self._check_password(actor, name, current_password)
             password_hash = await self._accounts.hash(password)
-        return await self._store.update_user(
+        changed = await self._store.update_user(
             name,
             display_name=display_name,
             role=role,
             disabled=disabled,
             password_hash=password_hash,
         )
+        if disabled:
+            await self._end_sessions(name)
+        return changed
+
+    async def _end_sessions(self, name: str) -> None:
+        """A session outlives its owner's login at the portal, so it is ended with the account."""
+        for job in await self._store.live_jobs():
+            if job.owner == name and job.type is JobType.SESSION:
+                await self._store.request_cancel(
+                    job.id, self._clock(), f"Ended because the account {name} was disabled."
+                )
 
     async def projects(self, actor: Actor) -> Sequence[Project]:
         """The actor's projects; all of them for an administrator."""
@@ -188,8 +200,8 @@ class UserService:
 
 
 def default_project_of(name: str) -> str:
-    """The project of a user's own name; ``default`` where that is no project's name."""
-    return name if name[0].isalpha() else "default"
+    """The project of a user's own name, in letters that a project's name may begin with."""
+    return name if name[0].isalpha() else f"u{name}"
 
 
 def _administer(actor: Actor) -> None:

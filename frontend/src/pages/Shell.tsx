@@ -64,6 +64,7 @@ const SCHEMES = [
 ] as const;
 
 function UserMenu({ me }: { me: Me }) {
+  const { user, platform } = me;
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const navigate = useNavigate();
   const cache = useQueryClient();
@@ -74,10 +75,10 @@ function UserMenu({ me }: { me: Me }) {
       notifyProblem("You are still logged in", error);
       return;
     }
-    await navigate({ to: "/login" });
     cache.clear();
+    // The sessions' origin has a login of its own; it ends there and leads back here.
+    window.location.assign(`${platform.sessions_origin}/hub/logout`);
   };
-  const { user, platform } = me;
   return (
     <Menu width={240}>
       <Menu.Target>

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from aitne.core.models.user import Actor, Role, Scope
+from tests.support.jobs import make_job, make_session
 from tests.support.stage import PASSWORD, Stage
 
 
@@ -97,6 +98,28 @@ async def test_a_disabled_account_can_do_nothing_any_more(stage: Stage) -> None:
         assert (await program.get("/api/v1/me")).status_code == 401
         again = {"username": "ada", "password": PASSWORD}
         assert (await browser.post("/api/v1/auth/login", json=again)).status_code == 401
+
+
+async def test_the_sessions_of_a_disabled_account_end_and_its_jobs_do_not(stage: Stage) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    await stage.add_user("ada")
+    session = make_session(owner="ada")
+    job = make_job(owner="ada")
+    other = make_session(owner="root")
+    for each in (session, job, other):
+        await stage.store.create_job(each)
+    await stage.platform.users.update(root, "ada", disabled=True)
+    ended = await stage.store.get_job(session.id)
+    assert (ended.state, "ada was disabled" in (ended.message or "")) == ("CANCELLED", True)
+    for each in (job, other):
+        assert (await stage.store.get_job(each.id)).state == "PENDING_SUBMIT"
+
+
+@pytest.mark.parametrize("name", ["_ada", "ada"])
+async def test_everybody_has_a_project_of_their_own(stage: Stage, name: str) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    made = await stage.platform.users.create(root, name=name)
+    assert made.default_project == {"_ada": "u_ada", "ada": "ada"}[name]
 
 
 @pytest.mark.parametrize("change", [{"role": "user"}, {"disabled": True}])

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from aitne.core.errors import Conflict, HubUnavailable, SchedulerUnavailable
+from aitne.core.models.job import JobChanges
 from aitne.core.sessions import server_name
 from aitne.core.states import JobState, TerminationReason
 from tests.support.jobs import make_job, make_session
@@ -99,4 +100,13 @@ async def test_an_ended_session_is_forgotten(bench: Any) -> None:
     async with asyncio.timeout(5):
         while not b.hub.removed:
             await asyncio.sleep(0)
+    assert b.hub.removed == [(job.owner, server_name(job.id))]
+
+
+async def test_a_session_that_began_again_is_not_led_to_its_old_address(bench: Any) -> None:
+    b = await bench()
+    job = await _running_session(b)
+    await b.store.transition(job.id, JobState.RUNNING, JobChanges(restart_count=1))
+    await b.connector.resume()
+    await _until(b, job, JobState.READY)
     assert b.hub.removed == [(job.owner, server_name(job.id))]

@@ -280,3 +280,42 @@ async def test_one_task_that_is_tried_again_has_a_token_of_its_own(bench: Any) -
     owner = await b.store.job_of_token(hashlib.sha256(again.files["token"]).hexdigest())
     assert owner is not None
     assert (owner.array_task_id, owner.attempt) == (1, 2)
+
+
+async def test_a_dependency_that_may_be_retried_is_waited_for_here(bench: Any) -> None:
+    b = await bench()
+    policy = RetryPolicy(max=1, on=frozenset({TerminationReason.FAILED}))
+    first = make_job(spec={"retry": policy})
+    second = make_job(spec={"after": (first.id,)})
+    await b.store.create_job(first)
+    await b.store.create_job(second)
+    await b.outbox.drain()
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, 1)
+    await b.poller.poll()
+    await b.outbox.drain()
+    assert await b.state(second.id) is JobState.PENDING_SUBMIT
+    b.scheduler.finish("2")
+    await b.poller.poll()
+    b.clock.advance(1)
+    await b.outbox.drain()
+    assert await b.state(second.id) is JobState.QUEUED
+    assert b.scheduler.requests[-1].after == ()
+
+
+async def test_the_scheduler_may_spend_the_retries_of_a_failing_node(bench: Any) -> None:
+    b = await bench()
+    on = frozenset({TerminationReason.NODE_FAILED, TerminationReason.FAILED})
+    job = make_job(spec={"retry": RetryPolicy(max=2, on=on)})
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    assert b.scheduler.requests[0].max_requeues == 2
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, 1)
+    await b.poller.poll()
+    await b.outbox.drain()
+    assert b.scheduler.requests[1].max_requeues == 1
+    b.scheduler.change("2", restart_count=1)
+    b.scheduler.finish("2", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, None)
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.NODE_FAILED, (
+        "three runs were had, one by the scheduler"
+    )

@@ -141,7 +141,7 @@ class ClusterRecords(StorePart):
         return await self._db.feed.wait(timeout_s)
 
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete what is old, and web sessions, secrets and login attempts that are over.
+        """Delete old events, measurements and idempotency keys, and web sessions, secrets and login attempts that are over.
 
         The newest event stays: readers go on from its id.
         """
@@ -150,6 +150,7 @@ class ClusterRecords(StorePart):
         async with self._db.write() as tx:
             for statement in (
                 delete(_events).where(_events.c.time < events_before, _events.c.id < newest),
+                delete(tables.samples).where(tables.samples.c.time < events_before),
                 delete(tables.idempotency).where(
                     tables.idempotency.c.created_at < idempotency_before
                 ),

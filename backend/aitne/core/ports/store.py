@@ -288,7 +288,7 @@ class ClusterStore(Protocol):
         ...
 
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete what is older, and every secret and web session that has expired."""
+        """Delete older events, measurements and keys, and every secret and web session that has expired."""
         ...
 
 

@@ -118,8 +118,13 @@ class Connector:
     async def _start_server(self, job: Job) -> bool:
         """True once the Hub routes to the session's app; False if the session needs it no more."""
         refusals = 0
+        moved = job.attempt > 1 or job.restart_count > 0
         while True:
             try:
+                if moved:
+                    # The Hub may still hold the address that the run before had.
+                    await self._hub.remove_server(job.owner, server_name(job.id))
+                    moved = False
                 await self._hub.start_server(job.owner, server_name(job.id), job.id, job.name)
                 return True
             except HubUnavailable as error:

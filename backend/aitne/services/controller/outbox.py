@@ -203,7 +203,8 @@ class OutboxWorker:
                 return None
             if other.state is JobState.COMPLETED:
                 continue
-            if other.scheduler_id is None:
+            # The scheduler would wait for this attempt only, and a retry is another one.
+            if other.scheduler_id is None or other.spec.retry.max:
                 return DEPENDENCY_RETRY_S
             wait_for.append(other.scheduler_id)
         return wait_for

@@ -145,9 +145,9 @@ class Poller:
 
     async def _end(self, job: Job, state: JobState, changes: JobChanges) -> None:
         policy = job.spec.retry
-        if changes.reason is None or not retries(
-            changes.reason, policy.on, job.attempt, policy.max
-        ):
+        # What the scheduler has started again by itself is spent too: nobody retries twice.
+        runs = job.attempt + (changes.restart_count or job.restart_count)
+        if changes.reason is None or not retries(changes.reason, policy.on, runs, policy.max):
             await self._transition(job, state, changes)
             return
         self._counts.add(RECONCILE, "retried")
