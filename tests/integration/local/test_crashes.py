@@ -358,7 +358,7 @@ async def test_nothing_of_the_platform_reaches_a_job(
     assert names <= {
         *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "PATH", "TMPDIR"),
         *("LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "CUDA_VISIBLE_DEVICES"),
-        *("AITNE_RUNNER_ID", "PWD", "SHLVL", "_"),
+        *("AITNE_RUNNER_ID", "MASTER_ADDR", "PWD", "SHLVL", "_"),
     }
 
 
