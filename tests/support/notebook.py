@@ -52,6 +52,10 @@ class Notebook:
         self._kernel = answer.json()["id"]
         self.connect()
 
+    def shut_down(self) -> None:
+        """End the whole server: File > Shut Down."""
+        self._http.post(f"{self._base}/api/shutdown", headers=self._xsrf()).raise_for_status()
+
     def connect(self) -> None:
         """Open the kernel's websocket, anew if there was one: what a browser does by itself."""
         self._open.close()

@@ -1,0 +1,119 @@
+"""A platform that ends, falls silent or is killed, and what becomes of the work on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from aitne.client import Client
+from aitne.core.states import JobState
+from aitne.supervisor import control
+from tests.fault.test_kill import eventually
+from tests.support.notebook import Notebook
+from tests.support.platform import RunningPlatform
+
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+
+SILENT_S = 10.0
+"""Longer than any check's patience, and than several rounds of the agent's reports."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A notebook with a kernel that knows ``x``, and a batch job that counts."""
+
+    platform: RunningPlatform
+    client: Client
+    notebook: Notebook
+    session: str
+    job: str
+
+    def goes_on(self) -> None:
+        """Both run, the kernel kept its memory, and the log still grows."""
+        eventually("the platform is ready", self.platform.ready, 30)
+        eventually("the route is there", self.notebook.reachable)
+        self.notebook.connect()
+        assert self.notebook.execute("x") == "42"
+        size = self.log_size()
+        eventually("the job still writes", lambda: self.log_size() > size)
+        states = {str(job.id): job.state for job in self.client.jobs.list()}
+        assert states == {self.session: JobState.READY, self.job: JobState.RUNNING}
+
+    def log_size(self) -> int:
+        """What the job wrote so far."""
+        return sum(len(part) for part in self.client.jobs.logs(self.job))
+
+
+@pytest.fixture(scope="module")
+def work(platform: RunningPlatform) -> Iterator[Work]:
+    client = Client(url=platform.url, token=platform.token)
+    session = client.sessions.wait_ready(client.sessions.start("jupyterlab").id)
+    job = client.jobs.create(
+        {
+            "commands": ["i=0; while :; do i=$((i+1)); echo $i; sleep 0.2; done"],
+            "resources": {"cpu": 1, "memory": "64M"},
+        }
+    )
+    assert session.url is not None
+    with Notebook(platform.url, platform.token, session.url) as notebook:
+        notebook.start_kernel()
+        notebook.execute("x = 42")
+        yield Work(platform, client, notebook, str(session.id), str(job.id))
+
+
+def test_a_second_up_finds_the_first(work: Work) -> None:
+    before = work.platform.pids()
+    work.platform.start()
+    assert work.platform.pids() == before
+    work.goes_on()
+
+
+def test_a_killed_supervisor_leaves_the_work_and_up_takes_it_up_again(work: Work) -> None:
+    work.platform.kill("supervisor")
+    eventually("it is gone", lambda: control.status(work.platform.data_dir) is None)
+    status = work.platform.aitne("status", "--json", "--data-dir", str(work.platform.data_dir))
+    assert status.returncode == 1
+    assert json.loads(status.stdout)["processes"] == []
+    work.platform.start()
+    work.goes_on()
+
+
+def test_down_may_keep_the_work_for_the_next_up(work: Work) -> None:
+    work.platform.stop(keep_jobs=True)
+    assert control.status(work.platform.data_dir) is None
+    work.platform.start()
+    work.goes_on()
+
+
+def test_a_silent_portal_ends_nothing(work: Work) -> None:
+    api = work.platform.pids()["api"]
+    os.kill(api, signal.SIGSTOP)
+    try:
+        until = time.monotonic() + SILENT_S
+        while time.monotonic() < until:
+            assert work.notebook.execute("x") == "42"
+            time.sleep(1)  # the silence itself is what is tested
+    finally:
+        os.kill(api, signal.SIGCONT)
+    work.goes_on()
+    assert work.platform.pids()["api"] == api
+
+
+def test_labs_shut_down_completes_the_session(work: Work) -> None:
+    work.notebook.shut_down()
+    eventually("it ends", lambda: work.client.sessions.get(work.session).ended)
+    ended = work.client.sessions.get(work.session)
+    assert (ended.state, ended.exit_code) == (JobState.COMPLETED, 0)
+
+
+def test_down_ends_what_is_left(work: Work) -> None:
+    assert work.client.jobs.get(work.job).state == JobState.RUNNING
+    work.platform.stop()
+    work.platform.start()
+    assert work.client.jobs.get(work.job).state == JobState.CANCELLED
