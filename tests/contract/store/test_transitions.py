@@ -284,6 +284,10 @@ class TestCancel:
         for job in (pending, running, array):
             assert (await store.request_cancel(job.id, clock.now, "By bob.")).message == "By bob."
         assert {task.message for task in await store.array_tasks(array.id)} == {"By bob."}
+        for job in (running, array):
+            again = await store.request_cancel(job.id, clock.pass_(1), "By ada.")
+            assert again.message == "By bob.", "the first to ask ended it"
+        assert {task.message for task in await store.array_tasks(array.id)} == {"By bob."}
 
     async def test_no_such_job(self, store: SqlStore, clock: Clock) -> None:
         with pytest.raises(NotFound):

@@ -113,8 +113,8 @@ class Transitions(StorePart):
                 for task in tasks
             ]
             changes = await self._cancel(tx, wishes, now, message)
-            wish = {"cancel_requested_at": job.cancel_requested_at or now, **_said(message)}
-            return await _roll_up(tx, await _change(tx, job, wish), changes)
+            changed = await _change(tx, job, _wish(job, now, message))
+            return await _roll_up(tx, changed, changes)
 
     async def _cancel(
         self,
@@ -136,11 +136,7 @@ class Transitions(StorePart):
         return await _change_all(
             tx,
             [
-                (
-                    job,
-                    {"cancel_requested_at": job.cancel_requested_at or now}
-                    | (ended if at_once else _said(message)),
-                )
+                (job, _wish(job, now, message) | (ended if at_once else {}))
                 for job, at_once in wishes
             ],
         )
@@ -156,8 +152,12 @@ class Transitions(StorePart):
         return job
 
 
-def _said(message: str | None) -> dict[str, Any]:
-    return {} if message is None else {"message": message}
+def _wish(job: Job, now: datetime, message: str | None) -> dict[str, Any]:
+    """The first wish stands, with its word of who had it."""
+    if job.cancel_requested_at is not None:
+        return {"cancel_requested_at": job.cancel_requested_at}
+    said = {} if message is None else {"message": message}
+    return {"cancel_requested_at": now, **said}
 
 
 def _values(to: JobState, changes: JobChanges | None, message: str | None) -> dict[str, Any]:

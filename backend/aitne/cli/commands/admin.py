@@ -82,7 +82,7 @@ def user_disable(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Lock an account out. Its jobs go on."""
+    """Lock an account out. Its sessions end, its jobs go on."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Lock {name} out?")

@@ -173,7 +173,8 @@ class JobStore(Protocol):
     async def request_cancel(self, job_id: UUID, now: datetime, message: str | None = None) -> Job:
         """Note the wish and queue a CANCEL in the outbox; of an array, for every live task.
 
-        ``message`` says who ended it; it becomes the message of each job that is concerned.
+        ``message`` says who ended it; it becomes the message of each job that is concerned, unless
+        its end was wished before.
 
         A job still PENDING_SUBMIT becomes CANCELLED at once and its SUBMIT is dropped. A terminal
         job is returned as it is.
