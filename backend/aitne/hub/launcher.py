@@ -15,6 +15,7 @@ import json
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 # jsonschema takes it as an optional checker of one string format, and it builds a grammar for a
@@ -53,6 +54,8 @@ SLIM = (
     # The default manager asks PyPI.
     "--LabApp.extension_manager=readonly",
     "--LabApp.news_url=None",
+    # Defaults of the user's settings: above all, that nobody is asked about news.
+    f"--LabApp.app_settings_dir={Path(__file__).with_name('lab')}",
     "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
     # File > Shut Down ends the session; JupyterHub hides it otherwise.
     "--ServerApp.quit_button=True",
