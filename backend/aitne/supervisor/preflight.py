@@ -19,10 +19,6 @@ OLDEST_PYTHON = (3, 11)
 NEEDED_BYTES = 100 * 1024**2
 PORT_PATIENCE_S = 3.0
 """A platform that was killed a moment ago leaves its ports within this time."""
-NETWORK_FILE_SYSTEMS = (
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "beegfs", "lustre", "ceph", "glusterfs", "fuse.sshfs",
-    "fuse.glusterfs", "fuse.ceph-fuse", "9p", "afs", "gpfs", "orangefs",
-)  # fmt: skip
 
 
 def check(settings: Settings) -> None:
@@ -37,8 +33,6 @@ def check(settings: Settings) -> None:
             f"{sys.version.split()[0]} ({sys.executable})."
         )
     _data_dir(settings.data_dir)
-    if settings.database is None:
-        _file_system(settings.data_dir)
     _ports(settings)
 
 
@@ -82,28 +76,6 @@ def _why(folder: Path, error: OSError, other: str) -> str:
         file = next(path for path in (broken, *broken.parents) if path.exists())
         return f"{file} is a file where a folder is needed. {other}."
     return f"The data directory {folder} cannot be used: {error.strerror}. {other}."
-
-
-def _file_system(folder: Path) -> None:
-    kind = file_system(folder, Path("/proc/self/mounts").read_text())
-    if kind in NETWORK_FILE_SYSTEMS:
-        raise SetupError(
-            f"The data directory {folder} lies on a network file system ({kind}), where SQLite's "
-            "locks cannot be relied on and the database would be damaged. Choose a local disk with "
-            "--data-dir, or set `database` to a PostgreSQL server in aitne.toml."
-        )
-
-
-def file_system(folder: Path, mounts: str) -> str:
-    """The kind of file system that ``folder`` lies on, by the text of ``/proc/self/mounts``."""
-    resolved = folder.resolve()
-    best, kind = -1, "unknown"
-    for line in mounts.splitlines():
-        fields = line.split()
-        point = Path(fields[1].encode().decode("unicode_escape"))
-        if resolved.is_relative_to(point) and len(point.parts) >= best:
-            best, kind = len(point.parts), fields[2]
-    return kind
 
 
 def _ports(settings: Settings) -> None:

@@ -10,25 +10,6 @@ from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.supervisor import preflight
 
-MOUNTS = r"""/dev/vda1 / ext4 rw 0 0
-tmpfs /tmp tmpfs rw 0 0
-server:/home /home nfs4 rw 0 0
-/dev/vdb1 /home/local\040disk xfs rw 0 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("folder", "kind"),
-    [
-        ("/var/lib/aitne", "ext4"),
-        ("/home/ada/aitne", "nfs4"),
-        ("/home/local disk/aitne", "xfs"),
-        ("/homework", "ext4"),
-    ],
-)
-def test_the_file_system_of_a_folder(folder: str, kind: str) -> None:
-    assert preflight.file_system(Path(folder), MOUNTS) == kind
-
 
 @pytest.fixture(autouse=True)
 def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,13 +61,6 @@ def test_a_disk_that_is_all_but_full(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda folder: Usage)
     with pytest.raises(SetupError, match="5 MiB are free, 100 MiB are needed"):
         preflight.check(Settings(data_dir=tmp_path))
-
-
-def test_sqlite_on_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "file_system", lambda folder, mounts: "nfs4")
-    with pytest.raises(SetupError, match=r"network file system \(nfs4\)"):
-        preflight.check(Settings(data_dir=tmp_path))
-    preflight.check(Settings(data_dir=tmp_path, database="postgresql://db/aitne"))
 
 
 def taken(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
