@@ -11,6 +11,7 @@ import socket
 import sys
 
 import uvicorn
+import uvloop
 
 from aitne.api.app import create_app
 from aitne.api.streaming import OpenStreams
@@ -105,12 +106,7 @@ def main() -> int:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         settings = load_settings()
-        try:
-            import uvloop
-        except ImportError:
-            asyncio.run(serve(settings))
-        else:
-            uvloop.run(serve(settings))
+        uvloop.run(serve(settings))
     except KeyboardInterrupt:
         return 130
     except AitneError as error:
