@@ -1,6 +1,6 @@
 import { Avatar, Menu, Text, UnstyledButton, useMantineColorScheme } from "@mantine/core";
 import { useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
-import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
+import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { Check, ChevronDown, House, KeyRound, ListTree, LogOut, Monitor, Moon, Server, Sun, Users } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { logout } from "@/api/actions";
@@ -66,7 +66,6 @@ const SCHEMES = [
 function UserMenu({ me }: { me: Me }) {
   const { user, platform } = me;
   const { colorScheme, setColorScheme } = useMantineColorScheme();
-  const navigate = useNavigate();
   const cache = useQueryClient();
   const leave = async () => {
     try {
