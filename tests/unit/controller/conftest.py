@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,8 +23,11 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.outbox import OutboxWorker
 from aitne.services.controller.poll import Poller
 from aitne.services.render import Renderer
+from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.hub import RecordingHub
+
+__all__ = ["migrated"]
 
 
 class Clock:
@@ -71,11 +75,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def make_bench(tmp_path: Path, clock: Clock) -> Any:
+def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
     benches: list[Bench] = []
 
     async def make(scheduler: FakeScheduler | None = None) -> Bench:
         settings = Settings(data_dir=tmp_path)
+        shutil.copy(migrated, tmp_path)
         store = SqlStore(settings.database_url, clock=clock)
         await store.start()
         scheduler = scheduler or FakeScheduler()

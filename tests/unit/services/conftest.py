@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,10 @@ from aitne.services.jobs import JobService
 from aitne.services.render import Renderer
 from aitne.services.sessions import SessionService
 from aitne.services.templates import TemplateCatalog, builtin_folder
+from tests.support.database import migrated
 from tests.support.runtimes import FakeRuntime
+
+__all__ = ["migrated"]
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -129,20 +131,6 @@ class Bench:
             expires_at=self.clock() + timedelta(hours=1),
             url="http://127.0.0.1:8001/user/ada/s-1/lab",
         )
-
-
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database with all its tables, to be copied: making them takes longer than a test."""
-
-    async def make(settings: Settings) -> None:
-        store = SqlStore(settings.database_url)
-        await store.start()
-        await store.close()
-
-    folder = tmp_path_factory.mktemp("migrated")
-    asyncio.run(make(Settings(data_dir=folder)))
-    return folder / "aitne.db"
 
 
 @pytest.fixture
