@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -155,8 +155,10 @@ def test_a_disk_that_fills_and_is_cleared_again_loses_nothing(
         "commands": [f"echo begun; until [ -e '{go_on}' ]; do sleep 0.1; done", f"touch '{ended}'"],
         "resources": {"cpu": 1, "memory": "64M"},
     }
-    with mounted(platform.data_dir, "160m") as disk:
+    with mounted(platform.data_dir, "160m") as disk, ExitStack() as stack:
         platform.start()
+        # Also when an assertion fails: a platform that is left behind runs on for ever.
+        stack.callback(platform.stop)
         client = Client(url=platform.url, token=platform.token)
         job = client.jobs.create(job_file)
         eventually("it runs", lambda: client.jobs.get(job.id).state == JobState.RUNNING, 30)
@@ -176,4 +178,3 @@ def test_a_disk_that_fills_and_is_cleared_again_loses_nothing(
         eventually(
             "another one runs", lambda: client.jobs.get(again.id).state == JobState.COMPLETED, 30
         )
-        platform.stop()
