@@ -1,0 +1,98 @@
+"""What ``aitne dev cluster up`` leaves for others to read: where a development cluster is and how to use it.
+
+Whoever starts a platform on the cluster, or tests against it, reads this record; only ``aitne dev cluster``
+writes it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from aitne.core.errors import SetupError
+from aitne.core.models.base import Frozen, UserName
+
+DESCRIPTORS = Path("/run/aitne-dev")
+"""One ``<name>.json`` for each cluster that runs on this machine."""
+
+
+class DevUser(Frozen):
+    """A Unix user of the cluster with a Slurm account."""
+
+    name: UserName
+    account: str = Field(description="The user's default Slurm account.")
+    accounts: tuple[str, ...] = Field((), description="All accounts the user is a member of.")
+
+
+class DevPorts(Frozen):
+    """The TCP ports of the cluster, all on loopback."""
+
+    slurmctld: int
+    slurmdbd: int
+    slurmrestd: int
+    slurmd_first: int = Field(description="Node nI listens on this port + I - 1.")
+
+
+class DevCluster(Frozen):
+    """A Slurm that ``aitne dev cluster up`` started on this machine."""
+
+    name: str
+    root: Path
+    slurm_release: str = Field(description="As `slurmctld -V` has it, such as 22.05.8.")
+    slurm_conf: Path
+    command_prefix: tuple[str, ...] = Field(
+        (), description="What stands before each Slurm command to enter its root file system."
+    )
+    rest_url: str
+    jwt_key: Path = Field(description="Readable by root and Slurm's own user alone.")
+    operator: str = Field(description="The Unix user with AdminLevel=Operator.")
+    broker_socket: Path | None = None
+    software_dir: Path = Field(description="World-readable, and the same on every node.")
+    python: str = Field(description="The Python interpreter of the nodes.")
+    nodes: tuple[str, ...] = Field(description="The nodes that run a slurmd.")
+    users: tuple[DevUser, ...]
+    ports: DevPorts
+
+    @property
+    def run_dir(self) -> Path:
+        """Where each daemon's ``<daemon>.pid`` lies; a node's is ``slurmd.<node>.pid``."""
+        return self.root / "run"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which Slurm's commands find this cluster."""
+        return {"SLURM_CONF": str(self.slurm_conf)}
+
+
+def find_dev_cluster(name: str = "dev") -> DevCluster | None:
+    """The cluster of that name, as it was when it came up; ``None`` where there is none.
+
+    Raises:
+        SetupError: its record cannot be read.
+    """
+    path = DESCRIPTORS / f"{name}.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from error
+    try:
+        return DevCluster.model_validate_json(text)
+    except ValidationError as error:
+        raise SetupError(
+            f"{path} is not the record of a development cluster; "
+            f"`aitne dev cluster down --name {name}` removes it with what is left of the cluster."
+        ) from error
+
+
+def list_dev_clusters() -> list[DevCluster]:
+    """All development clusters of this machine, by name.
+
+    Raises:
+        SetupError: the record of one cannot be read.
+    """
+    names = sorted(path.stem for path in DESCRIPTORS.glob("*.json"))
+    return [found for name in names if (found := find_dev_cluster(name)) is not None]
