@@ -10,7 +10,7 @@ from aitne.core.models.node import Node, NodeState
 from aitne.core.models.resources import Resources
 from aitne.core.units import format_memory
 
-_USABLE = frozenset({NodeState.IDLE, NodeState.MIXED, NodeState.ALLOCATED})
+_USABLE = frozenset(state for state in NodeState if state.usable) - {NodeState.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,16 @@ def _total(resources: Resources, node: Node) -> dict[str, int]:
         "gpu": sum(gpu.total for gpu in node.gpus if resources.gpu.type in (None, gpu.type)),
         "cpu": node.cpu_total,
         "memory": node.memory_total_bytes,
+        **{
+            name: sum(each.total for each in node.gres if _is(each.name, name))
+            for name in resources.gres
+        },
     }
+
+
+def _is(has: str, asked: str) -> bool:
+    """Whether a node's GRES serves what was asked for: ``fpga:u280`` is an ``fpga`` too."""
+    return has == asked or has.startswith(f"{asked}:")
 
 
 def _free(resources: Resources, node: Node) -> dict[str, int]:
@@ -67,6 +76,10 @@ def _free(resources: Resources, node: Node) -> dict[str, int]:
         ),
         "cpu": node.cpu_total - node.cpu_used,
         "memory": node.memory_total_bytes - node.memory_used_bytes,
+        **{
+            name: sum(each.total - each.used for each in node.gres if _is(each.name, name))
+            for name in resources.gres
+        },
     }
 
 
@@ -75,6 +88,7 @@ def _asked(resources: Resources) -> dict[str, int]:
         "gpu": resources.gpu.count,
         "cpu": resources.cpu,
         "memory": resources.memory_bytes,
+        **resources.gres,
     }
 
 
@@ -92,6 +106,8 @@ def _words(missing: dict[str, int], resources: Resources) -> str:
             parts.append(f"{_round_memory(amount)} of memory")
         elif kind == "cpu":
             parts.append("1 CPU" if amount == 1 else f"{amount} CPUs")
+        elif kind != "gpu":
+            parts.append(f"{amount} {kind}")
         else:
             name = f"{resources.gpu.type} GPU" if resources.gpu.type else "GPU"
             parts.append(f"{amount} {name}{'' if amount == 1 else 's'}")
@@ -121,13 +137,25 @@ def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterabl
     most_memory = max(node.memory_total_bytes for node in nodes)
     if asked["memory"] > most_memory:
         found = True
-        value, most = format_memory(asked["memory"]), format_memory(most_memory >> 20 << 20)
+        value, largest = format_memory(asked["memory"]), format_memory(most_memory >> 20 << 20)
         yield FieldProblem(
             "resources.memory",
-            f"{value} asked for; the largest node has {most}",
+            f"{value} asked for; the largest node has {largest}",
             value,
-            f"at most {most}",
+            f"at most {largest}",
         )
+    for name, count in resources.gres.items():
+        most = max(_total(resources, node)[name] for node in nodes)
+        if count > most:
+            found = True
+            yield FieldProblem(
+                "resources.gres",
+                f"{count} {name} asked for; the node with the most has {most}"
+                if most
+                else f"no node has a GRES of the name {name}",
+                f"{name}: {count}",
+                f"at most {most}" if most else _gres_words(nodes),
+            )
     if found:
         return
     if able:
@@ -145,6 +173,11 @@ def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterabl
             _words({kind: amount for kind, amount in asked.items() if amount}, resources),
             "; ".join(sorted({_node_words(node) for node in nodes})),
         )
+
+
+def _gres_words(nodes: Sequence[Node]) -> str:
+    names = sorted({gres.name for node in nodes for gres in node.gres if gres.total})
+    return ", ".join(names) or "none: no node has one"
 
 
 def _gpu_problem(resources: Resources, nodes: Sequence[Node]) -> FieldProblem:

@@ -17,9 +17,11 @@ The tree, without a word of HTTP or of any outside system::
     └── Unavailable             an outside system does not answer; nothing is known to have failed
         ├── SchedulerUnavailable
         │   └── SubmitUncertain  the scheduler may or may not hold the job
+        ├── CommandTimeout
         ├── HubUnavailable
         └── StoreUnavailable
     SchedulerRejected(AitneError)  the scheduler understood and said no
+    NotSupported(AitneError)       the adapter in use cannot do that at all
 
 A message says what happened, why, and what to do next.
 """
@@ -172,6 +174,12 @@ class SubmitUncertain(SchedulerUnavailable):
     code = "submit_uncertain"
 
 
+class CommandTimeout(Unavailable):
+    """A command did not end in time and was killed; what it has done until then is unknown."""
+
+    code = "command_timeout"
+
+
 class HubUnavailable(Unavailable):
     """JupyterHub does not answer."""
 
@@ -179,6 +187,19 @@ class HubUnavailable(Unavailable):
 
 
 class SchedulerRejected(AitneError):
-    """The scheduler understood the request and said no; trying again changes nothing."""
+    """The scheduler understood the request and said no; trying again changes nothing.
+
+    ``field`` is the part of the job file that it did not like, where that can be told.
+    """
 
     code = "scheduler_rejected"
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotSupported(AitneError):
+    """This platform's adapter cannot do that at all; the message says what can."""
+
+    code = "not_supported"

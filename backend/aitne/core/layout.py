@@ -10,6 +10,10 @@ AGENT_SPEC = "agent.json"
 TOKEN = "token"  # noqa: S105 - a file's name
 
 
+FENCE = "fence"
+OUTCOME = "outcome"
+
+
 def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
     """The folder of one attempt; the tasks of an array share it, named by the array job's id."""
     return jobs_dir / str(job_id) / str(attempt)

@@ -17,6 +17,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from aitne.core.dev_cluster import find_dev_cluster
 from aitne.core.errors import SetupError
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
 
@@ -34,6 +35,9 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aitne"
 
 
+SITE_CONF = Path("/etc/slurm/slurm.conf")
+
+
 class LocalSettings(Strict):
     """The embedded scheduler, which runs jobs on this machine."""
 
@@ -47,6 +51,78 @@ class LocalSettings(Strict):
     gpus: str = Field(
         "auto",
         description="GPUs of each node: auto (ask NVML), none, or declared such as a100:4.",
+    )
+
+
+class SlurmSettings(Strict):
+    """A Slurm cluster. Needed only with `scheduler = "slurm"` or `"slurm_cli"`."""
+
+    conf: Path | None = Field(
+        None, description="`slurm.conf`, for `SLURM_CONF`; unset: where Slurm looks by itself."
+    )
+    command_prefix: list[str] = Field(
+        default_factory=list,
+        description='Put before every command of Slurm, such as `["chroot", "/srv/slurm"]`.',
+    )
+    rest_url: str | None = Field(
+        None,
+        description="slurmrestd, `http://host:port` or `unix:/path`; unset: the commands alone.",
+    )
+    jwt_key: Path | None = Field(
+        None, description="The key of auth/jwt (HS256), read by the broker alone."
+    )
+    operator: str | None = Field(
+        None,
+        description="The Unix account (AdminLevel Operator) that polls; unset: the process's own.",
+    )
+    jobs_dir: str = Field(
+        "{home}/.aitne/jobs",
+        description="Where a user's job folders lie, on a file system that all nodes share; "
+        "`{home}` and `{user}` are filled in.",
+    )
+    software_dir: Path | None = Field(
+        None, description="Where all nodes find the agent and the session environment."
+    )
+    python: str = Field("/usr/bin/python3", description="The interpreter (3.9 or newer) on nodes.")
+    agent_host: str = Field(
+        "node",
+        description="Where sessions listen: `node` (the node's own address), a network such as "
+        "`10.1.0.0/16`, or an address.",
+    )
+    portal_address: str | None = Field(
+        None, description="The portal's URL as nodes reach it; unset: its public one."
+    )
+    extra: list[str] = Field(
+        default_factory=list,
+        description="Options of sbatch that a job file may pass in `slurm.extra`, such as "
+        '`["--mail-type", "--licenses"]`.',
+    )
+    import_users: bool = Field(
+        False, description="Make portal accounts and projects of Slurm's users and accounts."
+    )
+    dev_cluster: str | None = Field(
+        None, description="Use the cluster of this name that `aitne dev cluster up` made."
+    )
+
+
+class BrokerClientSettings(Strict):
+    """The privileged process that acts as users."""
+
+    socket: Path | None = Field(
+        None, description="Its socket; unset: everything is done as the platform's own account."
+    )
+
+
+class AccountSettings(Strict):
+    """Which Unix account a portal user's jobs run as (with a broker)."""
+
+    map: dict[str, str] = Field(
+        default_factory=dict, description="User to account, where the names differ."
+    )
+    min_uid: int = Field(1_000, ge=1, description="No account below this is ever acted for.")
+    max_uid: int = Field(60_000, le=2**31, description="Nor one above this.")
+    groups: list[str] = Field(
+        default_factory=list, description="If any are named: only accounts in one of these groups."
     )
 
 
@@ -113,6 +189,9 @@ class Settings(BaseSettings):
         description="Further folders of job templates, beside the built-in one.",
     )
     local: LocalSettings = LocalSettings()
+    slurm: SlurmSettings = SlurmSettings()
+    broker: BrokerClientSettings = BrokerClientSettings()
+    accounts: AccountSettings = AccountSettings()
     limits: LimitSettings = LimitSettings()
     auth: AuthSettings = AuthSettings()
 
@@ -135,6 +214,11 @@ class Settings(BaseSettings):
         if self.sessions_origin == self.portal_url:
             raise ValueError("sessions need an origin of their own: sessions_url equals public_url")
         return self
+
+    @property
+    def on_slurm(self) -> bool:
+        """Whether jobs go to a Slurm cluster, by whichever of its adapters."""
+        return self.scheduler.startswith("slurm") or self.scheduler == "pyslurm"
 
     @property
     def portal_url(self) -> str:
@@ -199,6 +283,37 @@ def config_path(data_dir: Path) -> Path:
     return Path(os.environ.get("AITNE_CONFIG") or data_dir / "aitne.toml")
 
 
+def _on_dev_cluster(settings: Settings) -> Settings:
+    """A platform on Slurm that was not told on which uses the one of ``aitne dev cluster up``."""
+    slurm = settings.slurm
+    told = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
+    if not settings.on_slurm or (told and slurm.dev_cluster is None):
+        return settings
+    name = slurm.dev_cluster or "dev"
+    found = find_dev_cluster(name)
+    if found is None:
+        raise SetupError(
+            f"There is no Slurm here: neither {SITE_CONF}, nor `conf` under [slurm], nor a "
+            f"development cluster {name}. `sudo aitne dev cluster up --name {name}` makes one."
+        )
+    known = {
+        "conf": found.slurm_conf,
+        "command_prefix": list(found.command_prefix),
+        "rest_url": found.rest_url,
+        "software_dir": found.software_dir,
+        "python": found.python,
+        "agent_host": "127.0.0.1",
+        "portal_address": settings.internal_url,
+        "import_users": True,
+    }
+    return settings.model_copy(
+        update={
+            "slurm": slurm.model_copy(update=known),
+            "broker": BrokerClientSettings(socket=found.broker_socket),
+        }
+    )
+
+
 def _said(part: ErrorDetails) -> str:
     name = ".".join(map(str, part["loc"])) or "settings"
     if part["type"] == "extra_forbidden":
@@ -220,7 +335,7 @@ def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
     where = data_dir or Path(os.environ.get("AITNE_DATA_DIR") or default_data_dir())
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return Settings(data_dir=where.expanduser().absolute(), **given)
+        return _on_dev_cluster(Settings(data_dir=where.expanduser().absolute(), **given))
     except ValidationError as error:
         lines = "; ".join(_said(part) for part in error.errors())
         raise SetupError(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from aitne.core.errors import AitneError
 from aitne.core.models.job import Job
-from aitne.core.ports.logs import LogChunk, Logs
+from aitne.core.ports.files import JobFiles, JobPlace, LogChunk
 from aitne.core.ports.store import Store
 from aitne.core.states import retries
 
@@ -24,16 +24,12 @@ CHUNK_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """Which job's row tells about the log, and whose folder and file hold it."""
+    """Which job's row tells about the log, and where its files lie."""
 
     row_id: UUID
-    folder_id: UUID
+    place: JobPlace
+    """Of any attempt: the one that is read is told with each reading."""
     task: int | None
-
-    @classmethod
-    def of(cls, job: Job) -> LogSource:
-        """The log of one job, or of one task of an array."""
-        return cls(job.id, job.array_job_id or job.id, job.array_task_id)
 
 
 @dataclass(slots=True)
@@ -68,18 +64,30 @@ class LogFollower:
     """Streams logs while they grow."""
 
     def __init__(
-        self, store: Store, logs: Logs, *, growth_interval_s: float = GROWTH_INTERVAL_S
+        self,
+        store: Store,
+        files: JobFiles,
+        place: Callable[[Job], JobPlace],
+        *,
+        growth_interval_s: float = GROWTH_INTERVAL_S,
     ) -> None:
         self._store = store
-        self._logs = logs
+        self._files = files
+        self._place = place
         self._interval_s = growth_interval_s
         self._watches: dict[LogSource, _Watch] = {}
 
-    async def read(self, source: LogSource, attempt: int, offset: int, limit: int) -> LogChunk:
-        """One piece of the log, as it is now."""
-        return await self._logs.read(
-            source.folder_id, attempt, source.task, offset=offset, limit=limit
-        )
+    async def read(self, job: Job, offset: int, limit: int) -> LogChunk:
+        """One piece of the log of the job's present attempt, as it is now."""
+        return await self._read(self._source(job), job.attempt, offset, limit)
+
+    def _source(self, job: Job) -> LogSource:
+        place = self._place(job).model_copy(update={"attempt": 0})
+        return LogSource(job.id, place, job.array_task_id)
+
+    async def _read(self, source: LogSource, attempt: int, offset: int, limit: int) -> LogChunk:
+        place = source.place.model_copy(update={"attempt": attempt})
+        return await self._files.read_log(place, source.task, offset=offset, limit=limit)
 
     async def follow(self, job: Job, offset: int) -> AsyncGenerator[bytes, None]:
         """The log from ``offset`` (negative: from the end) until the job has ended and all is read.
@@ -87,14 +95,14 @@ class LogFollower:
         A further attempt of the job goes on with its own log, from the beginning.
         Raises ``Unavailable`` when the log can no longer be read.
         """
-        source = LogSource.of(job)
+        source = self._source(job)
         watch = self._join(source, job)
         try:
             attempt = job.attempt
             while True:
                 # Taken before the read: what is written after it sets this very event.
                 changed, ended, now = watch.changed, watch.ended, watch.attempt
-                chunk = await self.read(source, attempt, offset, CHUNK_BYTES)
+                chunk = await self._read(source, attempt, offset, CHUNK_BYTES)
                 offset = chunk.offset + len(chunk.data)
                 if chunk.data:
                     yield chunk.data
@@ -132,7 +140,7 @@ class LogFollower:
         ended_at: float | None = None
         try:
             while not watch.ended:
-                size = (await self.read(source, watch.attempt, 0, 0)).size
+                size = (await self._read(source, watch.attempt, 0, 0)).size
                 if size != watch.size:
                     watch.size, quiet = size, 0
                     watch.tell()

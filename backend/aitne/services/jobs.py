@@ -17,14 +17,16 @@ from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobFile, JobFilter, JobSpec, JobType, Plan, Sample
 from aitne.core.models.user import Actor
 from aitne.core.policy import Action, decide, require
-from aitne.core.ports.logs import LogChunk, Logs
+from aitne.core.ports.accounts import Accounts
+from aitne.core.ports.files import JobFiles, LogChunk
 from aitne.core.ports.store import Created, Idempotency, Page, Store
 from aitne.core.settings import Settings
 from aitne.core.states import LIVE, JobState
 from aitne.core.units import parse_array
-from aitne.services.follow import LogFollower, LogSource
+from aitne.services.follow import LogFollower
+from aitne.services.forecast import Forecaster
 from aitne.services.render import Renderer
-from aitne.services.resolve import Problems, check_capacity, check_platform_limits, resolve
+from aitne.services.resolve import Problems, check_cluster, check_platform_limits, resolve
 from aitne.services.templates import TemplateCatalog
 
 NO_ID = UUID(int=0)
@@ -41,7 +43,9 @@ class JobService:
         templates: TemplateCatalog,
         renderer: Renderer,
         settings: Settings,
-        logs: Logs,
+        files: JobFiles,
+        accounts: Accounts,
+        forecaster: Forecaster,
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
@@ -49,7 +53,9 @@ class JobService:
         self._renderer = renderer
         self._settings = settings
         self._clock = clock
-        self._follower = LogFollower(store, logs)
+        self._accounts = accounts
+        self._forecaster = forecaster
+        self._follower = LogFollower(store, files, renderer.place)
 
     async def plan(self, actor: Actor, file: JobFile) -> Plan:
         """What ``create`` would submit, and whether it would start now. Stores nothing.
@@ -61,6 +67,9 @@ class JobService:
         spec, fitting = await self._resolve(actor, file, Action.PROJECT_READ)
         waiting = [job for job in await self._after(actor, spec.after) if not job.state.terminal]
         draft = self._job(NO_ID, actor, spec)
+        forecast = await self._forecaster.ask(
+            draft, [job.scheduler_id for job in waiting if job.scheduler_id is not None]
+        )
         waits_for = fitting.reason
         if waiting:
             which = "one other job" if len(waiting) == 1 else f"{len(waiting)} other jobs"
@@ -70,7 +79,8 @@ class JobService:
             fits=fitting.fits,
             starts_now=fitting.starts_now and not waiting,
             waits_for=waits_for,
-            warnings=_warnings(spec),
+            warnings=(*_warnings(spec), *forecast.warnings),
+            expected_start_at=forecast.starts_at,
             script=self._renderer.script(draft),
         )
 
@@ -80,7 +90,8 @@ class JobService:
         """Store the job for the controller to submit. On any error nothing is stored.
 
         Raises:
-            InvalidInput: a field is wrong; all wrong fields are named.
+            InvalidInput: a field is wrong; all wrong fields are named. Or the user has no account
+                that jobs may run as.
             NotAllowed: the credential may not create jobs.
             Conflict: the user has as many live jobs as allowed.
             IdempotencyConflict: the key was used with another file.
@@ -137,7 +148,7 @@ class JobService:
         if spec.image not in images:
             problems.add("image", "this image is gone", spec.image, ", ".join(sorted(images)))
         check_platform_limits(spec, self._settings.limits, problems)
-        check_capacity(spec.resources, await self._store.nodes(), problems)
+        check_cluster(spec, await self._store.cluster(), self._settings, problems)
         problems.check()
         await self._after(actor, spec.after)
         return await self._store_new(actor, spec, idempotency)
@@ -164,7 +175,7 @@ class JobService:
         Raises ``NotFound``; ``InvalidInput`` for an array without a task; ``Unavailable``."""
         job = await self._logged(actor, job_id, task)
         most = max(0, min(limit, MAX_LOG_READ))
-        return await self._follower.read(LogSource.of(job), job.attempt, offset, most)
+        return await self._follower.read(job, offset, most)
 
     async def follow_log(
         self, actor: Actor, job_id: UUID, *, task: int | None, offset: int
@@ -224,8 +235,8 @@ class JobService:
             project=project,
             templates=self._templates,
             images=self._renderer.images(),
-            limits=self._settings.limits,
-            nodes=await self._store.nodes(),
+            settings=self._settings,
+            cluster=await self._store.cluster(),
         )
 
     async def _project(self, actor: Actor, name: str | None, action: Action) -> str:
@@ -295,10 +306,13 @@ class JobService:
             )
 
     def _job(self, job_id: UUID, actor: Actor, spec: JobSpec) -> Job:
+        account = self._accounts.of(actor.name)
         return Job(
             id=job_id,
             cluster=self._settings.cluster,
             owner=actor.name,
+            account=account.name,
+            folder=f"{account.folder}/{job_id}",
             project=spec.project,
             type=spec.type,
             name=spec.name,

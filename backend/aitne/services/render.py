@@ -9,8 +9,9 @@ from uuid import UUID
 
 from aitne.core.agent_protocol import AgentApp, AgentSpec
 from aitne.core.errors import InvalidInput
-from aitne.core.layout import AGENT_SPEC, TOKEN, job_dir
+from aitne.core.layout import AGENT_SPEC, TOKEN
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
+from aitne.core.ports.files import JobPlace
 from aitne.core.ports.runtime import ContainerSpec, Runtime
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
@@ -36,6 +37,13 @@ class Renderer:
         return {
             image: name for name, runtime in self._runtimes.items() for image in runtime.images()
         }
+
+    def place(self, job: Job) -> JobPlace:
+        """Where the files of the job's present attempt lie, and whose they are."""
+        folder = job.folder or str(self._settings.jobs_dir / str(_run_id(job)))
+        return JobPlace(
+            job_id=_run_id(job), attempt=job.attempt, folder=folder, account=job.account
+        )
 
     def script(self, job: Job) -> str:
         """The exact batch script of the job's present attempt."""
@@ -82,8 +90,10 @@ class Renderer:
             job_id=_run_id(job),
             attempt=job.attempt,
             owner=job.owner,
+            account=job.account,
             project=job.project,
             name=job.name,
+            session=job.type is JobType.SESSION,
             script=self.script(job),
             files={AGENT_SPEC: spec.model_dump_json(indent=1).encode(), TOKEN: token.encode()},
             job_dir=self._job_dir(job),
@@ -92,10 +102,11 @@ class Renderer:
             array=_array(job),
             after=tuple(tasks_after),
             max_requeues=_requeues(job),
+            slurm=job.spec.slurm,
         )
 
     def _job_dir(self, job: Job) -> str:
-        return str(job_dir(self._settings.jobs_dir, _run_id(job), job.attempt))
+        return str(self.place(job).directory)
 
     def _runtime(self, spec: JobSpec) -> Runtime:
         runtime = self._runtimes.get(spec.runtime)

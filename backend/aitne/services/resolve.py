@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 from aitne.core.capacity import Fit, fit
 from aitne.core.errors import FieldProblem, InvalidInput, NotFound
-from aitne.core.models.job import AppSpec, JobFile, JobSpec, JobType, RetryPolicy
-from aitne.core.models.node import Node
+from aitne.core.models.job import AppSpec, JobFile, JobSpec, JobType, RetryPolicy, SlurmSpec
+from aitne.core.models.node import Cluster
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.models.template import Template, TemplateResources
-from aitne.core.settings import LimitSettings
+from aitne.core.queues import choose_queue
+from aitne.core.settings import LimitSettings, Settings
 from aitne.core.units import format_duration, format_memory, parse_array
 from aitne.services.parameters import suggestion
 from aitne.services.templates import Expanded, TemplateCatalog
@@ -54,8 +55,8 @@ def resolve(
     project: str,
     templates: TemplateCatalog,
     images: Mapping[str, str],
-    limits: LimitSettings,
-    nodes: Iterable[Node],
+    settings: Settings,
+    cluster: Cluster,
 ) -> tuple[JobSpec, Fit]:
     """What would be run, and how the cluster can serve it. ``images`` maps each to its runtime.
 
@@ -63,6 +64,7 @@ def resolve(
         InvalidInput: with one problem per wrong field.
     """
     problems = Problems()
+    limits = settings.limits
     template = _template(file, templates, problems)
     kind = file.type
     if template is not None and "type" not in file.model_fields_set:
@@ -80,7 +82,13 @@ def resolve(
     resources = _resources(file, template, limits, problems)
     duration_s = _duration(file, template, limits, problems)
     check_array(file.array, limits, problems)
-    fitting = check_capacity(resources, nodes, problems)
+    if file.slurm is not None and not settings.on_slurm:
+        problems.add(
+            "slurm",
+            f"this platform's scheduler is {settings.scheduler}, not Slurm",
+            None,
+            "no slurm section",
+        )
     problems.check()
     spec = JobSpec(
         type=kind,
@@ -104,13 +112,31 @@ def resolve(
         else RetryPolicy(),
         array=file.array,
         after=tuple(dict.fromkeys(file.after)),
+        slurm=SlurmSpec.model_validate(file.slurm.model_dump()) if file.slurm else SlurmSpec(),
     )
+    fitting = check_cluster(spec, cluster, settings, problems)
+    problems.check()
     return spec, fitting
 
 
-def check_capacity(resources: Resources, nodes: Iterable[Node], problems: Problems) -> Fit:
-    """Note what the nodes could never give."""
-    fitting = fit(resources, list(nodes))
+def check_cluster(spec: JobSpec, cluster: Cluster, settings: Settings, problems: Problems) -> Fit:
+    """Note what the cluster could never give: nodes, and what its partition allows."""
+    nodes = cluster.nodes
+    if settings.on_slurm:
+        queue = choose_queue(
+            spec.slurm,
+            cluster,
+            project=spec.project,
+            wanted_nodes=spec.resources.nodes,
+            max_duration_s=spec.max_duration_s,
+            array=spec.array,
+            extra_allowed=settings.slurm.extra,
+        )
+        problems.extend(queue.problems)
+        if queue.problems:
+            return Fit(False, False)
+        nodes = queue.nodes
+    fitting = fit(spec.resources, nodes)
     problems.extend(fitting.problems)
     return fitting
 
@@ -225,7 +251,8 @@ def _resources(
     _most("resources.nodes", nodes, limits.max_nodes, problems)
     if gpu.count == 0 and gpu.type is not None:
         gpu = GpuRequest(count=0)
-    return Resources(nodes=nodes, cpu=cpu, memory_bytes=memory, gpu=gpu)
+    gres = asked.gres or {}
+    return Resources(nodes=nodes, cpu=cpu, memory_bytes=memory, gpu=gpu, gres=gres)
 
 
 def _within(name: str, value: int, low: int, high: int | None, problems: Problems) -> None:

@@ -11,16 +11,15 @@ import fcntl
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
-
 from aitne.adapters.schedulers._local.engine import Engine
 from aitne.adapters.schedulers._local.machine import capacities
 from aitne.adapters.schedulers._local.planner import Capacity, Free, describe
 from aitne.adapters.schedulers._local.records import JobRecord, Records
 from aitne.adapters.schedulers._local.tasks import Job, Phase, Task
-from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SetupError
-from aitne.core.models.node import GpuCount, Node, NodeState
-from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
+from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
+from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
+from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
+from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, format_memory, parse_array
 
@@ -36,15 +35,19 @@ class LocalScheduler:
     """Fulfils ``core.ports.scheduler.Scheduler`` on this machine."""
 
     name = "local"
+    shared = False
     settle_s = 0.0
 
     def __init__(
         self,
         settings: Settings,
+        tools: Tools | None = None,
         *,
         clock: Callable[[], datetime] = _utc_now,
         grace_s: float = 10.0,
     ) -> None:
+        # ``tools`` act as other accounts; here everything runs as the platform's own.
+        del tools
         self._settings = settings
         self._clock = clock
         self._grace_s = grace_s
@@ -58,7 +61,7 @@ class LocalScheduler:
 
     # --- coming and going ------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self) -> Sequence[str]:
         """Find the records again and re-attach to what runs.
 
         Raises:
@@ -79,6 +82,7 @@ class LocalScheduler:
             )
             self._started_at = self._clock()
             await self._engine.restore([Job(record) for record in records])
+            return ()
         except OSError as error:
             await self.close()
             raise SetupError(
@@ -175,13 +179,19 @@ class LocalScheduler:
                     f"{format_duration(int(_KEEP_ENDED.total_seconds()))} after its end."
                 )
 
-    async def find(self, job_id: UUID, attempt: int) -> Sequence[SchedulerJob]:
-        """All that is held for this UUID and attempt."""
+    async def forecast(self, request: SubmitRequest) -> Forecast | None:
+        """Whether it could ever run; when is not planned ahead. Raises as ``submit``."""
+        self._check(request)
+        return None
+
+    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        """All that is held for these attempts."""
         engine = self._engine
+        wanted = {(run.job_id, run.attempt) for run in runs}
         return [
             self._row(engine, task)
             for job in engine.book.jobs.values()
-            if job.record.request.job_id == job_id and job.record.request.attempt == attempt
+            if (job.record.request.job_id, job.record.request.attempt) in wanted
             for task in job.tasks
         ]
 
@@ -209,7 +219,18 @@ class LocalScheduler:
             return task.row(None, None)
         return task.row(engine.pending_reason(task), engine.expected_start(task))
 
-    async def cancel(self, scheduler_id: str) -> None:
+    def _tasks(self, run: Run) -> list[Task]:
+        """What the id selects, if it is this very attempt."""
+        if run.scheduler_id is None:
+            return []
+        return [
+            task
+            for task in self._engine.book.select(run.scheduler_id)
+            if (task.job.record.request.job_id, task.job.record.request.attempt)
+            == (run.job_id, run.attempt)
+        ]
+
+    async def cancel(self, run: Run) -> None:
         """End a job, an array, or a task.
 
         Raises:
@@ -218,18 +239,18 @@ class LocalScheduler:
         engine = self._engine
         try:
             # Those that wait first: none of them is to get the place of one that ends meanwhile.
-            tasks = engine.book.select(scheduler_id)
+            tasks = self._tasks(run)
             for task in sorted(tasks, key=lambda task: task.phase is not Phase.WAITING):
                 await engine.cancel(task)
         except OSError as error:
             raise SchedulerUnavailable(
-                f"The cancellation of job {scheduler_id} could not be written: "
+                f"The cancellation of job {run.scheduler_id} could not be written: "
                 f"{error.strerror or error}."
             ) from error
         finally:
             engine.schedule()
 
-    async def extend(self, scheduler_id: str, time_limit_s: int) -> None:
+    async def extend(self, run: Run, time_limit_s: int) -> None:
         """Set the time limit of what runs, counted from its start.
 
         Raises:
@@ -237,10 +258,9 @@ class LocalScheduler:
             SchedulerUnavailable: the order could not be written down.
         """
         engine = self._engine
+        scheduler_id = run.scheduler_id
         running = [
-            task
-            for task in engine.book.select(scheduler_id)
-            if task.phase in (Phase.LAUNCHING, Phase.RUNNING)
+            task for task in self._tasks(run) if task.phase in (Phase.LAUNCHING, Phase.RUNNING)
         ]
         if not running:
             raise SchedulerRejected(
@@ -262,14 +282,27 @@ class LocalScheduler:
                     f"{error.strerror or error}."
                 ) from error
 
-    async def nodes(self) -> Sequence[Node]:
-        """The nodes with what jobs hold of each."""
+    async def cluster(self) -> Cluster:
+        """The nodes with what jobs hold of each; there is nothing else."""
         engine = self._engine
         free = Free(self._nodes)
         for task in engine.holders():
             free.take(task.job.demand, task.grants)
         now = self._clock()
-        return [self._node(free, node, now) for node in self._nodes]
+        return Cluster(
+            nodes=tuple(self._node(free, node, now) for node in self._nodes), seen_at=now
+        )
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Raises ``NotSupported``."""
+        raise NotSupported(
+            f"Node {node} cannot be drained: the local scheduler has no such state. End the "
+            "platform, or move to Slurm."
+        )
+
+    async def resume(self, node: str) -> None:
+        """Raises ``NotSupported``."""
+        raise NotSupported(f"Node {node} was never drained: the local scheduler has no such state.")
 
     def _node(self, free: Free, node: Capacity, now: datetime) -> Node:
         left = free.gpus[node.name]

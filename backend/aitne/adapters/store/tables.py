@@ -77,6 +77,7 @@ jobs = Table(
     Column("id", Uuid, primary_key=True),
     Column("cluster", String(40), nullable=False),
     Column("owner", String(32), nullable=False),
+    Column("account", String(64)),
     Column("project", String(40), nullable=False),
     Column("type", String(20), nullable=False),
     Column("name", Text, nullable=False),
@@ -91,6 +92,10 @@ jobs = Table(
     Column("exit_code", Integer),
     Column("signal", Integer),
     Column("nodes", JSON, nullable=False),
+    Column("folder", Text),
+    Column("partition", Text),
+    Column("priority", BigInteger),
+    Column("scheduler_record", JSON(none_as_null=True)),
     Column("address", Text),
     Column("url", Text),
     Column("cancel_requested_at", UtcDateTime),
@@ -199,6 +204,18 @@ nodes = Table(
     Column("name", Text, primary_key=True),
     Column("seen_at", UtcDateTime, nullable=False),
     Column("data", JSON, nullable=False),
+)
+
+# What is said of a cluster as a whole: its partitions and so on, and whether its scheduler answers.
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("data", JSON(none_as_null=True)),
+    Column("seen_at", UtcDateTime),
+    Column("answering", Boolean),
+    Column("since", UtcDateTime),
+    Column("message", Prose),
 )
 
 leases = Table(

@@ -67,6 +67,55 @@ class RetryFile(Strict):
         return value
 
 
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+SlurmName = Annotated[str, Field(pattern=_NAME)]
+"""A partition, QOS, account or reservation, as Slurm lets it be named."""
+SIGNAL = r"^(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
+
+
+class SlurmFile(Strict):
+    """The ``slurm`` part of a job file: what only Slurm knows (sbatch's options of these names)."""
+
+    partition: Annotated[
+        str | None,
+        Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(,[A-Za-z0-9][A-Za-z0-9_.-]{0,63}){0,19}$"),
+    ] = Field(None, description="One, or several with commas: the first to start it wins.")
+    qos: SlurmName | None = None
+    account: SlurmName | None = Field(None, description="Omitted: the project's own.")
+    constraint: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9_.\-&|*()\[\],]{1,200}$")] = Field(
+        None, description="Features that the nodes must have, such as nvlink&ib."
+    )
+    reservation: SlurmName | None = None
+    exclusive: bool = Field(False, description="No other job on its nodes.")
+    requeue: bool | None = Field(
+        None, description="Whether Slurm may start it again; omitted: as the job's retry says."
+    )
+    signal: Annotated[str | None, Field(pattern=SIGNAL, examples=["USR1@120"])] = Field(
+        None, description="A signal so many seconds before the end of its time."
+    )
+    extra: list[
+        Annotated[str, Field(pattern=r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$", max_length=450)]
+    ] = Field(
+        default_factory=list,
+        max_length=20,
+        description="Further options of sbatch, of those that the site allows.",
+    )
+
+
+class SlurmSpec(Frozen):
+    """``SlurmFile``, resolved."""
+
+    partition: str | None = None
+    qos: str | None = None
+    account: str | None = None
+    constraint: str | None = None
+    reservation: str | None = None
+    exclusive: bool = False
+    requeue: bool | None = None
+    signal: str | None = None
+    extra: tuple[str, ...] = ()
+
+
 class JobFile(Strict):
     """A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one schema."""
 
@@ -96,6 +145,7 @@ class JobFile(Strict):
     after: list[UUID] = Field(
         default_factory=list, max_length=100, description="Jobs that must have completed first."
     )
+    slurm: SlurmFile | None = Field(None, description="Only where Slurm schedules.")
 
     @field_validator("array")
     @classmethod
@@ -176,6 +226,7 @@ class JobSpec(Frozen):
     retry: RetryPolicy = RetryPolicy()
     array: str | None = None
     after: tuple[UUID, ...] = ()
+    slurm: SlurmSpec = SlurmSpec()
 
 
 class Job(Frozen):
@@ -188,10 +239,15 @@ class Job(Frozen):
     id: UUID
     cluster: str = "local"
     owner: UserName
+    account: str | None = None
+    """The Unix account it runs as; None: the platform's own."""
     project: str
     type: JobType
     name: str
     spec: JobSpec
+    folder: str | None = None
+    """Where script, log, fence and outcome lie, one folder per attempt below it; of an array's task,
+    the array job's. None: below the platform's own jobs directory."""
     state: JobState
     attempt: int = 1
     """Counted from 1; a retry by the platform is the next one."""
@@ -205,6 +261,12 @@ class Job(Frozen):
     exit_code: int | None = None
     signal: int | None = None
     nodes: tuple[str, ...] = ()
+    partition: str | None = None
+    """Where the scheduler put it."""
+    priority: int | None = None
+    """The scheduler's own number while it waits: higher starts first."""
+    scheduler_record: dict[str, Any] | None = None
+    """What the scheduler said of it at its last change, in its own words."""
     address: str | None = None
     """Where the session's app listens: ``host:port``, reported by the agent."""
     url: str | None = None
@@ -243,6 +305,9 @@ class JobChanges(Strict):
     exit_code: int | None = None
     signal: int | None = None
     nodes: tuple[str, ...] | None = None
+    partition: str | None = None
+    priority: int | None = None
+    scheduler_record: dict[str, Any] | None = None
     address: str | None = None
     url: str | None = None
     cancel_requested_at: UtcTime | None = None
@@ -279,6 +344,8 @@ class Plan(Frozen):
     waits_for: str | None = None
     """If it does not start now: why, in plain words."""
     warnings: tuple[str, ...] = ()
+    expected_start_at: UtcTime | None = None
+    """When the scheduler would begin it, by its own plan; None: it gives none."""
     script: str
     """The exact batch script."""
 

@@ -1,4 +1,4 @@
-"""Nodes as the scheduler sees them."""
+"""The cluster as the scheduler sees it: nodes, partitions, and what a job may name."""
 
 from __future__ import annotations
 
@@ -14,16 +14,35 @@ class NodeState(StrEnum):
     MIXED = "mixed"
     """Partly in use."""
     ALLOCATED = "allocated"
+    DRAINING = "draining"
+    """Takes no new work, by an administrator's word; something still runs there."""
     DRAINED = "drained"
-    """Takes no new work, by an administrator's word."""
+    """Takes no new work, by an administrator's word; nothing runs there any more."""
     DOWN = "down"
+    RESERVED = "reserved"
+    """Kept for a reservation or for maintenance."""
+    POWERED_OFF = "powered_off"
+    """Started when a job needs it."""
     UNKNOWN = "unknown"
+
+    @property
+    def usable(self) -> bool:
+        """Whether a job that waits may be given this node sooner or later without anybody's help."""
+        return self not in (NodeState.DRAINING, NodeState.DRAINED, NodeState.DOWN)
 
 
 class GpuCount(Frozen):
-    """GPUs of one type on one node."""
+    """GPUs of one type on one node (a MIG profile is a type of its own)."""
 
     type: str | None
+    total: int
+    used: int
+
+
+class GresCount(Frozen):
+    """Another generic resource on one node, such as ``shard``."""
+
+    name: str
     total: int
     used: int
 
@@ -35,10 +54,71 @@ class Node(Frozen):
     cluster: str = "local"
     state: NodeState
     reason: str | None = None
+    """Why it is down or drained, and who said so when the scheduler tells."""
     cpu_total: int
     cpu_used: int
     memory_total_bytes: int
     memory_used_bytes: int
     """Allocated, not measured."""
     gpus: tuple[GpuCount, ...] = ()
+    gres: tuple[GresCount, ...] = ()
+    features: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    address: str | None = None
+    """Its name or number on the network, if that is not ``name``."""
+    scheduler_state: str | None = None
+    """The scheduler's own word, such as ``IDLE+DRAIN``."""
     seen_at: UtcTime
+
+
+class Partition(Frozen):
+    """A queue with its own limits (https://slurm.schedmd.com/slurm.conf.html, PARTITION)."""
+
+    name: str
+    up: bool = True
+    default: bool = False
+    nodes: tuple[str, ...] = ()
+    max_time_s: int | None = None
+    default_time_s: int | None = None
+    max_nodes: int | None = None
+    min_nodes: int = 1
+    allow_accounts: tuple[str, ...] | None = None
+    """None: all."""
+    deny_accounts: tuple[str, ...] = ()
+    allow_qos: tuple[str, ...] | None = None
+    allow_groups: tuple[str, ...] | None = None
+    exclusive: bool = False
+
+
+class Reservation(Frozen):
+    """Nodes that are kept for some accounts or users for a time."""
+
+    name: str
+    starts_at: UtcTime | None = None
+    ends_at: UtcTime | None = None
+    nodes: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+
+
+class Cluster(Frozen):
+    """One look at the whole cluster. Empty tuples where a scheduler has no such thing."""
+
+    nodes: tuple[Node, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    qos: tuple[str, ...] = ()
+    """Names; empty when accounting is off."""
+    reservations: tuple[Reservation, ...] = ()
+    max_array_size: int | None = None
+    """Slurm's MaxArraySize: the highest task index is one less."""
+    seen_at: UtcTime | None = None
+
+
+class SchedulerStatus(Frozen):
+    """Whether the scheduler answers. While it does not, every state of a job may be old."""
+
+    answering: bool
+    since: UtcTime
+    """Since when it answers, or when it answered last."""
+    message: str | None = None
+    """What it says, or what the attempt to ask it met with."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from aitne.core.models.base import Frozen, MemoryBytes, Strict
 
-_TYPE = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
+_TYPE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}"
+"""A MIG profile's name begins with a digit (``1g.10gb``)."""
+_GRES_NAME = r"^[a-z][a-z0-9_]{0,39}(:[A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"
 _GPU_FIELDS = {"count", "type"}
 _GPU = re.compile(rf"(?:({_TYPE}):)?([0-9]{{1,4}})")
 
@@ -43,6 +45,21 @@ Gpu = Annotated[
 ]
 
 
+GresName = Annotated[str, Field(pattern=_GRES_NAME)]
+GresCount = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
+
+
+def _no_gpu_by_name(value: dict[str, int]) -> dict[str, int]:
+    for name in value:
+        if name.partition(":")[0] == "gpu":
+            raise ValueError("ask for GPUs with resources.gpu, not by the name of their GRES")
+    return value
+
+
+Gres = Annotated[dict[GresName, GresCount], AfterValidator(_no_gpu_by_name)]
+"""Other generic resources on each node by Slurm's name, such as ``{"shard": 2}``."""
+
+
 class ResourcesFile(Strict):
     """The ``resources`` part of a job file; what is left out comes from the template or the site."""
 
@@ -54,6 +71,10 @@ class ResourcesFile(Strict):
     gpu: Annotated[Gpu | None, Field(description="GPUs on each node: a number or type:number.")] = (
         None
     )
+    gres: Annotated[
+        Gres | None,
+        Field(max_length=20, description="Other GRES on each node by name, such as shard: 2."),
+    ] = None
 
 
 class Resources(Frozen):
@@ -66,6 +87,8 @@ class Resources(Frozen):
     """Memory per node."""
     gpu: GpuRequest = GpuRequest(count=0)
     """GPUs per node."""
+    gres: dict[str, int] = Field(default_factory=dict)
+    """Other generic resources per node, by the scheduler's name (``shard``, ``fpga:u280``)."""
 
     @model_validator(mode="after")
     def _no_type_without_gpu(self) -> Self:

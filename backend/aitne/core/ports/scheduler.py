@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.models.node import Node
+from aitne.core.models.job import SlurmSpec
+from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources
 from aitne.core.states import JobState, TerminationReason
 
@@ -24,8 +25,13 @@ class SubmitRequest(Frozen):
     job_id: UUID
     attempt: int
     owner: str
+    """The portal user."""
+    account: str | None = None
+    """The Unix account to submit as; None: the platform's own."""
     project: str
+    """Also the scheduler's account, unless ``slurm.account`` names another."""
     name: str
+    session: bool = False
     script: str
     files: Mapping[str, bytes] = Field(default_factory=dict)
     job_dir: str
@@ -37,6 +43,19 @@ class SubmitRequest(Frozen):
     """Scheduler ids that must complete with exit code 0 first (afterok)."""
     max_requeues: int = 0
     """How often the scheduler may itself start the job again after its node failed."""
+    slurm: SlurmSpec = SlurmSpec()
+
+
+class Run(Frozen):
+    """One attempt of one job, to be looked for or acted on."""
+
+    job_id: UUID
+    """Of the array job for an array's task."""
+    attempt: int
+    account: str | None = None
+    """The Unix account that it runs as."""
+    scheduler_id: str | None = None
+    """None while it is not known. Never enough by itself: the scheduler may reuse ids."""
 
 
 class SchedulerJob(Frozen):
@@ -48,6 +67,9 @@ class SchedulerJob(Frozen):
     """Ours, as submitted: the identity. The scheduler's own ids may be reused."""
     attempt: int
     array_task_id: int | None = None
+    account: str | None = None
+    """The Unix account that it runs as: a record of another account than the job's is not the job's.
+    None: the scheduler runs everything as the platform's own."""
     state: JobState
     reason: TerminationReason | None = None
     pending_reason: str | None = None
@@ -56,26 +78,44 @@ class SchedulerJob(Frozen):
     exit_code: int | None = None
     signal: int | None = None
     nodes: tuple[str, ...] = ()
+    partition: str | None = None
+    priority: int | None = None
     submitted_at: UtcTime | None = None
     started_at: UtcTime | None = None
     ended_at: UtcTime | None = None
     expected_start_at: UtcTime | None = None
     time_limit_s: int | None = None
+    raw: Mapping[str, Any] = Field(default_factory=dict)
+    """The scheduler's own words, field by field."""
+
+
+class Forecast(Frozen):
+    """What the scheduler would do with a job that it was only asked about."""
+
+    starts_at: UtcTime | None = None
+    nodes: tuple[str, ...] = ()
+    partition: str | None = None
 
 
 class Scheduler(Protocol):
-    """One file in ``adapters/schedulers`` fulfils this.
+    """One file in ``adapters/schedulers`` fulfils this; it is made with the settings and ``Tools``.
 
     Every method but ``start`` and ``close`` may raise ``SchedulerUnavailable``: nothing is then
     known about any job. Methods are safe to call concurrently.
     """
 
     name: str
+    shared: bool
+    """Whether several processes may hold one at once (the API asks it for forecasts)."""
     settle_s: float
     """How long after a submission without an answer the job may still turn up."""
 
-    async def start(self) -> None:
-        """Connect, re-attach to what already runs. Raises ``SetupError`` with what to do."""
+    async def start(self) -> Sequence[str]:
+        """Connect, re-attach to what already runs.
+
+        Returns sentences for whoever starts the platform (what is missing or unusual).
+        Raises ``SetupError`` with what to do.
+        """
         ...
 
     async def close(self) -> None:
@@ -91,8 +131,16 @@ class Scheduler(Protocol):
         """
         ...
 
-    async def find(self, job_id: UUID, attempt: int) -> Sequence[SchedulerJob]:
-        """All that the scheduler holds, live or recently ended, for this UUID and attempt.
+    async def forecast(self, request: SubmitRequest) -> Forecast | None:
+        """What would become of ``request``, without submitting it. None: it cannot tell.
+
+        Raises:
+            SchedulerRejected: as ``submit`` would; ``field`` names the part of the job file.
+        """
+        ...
+
+    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        """All that the scheduler holds, live or ended (accounting included), for these attempts.
 
         An empty answer means the scheduler answered and has none. One row per array task.
         """
@@ -101,15 +149,17 @@ class Scheduler(Protocol):
     async def poll(self) -> Sequence[SchedulerJob]:
         """ONE query for all jobs of the platform: live ones, and those that ended recently.
 
-        Absence of a job proves nothing. One row per array task.
+        Absence of a job proves nothing. One row per array task. A record that has not changed
+        since the poll before is the very same object.
         """
         ...
 
-    async def cancel(self, scheduler_id: str) -> None:
-        """Ask it to end the job (or whole array, or task). Unknown or ended jobs are no error."""
+    async def cancel(self, run: Run) -> None:
+        """Ask it to end the job (or whole array, or task). Unknown or ended jobs are no error, and
+        a job of another name that now has the id is left alone."""
         ...
 
-    async def extend(self, scheduler_id: str, time_limit_s: int) -> None:
+    async def extend(self, run: Run, time_limit_s: int) -> None:
         """Set a new time limit, counted from the job's start.
 
         Raises:
@@ -117,8 +167,16 @@ class Scheduler(Protocol):
         """
         ...
 
-    async def nodes(self) -> Sequence[Node]:
-        """The nodes with what is in use on each. ONE query."""
+    async def cluster(self) -> Cluster:
+        """Nodes with what is in use on each, partitions, and the names that a job may use."""
+        ...
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Give the node no new work. Raises ``NotSupported``, ``SchedulerRejected``."""
+        ...
+
+    async def resume(self, node: str) -> None:
+        """Let the node take work again. Raises ``NotSupported``, ``SchedulerRejected``."""
         ...
 
     async def changed(self) -> None:

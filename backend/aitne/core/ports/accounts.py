@@ -1,0 +1,28 @@
+"""Portal users and Unix accounts."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from aitne.core.models.base import Frozen
+
+
+class Account(Frozen):
+    """The Unix account that a user's jobs run as."""
+
+    name: str | None
+    """None: the platform's own account; everybody's jobs run as that."""
+    folder: str
+    """The folder below which the user's job folders are made, absolute."""
+
+
+class Accounts(Protocol):
+    """Says as whom a user's jobs run."""
+
+    def of(self, user: str) -> Account:
+        """The user's account.
+
+        Raises:
+            InvalidInput: there is none, or none that jobs may run as; says what to ask for.
+        """
+        ...

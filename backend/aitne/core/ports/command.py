@@ -1,0 +1,47 @@
+"""The only way to start a process for a job's sake: an argument vector, as somebody, with a time limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How a command ended. ``returncode`` is negative for the signal that ended it."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def said(self) -> str:
+        """What it wrote to stderr (else stdout), as one trimmed text."""
+        return (self.stderr.strip() or self.stdout.strip()).decode("utf-8", "replace")
+
+
+class Command(Protocol):
+    """Starts processes on the platform's side, never through a shell."""
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        account: str | None,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        timeout_s: float,
+    ) -> Completed:
+        """Run to the end.
+
+        ``account`` is the Unix account to act as; None: the one that the platform looks at the
+        scheduler with (the operator's, or its own). ``env`` is all that the process gets beside a
+        fixed PATH and LANG.
+
+        Raises:
+            CommandTimeout: it did not end in time and was killed; what it has done is unknown.
+            NotAllowed: this process may not act as ``account``.
+            Unavailable: it could not be started.
+        """
+        ...

@@ -1,0 +1,16 @@
+"""What every scheduler adapter is given beside the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aitne.core.ports.command import Command
+from aitne.core.ports.files import JobFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Hands that act as the job's account: in the platform's own process, or in the broker."""
+
+    command: Command
+    files: JobFiles

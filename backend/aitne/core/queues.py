@@ -1,0 +1,219 @@
+"""What a job's partition, QOS and the other names of Slurm allow, from a snapshot of the cluster.
+
+What cannot be told from a snapshot (limits of associations, licences, plug-ins of the site) is for
+the scheduler itself to say; see ``Scheduler.forecast``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from aitne.core.errors import FieldProblem
+from aitne.core.models.job import SlurmSpec
+from aitne.core.models.node import Cluster, Node, Partition
+from aitne.core.units import format_duration, parse_array
+
+_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_OPTION = re.compile(r"--([a-z][a-z-]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The nodes that a job may get, and what is wrong with the way it asked."""
+
+    nodes: tuple[Node, ...]
+    problems: tuple[FieldProblem, ...] = ()
+    partitions: tuple[Partition, ...] = field(default=())
+
+
+def choose_queue(
+    slurm: SlurmSpec,
+    cluster: Cluster,
+    *,
+    project: str,
+    wanted_nodes: int,
+    max_duration_s: int,
+    array: str | None,
+    extra_allowed: Sequence[str],
+) -> Queue:
+    """Where the job would wait. Without a snapshot nothing is known, and nothing is refused."""
+    problems = [*_extra_problems(slurm, extra_allowed), *_array_problems(array, cluster)]
+    partitions, unknown = _partitions(slurm, cluster)
+    problems += unknown
+    if partitions:
+        problems += _limit_problems(slurm, partitions, project, wanted_nodes, max_duration_s)
+    problems += _name_problems(slurm, cluster)
+    nodes: Iterable[Node] = cluster.nodes
+    if partitions:
+        names = {name for partition in partitions for name in partition.nodes}
+        nodes = [node for node in nodes if node.name in names]
+    needed = _needed_features(slurm.constraint)
+    nodes = [node for node in nodes if needed <= {*node.features}]
+    return Queue(tuple(nodes), tuple(problems), tuple(partitions))
+
+
+def _partitions(slurm: SlurmSpec, cluster: Cluster) -> tuple[list[Partition], list[FieldProblem]]:
+    known = {partition.name: partition for partition in cluster.partitions}
+    if not known:
+        return [], []
+    if slurm.partition is None:
+        return [each for each in cluster.partitions if each.default], []
+    names = slurm.partition.split(",")
+    problems = [
+        FieldProblem(
+            "slurm.partition", f"there is no partition {name}", name, ", ".join(sorted(known))
+        )
+        for name in names
+        if name not in known
+    ]
+    return [known[name] for name in names if name in known], problems
+
+
+def _limit_problems(
+    slurm: SlurmSpec,
+    partitions: Sequence[Partition],
+    project: str,
+    wanted_nodes: int,
+    max_duration_s: int,
+) -> list[FieldProblem]:
+    """A job that asks for several partitions needs one that takes it."""
+    account = slurm.account or project
+    best: list[FieldProblem] | None = None
+    for partition in partitions:
+        found = _one_partition(partition, slurm, account, wanted_nodes, max_duration_s)
+        if best is None or len(found) < len(best):
+            best = found
+    return best or []
+
+
+def _one_partition(
+    partition: Partition, slurm: SlurmSpec, account: str, nodes: int, max_duration_s: int
+) -> list[FieldProblem]:
+    name = partition.name
+    found = []
+    if not partition.up:
+        found.append(FieldProblem("slurm.partition", f"partition {name} is closed", name, None))
+    longest = partition.max_time_s
+    if longest is not None and max_duration_s > longest:
+        found.append(
+            FieldProblem(
+                "max_duration",
+                f"partition {name} ends jobs after {format_duration(longest)}",
+                format_duration(max_duration_s),
+                f"at most {format_duration(longest)}",
+            )
+        )
+    if partition.max_nodes is not None and nodes > partition.max_nodes:
+        found.append(
+            FieldProblem(
+                "resources.nodes",
+                f"partition {name} gives one job at most {partition.max_nodes} nodes",
+                str(nodes),
+                f"at most {partition.max_nodes}",
+            )
+        )
+    if nodes < partition.min_nodes:
+        found.append(
+            FieldProblem(
+                "resources.nodes",
+                f"partition {name} takes jobs of at least {partition.min_nodes} nodes",
+                str(nodes),
+                f"at least {partition.min_nodes}",
+            )
+        )
+    allowed = partition.allow_accounts
+    if (allowed is not None and account not in allowed) or account in partition.deny_accounts:
+        found.append(
+            FieldProblem(
+                "slurm.partition",
+                f"partition {name} does not take jobs of the account {account}",
+                name,
+                None if allowed is None else f"for the accounts {', '.join(allowed)}",
+            )
+        )
+    if slurm.qos and partition.allow_qos is not None and slurm.qos not in partition.allow_qos:
+        found.append(
+            FieldProblem(
+                "slurm.qos",
+                f"partition {name} does not take the QOS {slurm.qos}",
+                slurm.qos,
+                ", ".join(partition.allow_qos),
+            )
+        )
+    return found
+
+
+def _name_problems(slurm: SlurmSpec, cluster: Cluster) -> list[FieldProblem]:
+    found = []
+    if slurm.qos and cluster.qos and slurm.qos not in cluster.qos:
+        found.append(
+            FieldProblem(
+                "slurm.qos",
+                f"there is no QOS {slurm.qos}",
+                slurm.qos,
+                ", ".join(sorted(cluster.qos)),
+            )
+        )
+    reservations = {each.name for each in cluster.reservations}
+    if slurm.reservation and cluster.nodes and slurm.reservation not in reservations:
+        found.append(
+            FieldProblem(
+                "slurm.reservation",
+                f"there is no reservation {slurm.reservation}",
+                slurm.reservation,
+                ", ".join(sorted(reservations)) or "none: there is no reservation now",
+            )
+        )
+    features = {name for node in cluster.nodes for name in node.features}
+    if cluster.nodes:
+        found += [
+            FieldProblem(
+                "slurm.constraint",
+                f"no node has the feature {name}",
+                slurm.constraint,
+                ", ".join(sorted(features)) or "none: no node has a feature",
+            )
+            for name in _FEATURE.findall(slurm.constraint or "")
+            if name not in features
+        ]
+    return found
+
+
+def _needed_features(constraint: str | None) -> set[str]:
+    """The features that every node must have; empty where the expression is more than a list."""
+    if constraint is None or re.search(r"[|*()\[\]]", constraint):
+        return set()
+    return set(re.split(r"[&,]", constraint)) - {""}
+
+
+def _extra_problems(slurm: SlurmSpec, allowed: Sequence[str]) -> list[FieldProblem]:
+    names = {name.removeprefix("--") for name in allowed}
+    return [
+        FieldProblem(
+            "slurm.extra",
+            f"this site does not let jobs pass {option.partition('=')[0]}",
+            option,
+            ", ".join(f"--{name}" for name in sorted(names)) or "none (slurm.extra in aitne.toml)",
+        )
+        for option in slurm.extra
+        if (match := _OPTION.match(option)) is None or match[1] not in names
+    ]
+
+
+def _array_problems(array: str | None, cluster: Cluster) -> list[FieldProblem]:
+    most = cluster.max_array_size
+    if array is None or most is None:
+        return []
+    highest = max(parse_array(array).indices)
+    if highest < most:
+        return []
+    return [
+        FieldProblem(
+            "array",
+            f"the task index {highest} is beyond Slurm's MaxArraySize",
+            array,
+            f"indices up to {most - 1}",
+        )
+    ]
