@@ -1,0 +1,139 @@
+"""Which Unix account a portal user's jobs run as, and which accounts may be acted for at all."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from aitne.core.errors import InvalidInput, NotAllowed
+from aitne.core.ports.accounts import Account
+from aitne.core.settings import AccountSettings, Settings
+
+_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+
+
+@dataclass(frozen=True, slots=True)
+class UnixUser:
+    """An account of this machine (``getpwnam``, ``getgrouplist``)."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    """All groups, the primary one included."""
+    home: str
+
+
+def unix_user(name: str) -> UnixUser:
+    """The account of that name, whoever it is.
+
+    Raises:
+        NotAllowed: this machine knows none of that name.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise NotAllowed(f"{name[:40]!r} is not the name of a Unix account.")
+    try:
+        found = pwd.getpwnam(name)
+    except KeyError:
+        found = None
+    # A directory service may find names in another spelling; then the two would not be one key.
+    if found is None or found.pw_name != name:
+        raise NotAllowed(f"This machine knows no Unix account {name}.")
+    groups = os.getgrouplist(name, found.pw_gid)
+    return UnixUser(name, found.pw_uid, found.pw_gid, tuple(sorted(set(groups))), found.pw_dir)
+
+
+def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
+    """The account of that name, if jobs may run as it.
+
+    Raises:
+        NotAllowed: there is none, or its uid or its groups do not permit it.
+    """
+    user = unix_user(name)
+    if not settings.min_uid <= user.uid <= settings.max_uid:
+        raise NotAllowed(
+            f"Nothing is run as {name}: its uid {user.uid} is not one of {settings.min_uid} to "
+            f"{settings.max_uid} (accounts.min_uid and accounts.max_uid)."
+        )
+    if settings.groups and not _group_ids(settings.groups) & {user.gid, *user.groups}:
+        raise NotAllowed(
+            f"Nothing is run as {name}: it is in none of the groups {', '.join(settings.groups)} "
+            "(accounts.groups)."
+        )
+    return user
+
+
+def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
+    """``[slurm] jobs_dir`` for this account.
+
+    Raises:
+        NotAllowed: the account's home does not make an absolute path of it.
+    """
+    folder = PurePath(pattern.replace("{user}", user.name).replace("{home}", user.home))
+    if not folder.is_absolute() or ".." in folder.parts or folder == PurePath("/"):
+        raise NotAllowed(
+            f"The jobs of {user.name} would lie in {str(folder)!r}, which is no absolute path. Look "
+            f"at the account's home ({user.home!r}) and at slurm.jobs_dir."
+        )
+    return folder
+
+
+class UnixAccounts:
+    """Fulfils ``core.ports.accounts.Accounts`` where a broker acts as users."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._accounts = settings.accounts
+        self._pattern = settings.slurm.jobs_dir
+
+    def of(self, user: str) -> Account:
+        """The account that ``[accounts] map`` names, else the one of the user's own name.
+
+        Raises:
+            InvalidInput: there is none, or none that jobs may run as.
+        """
+        name = self._accounts.map.get(user, user)
+        try:
+            found = permitted_user(name, self._accounts)
+            return Account(name=name, folder=str(jobs_folder(self._pattern, found)))
+        except NotAllowed as error:
+            raise InvalidInput.field(
+                "account",
+                f"{user} has no Unix account that jobs may run as. {error.message} Ask an "
+                "administrator for one, or for an entry in accounts.map.",
+                value=name,
+            ) from error
+
+
+class OwnAccount:
+    """Fulfils ``core.ports.accounts.Accounts`` without a broker: all jobs run as the platform."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._account = Account(name=None, folder=str(settings.jobs_dir))
+
+    def of(self, user: str) -> Account:
+        """The platform's own account."""
+        return self._account
+
+
+def own_account_name() -> str:
+    """The name of the account that this process runs as, or its number."""
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group_ids(names: list[str]) -> set[int]:
+    """The numbers of those groups that exist here."""
+    found = set()
+    for name in names:
+        try:
+            found.add(grp.getgrnam(name).gr_gid)
+        except KeyError:
+            continue
+    return found

@@ -1,0 +1,226 @@
+"""The files of a job, read and written with the rights that the process has.
+
+``OwnFiles`` is the port for a platform whose jobs run as its own account. The functions below it are
+what a process that already runs as the job's account does; the broker's uses them too. What lies in
+a job's folder is the job's to change, so no component below the jobs directory is followed when it is
+a link, and nothing but regular files is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from aitne.core.errors import InvalidInput, NotAllowed, Unavailable
+from aitne.core.layout import FENCE, OUTCOME, log_name
+from aitne.core.ports.files import Fence, JobPlace, LogChunk, Outcome
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_MAX_RECORD_BYTES = 64 << 10
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# Neither a link nor a pipe that the job put in a file's place leads anywhere.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+R = TypeVar("R", Fence, Outcome)
+
+
+class OwnFiles:
+    """Fulfils ``core.ports.files.JobFiles`` with the process's own account."""
+
+    async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
+        """Make the attempt's folder and write ``files`` into it, durably."""
+        _own(place)
+        await asyncio.to_thread(create, place, files)
+
+    async def read_log(
+        self, place: JobPlace, task: int | None, *, offset: int, limit: int
+    ) -> LogChunk:
+        """Up to ``limit`` bytes from ``offset``; a negative offset counts from the end."""
+        _own(place)
+        return await asyncio.to_thread(read_log, place, task, offset=offset, limit=limit)
+
+    async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
+        """Who took the fence; None: nobody did."""
+        _own(place)
+        return await asyncio.to_thread(read_fence, place, task)
+
+    async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
+        """How it ended; None: it has not, or not by itself."""
+        _own(place)
+        return await asyncio.to_thread(read_outcome, place, task)
+
+
+def create(place: JobPlace, files: Mapping[str, bytes]) -> None:
+    """Make the attempt's folder (0700) and write ``files`` (0600) into it, durably.
+
+    Raises:
+        InvalidInput: a name is not one of a plain file, or belongs to what the job itself writes.
+        Unavailable: the folder cannot be made or written.
+    """
+    for name in files:
+        _check_name(name)
+    with _told(place, "cannot be written"):
+        os.makedirs(_root(place), mode=0o700, exist_ok=True)
+        with (
+            _open(str(_root(place)), _FOLDER) as root,
+            _made(root, _job_part(place)) as job,
+            _made(job, str(place.attempt)) as attempt,
+        ):
+            for name, data in files.items():
+                _put(attempt, name, data)
+            os.fsync(attempt)
+
+
+def read_log(place: JobPlace, task: int | None, *, offset: int, limit: int) -> LogChunk:
+    """Up to ``limit`` bytes from ``offset``; what is not there, or is no plain file, is empty.
+
+    Raises:
+        Unavailable: it is there and cannot be read.
+    """
+    with _told(place, "cannot be read"):
+        try:
+            with _attempt(place) as folder, _open(log_name(task), _READ, folder) as file:
+                facts = os.fstat(file)
+                if not stat.S_ISREG(facts.st_mode):
+                    return LogChunk(data=b"", offset=0, size=0)
+                size = facts.st_size
+                start = max(0, size + offset) if offset < 0 else min(offset, size)
+                data = os.pread(file, max(0, limit), start)
+                return LogChunk(data=data, offset=start, size=max(size, start + len(data)))
+        except FileNotFoundError:
+            return LogChunk(data=b"", offset=0, size=0)
+
+
+def read_fence(place: JobPlace, task: int | None) -> Fence | None:
+    """Who took the fence; None: nobody did.
+
+    Raises:
+        Unavailable: the folder cannot be seen, or the fence is there and cannot be read.
+    """
+    return _record(place, FENCE, task, Fence.model_validate_json)
+
+
+def read_outcome(place: JobPlace, task: int | None) -> Outcome | None:
+    """How it ended; None: it has not, or not by itself.
+
+    Raises:
+        Unavailable: the folder cannot be seen, or the outcome is there and cannot be read.
+    """
+    return _record(place, OUTCOME, task, Outcome.model_validate_json)
+
+
+def _record(place: JobPlace, kind: str, task: int | None, parse: Callable[[bytes], R]) -> R | None:
+    name = kind if task is None else f"{kind}-{task}"
+    with _told(place, "cannot be read"), _attempt(place) as folder:
+        try:
+            with _open(name, _READ, folder) as file:
+                regular = stat.S_ISREG(os.fstat(file).st_mode)
+                text = os.read(file, _MAX_RECORD_BYTES) if regular else b""
+        except FileNotFoundError:
+            return None
+    try:
+        return parse(text)
+    except ValidationError as error:
+        raise Unavailable(
+            f"{place.directory / name} is there and does not hold what the agent writes; somebody "
+            "took it or changed it. Look at the job's log, and cancel the job if nothing runs."
+        ) from error
+
+
+def _own(place: JobPlace) -> None:
+    if place.account is not None:
+        raise NotAllowed(
+            f"This platform cannot act as {place.account}: it has no broker. Set broker.socket, or "
+            "look at the job with the platform that submitted it."
+        )
+
+
+def _check_name(name: str) -> None:
+    taken = name.split("-")[0].split(".")[0] in (FENCE, OUTCOME, "output")
+    if taken or _FILE_NAME.fullmatch(name) is None:
+        raise InvalidInput.field(
+            "files", "a plain file name that the job does not write itself is needed", value=name
+        )
+
+
+def _root(place: JobPlace) -> PurePath:
+    return PurePath(place.folder).parent
+
+
+def _job_part(place: JobPlace) -> str:
+    return PurePath(place.folder).name
+
+
+@contextmanager
+def _told(place: JobPlace, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"The job's folder {place.directory} {what}: {error.strerror or error}"
+            f"{'' if error.filename is None else f' ({error.filename})'}. Ask an administrator to "
+            "look at the file system that it lies on."
+        ) from error
+
+
+@contextmanager
+def _open(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
+    file = os.open(name, flags, dir_fd=folder)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _attempt(place: JobPlace) -> Iterator[int]:
+    """The attempt's folder. Opened anew each time: a network file system then asks its server."""
+    below = _FOLDER | os.O_NOFOLLOW
+    with (
+        _open(str(_root(place)), _FOLDER) as root,
+        _open(_job_part(place), below, root) as job,
+        _open(str(place.attempt), below, job) as attempt,
+    ):
+        yield attempt
+
+
+@contextmanager
+def _made(folder: int, name: str) -> Iterator[int]:
+    """The folder ``name`` in ``folder``, made if it was not there."""
+    try:
+        os.mkdir(name, 0o700, dir_fd=folder)
+        os.fsync(folder)
+    except FileExistsError:
+        pass
+    with _open(name, _FOLDER | os.O_NOFOLLOW, folder) as made:
+        if stat.S_IMODE(os.fstat(made).st_mode) != 0o700:
+            os.fchmod(made, 0o700)  # as an earlier umask or somebody's hand left it
+        yield made
+
+
+def _put(folder: int, name: str, data: bytes) -> None:
+    """Write the file so that it is either the old one or the whole new one."""
+    own = f".{name}.{os.urandom(8).hex()}"
+    file = os.open(own, _WRITE, 0o600, dir_fd=folder)
+    try:
+        try:
+            os.fchmod(file, 0o600)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.rename(own, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.unlink(own, dir_fd=folder)
+        raise
