@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from uuid import UUID
 
 from aitne.core import units
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain
-from aitne.core.models.node import Node, NodeState
-from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
+from aitne.core.models.node import Cluster, Node, NodeState
+from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
 from aitne.core.states import JobState, TerminationReason
 
 
@@ -21,18 +20,31 @@ class FakeScheduler:
     """Keeps its jobs in memory and counts what it is asked."""
 
     name = "fake"
+    shared = False
     settle_s = 15.0
 
     def __init__(self) -> None:
         self.records: dict[str, SchedulerJob] = {}
         self.requests: list[SubmitRequest] = []
         self.polls = 0
+        self.searches = 0
+        self.looks = 0
+        self.node = Node(
+            name="node01",
+            state=NodeState.IDLE,
+            cpu_total=1_000,
+            cpu_used=0,
+            memory_total_bytes=1 << 42,
+            memory_used_bytes=0,
+            seen_at=datetime(2026, 1, 1, tzinfo=UTC),
+        )
         self.cancelled: list[str] = []
         self._next_id = 1
         self._changed = asyncio.Event()
 
-    async def start(self) -> None:
+    async def start(self) -> Sequence[str]:
         """Nothing to connect to."""
+        return ()
 
     async def close(self) -> None:
         """Nothing to let go of."""
@@ -71,43 +83,50 @@ class FakeScheduler:
             return {"pending_reason": "Waits because the test says so."}
         return {"nodes": ("node01",), "started_at": datetime.now(UTC)}
 
-    async def find(self, job_id: UUID, attempt: int) -> Sequence[SchedulerJob]:
+    async def forecast(self, request: SubmitRequest) -> Forecast | None:
+        """It cannot tell."""
+        return None
+
+    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """By identity."""
-        return [r for r in self.records.values() if (r.job_id, r.attempt) == (job_id, attempt)]
+        self.searches += 1
+        wanted = {(run.job_id, run.attempt) for run in runs}
+        return [r for r in self.records.values() if (r.job_id, r.attempt) in wanted]
 
     async def poll(self) -> Sequence[SchedulerJob]:
         """All of them, in one query."""
         self.polls += 1
         return list(self.records.values())
 
-    async def cancel(self, scheduler_id: str) -> None:
+    async def cancel(self, run: Run) -> None:
         """End it, or every task of the array."""
+        scheduler_id = str(run.scheduler_id)
         self.cancelled.append(scheduler_id)
         for own, record in self.records.items():
             mine = own == scheduler_id or own.startswith(f"{scheduler_id}_")
             if mine and not record.state.terminal:
                 self.finish(own, JobState.CANCELLED, TerminationReason.CANCELLED)
 
-    async def extend(self, scheduler_id: str, time_limit_s: int) -> None:
+    async def extend(self, run: Run, time_limit_s: int) -> None:
         """Only what runs."""
+        scheduler_id = str(run.scheduler_id)
         record = self.records.get(scheduler_id)
         if record is None or record.state is not JobState.RUNNING:
             raise SchedulerRejected(f"Job {scheduler_id} does not run.")
         self.change(scheduler_id, time_limit_s=time_limit_s)
 
-    async def nodes(self) -> Sequence[Node]:
+    async def cluster(self) -> Cluster:
         """One node, as large as anybody needs."""
-        return [
-            Node(
-                name="node01",
-                state=NodeState.IDLE,
-                cpu_total=1_000,
-                cpu_used=0,
-                memory_total_bytes=1 << 42,
-                memory_used_bytes=0,
-                seen_at=datetime(2026, 1, 1, tzinfo=UTC),
-            )
-        ]
+        self.looks += 1
+        return Cluster(nodes=(self.node,))
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Only noted."""
+        self.node = self.node.model_copy(update={"state": NodeState.DRAINED, "reason": reason})
+
+    async def resume(self, node: str) -> None:
+        """Only noted."""
+        self.node = self.node.model_copy(update={"state": NodeState.IDLE, "reason": None})
 
     async def changed(self) -> None:
         """When the test changed something."""
@@ -192,15 +211,15 @@ class ControllerDown(FakeScheduler):
         self._check()
         return await super().poll()
 
-    async def find(self, job_id: UUID, attempt: int) -> Sequence[SchedulerJob]:
+    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Not while down."""
         self._check()
-        return await super().find(job_id, attempt)
+        return await super().find(runs)
 
-    async def cancel(self, scheduler_id: str) -> None:
+    async def cancel(self, run: Run) -> None:
         """Not while down."""
         self._check()
-        await super().cancel(scheduler_id)
+        await super().cancel(run)
 
 
 class AmbiguousSubmit(FakeScheduler):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,20 @@ import httpx
 from argon2 import PasswordHasher
 from fastapi import FastAPI
 
+from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
 from aitne.bootstrap import Platform
-from aitne.core.models.node import Node, NodeState
+from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Actor, Role, Scope, User
-from aitne.core.ports.logs import LogChunk
 from aitne.core.settings import Settings
 from aitne.services.agents import AgentService
 from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
+from aitne.services.forecast import Forecaster
 from aitne.services.identity import IdentityService
 from aitne.services.jobs import JobService
 from aitne.services.oauth import OAuthService
@@ -34,6 +35,7 @@ from aitne.services.render import Renderer
 from aitne.services.sessions import SessionService
 from aitne.services.templates import TemplateCatalog, builtin_folder
 from aitne.services.users import UserService
+from tests.support.files import MemoryFiles
 
 PASSWORD = "correct horse battery staple"
 SECRETS = {"oauth_client_secret": "client-secret", "hub_service_secret": "hub-secret"}
@@ -55,28 +57,13 @@ class Clock:
 
 
 @dataclass(slots=True)
-class MemoryLogs:
-    """``core.ports.logs.Logs`` in memory."""
-
-    content: dict[Any, bytes] = field(default_factory=dict)
-
-    async def read(
-        self, job_id: Any, attempt: int, task: int | None, *, offset: int, limit: int
-    ) -> LogChunk:
-        """As the port says."""
-        data = self.content.get(job_id, b"")
-        start = max(0, len(data) + offset) if offset < 0 else min(offset, len(data))
-        return LogChunk(data=data[start : start + limit], offset=start, size=len(data))
-
-
-@dataclass(slots=True)
 class Stage:
     """The platform, and what only tests may touch."""
 
     platform: Platform
     store: SqlStore
     clock: Clock
-    logs: MemoryLogs
+    files: MemoryFiles
     app: FastAPI
 
     @property
@@ -149,7 +136,7 @@ class Stage:
             seen_at=self.clock.now,
             **fields,
         )
-        await self.store.save_nodes([node], epoch=lease.epoch)
+        await self.store.save_cluster(Cluster(nodes=(node,)), epoch=lease.epoch)
         return lease.epoch
 
 
@@ -163,9 +150,17 @@ def make_stage(folder: Path) -> Stage:
     store = SqlStore(settings.database_url, clock=clock)
     accounts = PasswordIdentity(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     templates = TemplateCatalog([builtin_folder()])
-    logs = MemoryLogs()
+    files = MemoryFiles()
+    renderer = Renderer(settings, {"bare": BareRuntime()})
     jobs = JobService(
-        store, templates, Renderer(settings, {"bare": BareRuntime()}), settings, logs, clock
+        store,
+        templates,
+        renderer,
+        settings,
+        files,
+        OwnAccount(settings.jobs_dir),
+        Forecaster(renderer, None),
+        clock,
     )
     events = EventHub(store)
     users = UserService(store, clock, accounts)
@@ -183,7 +178,7 @@ def make_stage(folder: Path) -> Stage:
         agents=AgentService(store, clock, events),
         first_run=FirstRun(store, users, settings, clock),
     )
-    return Stage(platform, store, clock, logs, create_app(platform))
+    return Stage(platform, store, clock, files, create_app(platform))
 
 
 async def make_blank(folder: Path) -> Path:

@@ -7,7 +7,7 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
-from aitne.core.models.node import GpuCount, Node, NodeState
+from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.ports.store import Idempotency
 from aitne.core.states import JobState
 from tests.contract.store.conftest import Clock
@@ -34,22 +34,46 @@ class TestNodes:
     ) -> None:
         assert await store.nodes() == []
         one, two = node(clock), node(clock, "n2")
-        await store.save_nodes([two, one], epoch=epoch)
+        await store.save_cluster(
+            Cluster(
+                nodes=(
+                    two,
+                    one,
+                )
+            ),
+            epoch=epoch,
+        )
         assert await store.nodes() == [one, two]
-        await store.save_nodes([two], epoch=epoch)
+        await store.save_cluster(Cluster(nodes=(two,)), epoch=epoch)
         assert await store.nodes() == [two]
-        await store.save_nodes([], epoch=epoch)
+        await store.save_cluster(Cluster(), epoch=epoch)
         assert await store.nodes() == []
 
     async def test_an_event_only_when_something_changed(
         self, store: SqlStore, epoch: int, clock: Clock
     ) -> None:
-        await store.save_nodes([node(clock), node(clock, "n2")], epoch=epoch)
+        await store.save_cluster(
+            Cluster(
+                nodes=(
+                    node(clock),
+                    node(clock, "n2"),
+                )
+            ),
+            epoch=epoch,
+        )
         clock.pass_(2)
         seen = [node(clock), node(clock, "n2")]
-        await store.save_nodes(seen, epoch=epoch)
+        await store.save_cluster(Cluster(nodes=tuple(seen)), epoch=epoch)
         assert await store.nodes() == seen, "when it was last seen is kept nevertheless"
-        await store.save_nodes([seen[0], node(clock, "n2", cpu_used=1)], epoch=epoch)
+        await store.save_cluster(
+            Cluster(
+                nodes=(
+                    seen[0],
+                    node(clock, "n2", cpu_used=1),
+                )
+            ),
+            epoch=epoch,
+        )
         events = await store.events_after(0)
         assert [(event.kind, event.data) for event in events] == [
             ("nodes.changed", {"nodes": ["n1", "n2"]}),
@@ -58,7 +82,7 @@ class TestNodes:
 
     async def test_only_the_leader(self, store: SqlStore, epoch: int, clock: Clock) -> None:
         with pytest.raises(StaleEpoch):
-            await store.save_nodes([node(clock)], epoch=epoch + 1)
+            await store.save_cluster(Cluster(nodes=(node(clock),)), epoch=epoch + 1)
         assert await store.nodes() == []
 
 
@@ -95,7 +119,7 @@ class TestLease:
         assert await store.take_lease("controller", "b", duration_s=10) is None
         await store.drop_lease("controller", "a")
         with pytest.raises(StaleEpoch):
-            await store.save_nodes([], epoch=first.epoch)
+            await store.save_cluster(Cluster(), epoch=first.epoch)
         second = await store.take_lease("controller", "b", duration_s=10)
         assert second is not None
         assert second.epoch > first.epoch

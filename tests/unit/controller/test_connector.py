@@ -7,6 +7,7 @@ from typing import Any
 
 from aitne.core.errors import Conflict, HubUnavailable, SchedulerUnavailable
 from aitne.core.models.job import JobChanges
+from aitne.core.ports.scheduler import Run
 from aitne.core.sessions import server_name
 from aitne.core.states import JobState, TerminationReason
 from tests.support.jobs import make_job, make_session
@@ -64,10 +65,10 @@ async def test_a_session_that_is_given_up_is_ended_however_late_that_can_be_done
     job = await _running_session(b)
     cancel, silent = b.scheduler.cancel, [SchedulerUnavailable("it restarts.")]
 
-    async def answers_later(scheduler_id: str) -> None:
+    async def answers_later(run: Run) -> None:
         if silent:
             raise silent.pop()
-        await cancel(scheduler_id)
+        await cancel(run)
 
     b.scheduler.cancel = answers_later
     await b.connector.resume()

@@ -16,9 +16,9 @@ async def test_calls_are_counted_and_the_lease_carries_them(bench: Any) -> None:
     scheduler = CountedScheduler(FakeScheduler(), counts)
     await scheduler.poll()
     await scheduler.poll()
-    await scheduler.nodes()
+    await scheduler.cluster()
     leader = Leader(b.store, "test", counts)
     await leader.acquire()
     lease = await b.store.current_lease(LEASE)
     assert lease is not None
-    assert lease.counters == {SCHEDULER_RPC.name: {"poll": 2.0, "nodes": 1.0}}
+    assert lease.counters == {SCHEDULER_RPC.name: {"poll": 2.0, "cluster": 1.0}}

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 
+from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import Job, JobChanges, JobFile
-from aitne.core.models.node import GpuCount, Node, NodeState
+from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.user import Actor, Project, Role, Scope, User
-from aitne.core.ports.logs import LogChunk
 from aitne.core.settings import LimitSettings, Settings
 from aitne.core.states import JobState
+from aitne.services.forecast import Forecaster
 from aitne.services.jobs import JobService
 from aitne.services.render import Renderer
 from aitne.services.sessions import SessionService
 from aitne.services.templates import TemplateCatalog, builtin_folder
 from tests.support.database import migrated
+from tests.support.files import MemoryFiles
 from tests.support.runtimes import FakeRuntime
 
 __all__ = ["migrated"]
@@ -38,26 +39,6 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.now
-
-
-@dataclass
-class FakeLogs:
-    """Logs in memory, by folder, attempt and task."""
-
-    texts: dict[tuple[UUID, int, int | None], bytes] = field(default_factory=dict)
-    reads: int = 0
-
-    def write(self, job: Job, text: bytes) -> None:
-        key = (job.array_job_id or job.id, job.attempt, job.array_task_id)
-        self.texts[key] = self.texts.get(key, b"") + text
-
-    async def read(
-        self, job_id: UUID, attempt: int, task: int | None, *, offset: int, limit: int
-    ) -> LogChunk:
-        self.reads += 1
-        text = self.texts.get((job_id, attempt, task), b"")
-        start = max(0, len(text) + offset) if offset < 0 else min(offset, len(text))
-        return LogChunk(data=text[start : start + limit], offset=start, size=len(text))
 
 
 def make_actor(
@@ -96,15 +77,16 @@ class Bench:
     """The services and what a test turns by hand."""
 
     store: SqlStore
+    renderer: Renderer
     jobs: JobService
     sessions: SessionService
-    logs: FakeLogs
+    files: MemoryFiles
     clock: Clock
     templates: TemplateCatalog
     epoch: int
 
     async def nodes(self, *nodes: Node) -> None:
-        await self.store.save_nodes(nodes, epoch=self.epoch)
+        await self.store.save_cluster(Cluster(nodes=nodes), epoch=self.epoch)
 
     async def create(self, actor: Actor = ADA, **fields: object) -> Job:
         values = {"commands": ["true"], **fields}
@@ -136,7 +118,7 @@ class Bench:
 @pytest.fixture
 async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
     shutil.copy(migrated, tmp_path)
-    clock, logs = Clock(), FakeLogs()
+    clock, files = Clock(), MemoryFiles()
     limits = LimitSettings(max_duration=86_400, max_nodes=4, max_array_tasks=20, max_live_jobs=30)
     settings = Settings(data_dir=tmp_path, limits=limits)
     templates = TemplateCatalog([builtin_folder()])
@@ -150,9 +132,18 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
             await store.create_user(actor.user, None, project)
         runtime = FakeRuntime(images=("bare", "pytorch"))
         renderer = Renderer(settings, {"bare": runtime}, "/python")
-        jobs = JobService(store, templates, renderer, settings, logs, clock)
+        jobs = JobService(
+            store,
+            templates,
+            renderer,
+            settings,
+            files,
+            OwnAccount(settings.jobs_dir),
+            Forecaster(renderer, None),
+            clock,
+        )
         sessions = SessionService(jobs, store, settings, clock)
-        bench = Bench(store, jobs, sessions, logs, clock, templates, lease.epoch)
+        bench = Bench(store, renderer, jobs, sessions, files, clock, templates, lease.epoch)
         await bench.nodes(make_node())
         yield bench
     finally:

@@ -6,56 +6,105 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.portable import upsert
 from aitne.adapters.store.rows import event_of, node_data, node_of
 from aitne.core.models.event import Event
-from aitne.core.models.node import Node
+from aitne.core.models.node import Cluster, Node, SchedulerStatus
 from aitne.core.ports.store import Lease
 
 _nodes = tables.nodes
+_clusters = tables.clusters
 _leases = tables.leases
 _events = tables.events
 
+CLUSTER = "local"
+"""The one cluster's name in ``clusters``."""
 _ATTEMPTS_KEPT = timedelta(days=1)
 
 
 class ClusterRecords(StorePart):
     """``ClusterStore``."""
 
-    async def save_nodes(self, nodes: Sequence[Node], *, epoch: int) -> None:
-        """See the port."""
-        rows = {
-            (node.cluster, node.name): {
-                "cluster": node.cluster,
-                "name": node.name,
-                "seen_at": node.seen_at,
-                "data": node_data(node),
-            }
-            for node in nodes
-        }
+    async def save_cluster(self, cluster: Cluster, *, epoch: int) -> None:
+        """See the port. Only the rows of nodes that differ are written, for there may be many."""
+        now = cluster.seen_at or self._clock()
+        found = {(node.cluster, node.name): node_data(node) for node in cluster.nodes}
+        seen = {(node.cluster, node.name): node.seen_at for node in cluster.nodes}
+        facts = cluster.model_dump(mode="json", exclude={"nodes", "seen_at"})
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            known = {(row.cluster, row.name): row.data for row in await tx.execute(select(_nodes))}
-            data = {key: row["data"] for key, row in rows.items()}
+            rows = await tx.execute(select(_nodes.c.cluster, _nodes.c.name, _nodes.c.data))
+            known = {(row.cluster, row.name): row.data for row in rows}
             differing = sorted(
-                key for key in known.keys() | data.keys() if known.get(key) != data.get(key)
+                key for key in known.keys() | found.keys() if known.get(key) != found.get(key)
             )
-            await tx.execute(delete(_nodes))
-            if rows:
-                await tx.execute(insert(_nodes), list(rows.values()))
-            if differing:
+            gone = [{"of": key[0], "node": key[1]} for key in differing if key in known]
+            if gone:
+                own = (_nodes.c.cluster == bindparam("of"), _nodes.c.name == bindparam("node"))
+                await tx.execute(delete(_nodes).where(*own), gone)
+            made = [
+                {"cluster": key[0], "name": key[1], "seen_at": seen[key], "data": found[key]}
+                for key in differing
+                if key in found
+            ]
+            if made:
+                await tx.execute(insert(_nodes), made)
+            for moment in {seen[key] for key in found.keys() - {*differing}}:
+                await tx.execute(update(_nodes).values(seen_at=moment))
+            query = select(_clusters.c.data).where(_clusters.c.name == CLUSTER)
+            changed = (await tx.execute(query)).scalar() != facts
+            values = {"name": CLUSTER, "data": facts, "seen_at": now}
+            await tx.execute(upsert(tx.dialect, _clusters, values, ["name"]))
+            if differing or changed:
                 tx.append_event("nodes.changed", {"nodes": [name for _, name in differing]})
+
+    async def cluster(self) -> Cluster:
+        """See the port."""
+        query = select(_clusters.c.data, _clusters.c.seen_at).where(_clusters.c.name == CLUSTER)
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).first()
+            nodes = await self._nodes(connection)
+        if row is None or row.data is None:
+            return Cluster(nodes=tuple(nodes))
+        return Cluster.model_validate({**row.data, "nodes": nodes, "seen_at": row.seen_at})
 
     async def nodes(self) -> Sequence[Node]:
         """The snapshot, by name."""
-        query = select(_nodes).order_by(_nodes.c.cluster, _nodes.c.name)
         async with self._db.read() as connection:
-            return [node_of(row) for row in (await connection.execute(query)).mappings()]
+            return await self._nodes(connection)
+
+    async def _nodes(self, connection: AsyncConnection) -> Sequence[Node]:
+        query = select(_nodes).order_by(_nodes.c.cluster, _nodes.c.name)
+        return [node_of(row) for row in (await connection.execute(query)).mappings()]
+
+    async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
+        """See the port."""
+        values = {"name": CLUSTER, **status.model_dump()}
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            query = select(_clusters.c.answering).where(_clusters.c.name == CLUSTER)
+            before = (await tx.execute(query)).scalar()
+            await tx.execute(upsert(tx.dialect, _clusters, values, ["name"]))
+            if before is not status.answering:
+                tx.append_event("scheduler.changed", status.model_dump(mode="json"))
+
+    async def scheduler(self) -> SchedulerStatus | None:
+        """See the port."""
+        query = select(_clusters).where(
+            _clusters.c.name == CLUSTER, _clusters.c.answering.is_not(None)
+        )
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).first()
+        if row is None:
+            return None
+        return SchedulerStatus(answering=row.answering, since=row.since, message=row.message)
 
     async def take_lease(
         self,

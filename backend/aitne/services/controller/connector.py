@@ -24,6 +24,7 @@ from aitne.core.ports.store import Store
 from aitne.core.sessions import server_name, session_url
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.leader import Leader
+from aitne.services.controller.runs import run_of
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +157,7 @@ class Connector:
         while (job := await self._store.get_job(job_id)).state is JobState.RUNNING:
             try:
                 if job.scheduler_id is not None:
-                    await self._scheduler.cancel(job.scheduler_id)
+                    await self._scheduler.cancel(run_of(job))
                     return
             except SchedulerUnavailable as silent:
                 log.warning("Session %s cannot be ended yet: %s", job.id, silent.message)

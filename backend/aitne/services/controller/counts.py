@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from uuid import UUID
 
 from aitne.core.metric_names import SCHEDULER_RPC, Metric
-from aitne.core.models.node import Node
-from aitne.core.ports.scheduler import Scheduler, SchedulerJob, SubmitRequest
+from aitne.core.models.node import Cluster
+from aitne.core.ports.scheduler import (
+    Forecast,
+    Run,
+    Scheduler,
+    SchedulerJob,
+    SubmitRequest,
+)
 
 Counters = dict[str, dict[str, float]]
 """Of each metric, by its label's value."""
@@ -36,11 +41,12 @@ class CountedScheduler:
         self._scheduler = scheduler
         self._counts = counts
         self.name = scheduler.name
+        self.shared = scheduler.shared
         self.settle_s = scheduler.settle_s
 
-    async def start(self) -> None:
+    async def start(self) -> Sequence[str]:
         """See the port."""
-        await self._scheduler.start()
+        return await self._scheduler.start()
 
     async def close(self) -> None:
         """See the port."""
@@ -51,30 +57,45 @@ class CountedScheduler:
         self._count("submit")
         return await self._scheduler.submit(request)
 
-    async def find(self, job_id: UUID, attempt: int) -> Sequence[SchedulerJob]:
+    async def forecast(self, request: SubmitRequest) -> Forecast | None:
+        """See the port."""
+        self._count("forecast")
+        return await self._scheduler.forecast(request)
+
+    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """See the port."""
         self._count("find")
-        return await self._scheduler.find(job_id, attempt)
+        return await self._scheduler.find(runs)
 
     async def poll(self) -> Sequence[SchedulerJob]:
         """See the port."""
         self._count("poll")
         return await self._scheduler.poll()
 
-    async def cancel(self, scheduler_id: str) -> None:
+    async def cancel(self, run: Run) -> None:
         """See the port."""
         self._count("cancel")
-        await self._scheduler.cancel(scheduler_id)
+        await self._scheduler.cancel(run)
 
-    async def extend(self, scheduler_id: str, time_limit_s: int) -> None:
+    async def extend(self, run: Run, time_limit_s: int) -> None:
         """See the port."""
         self._count("extend")
-        await self._scheduler.extend(scheduler_id, time_limit_s)
+        await self._scheduler.extend(run, time_limit_s)
 
-    async def nodes(self) -> Sequence[Node]:
+    async def cluster(self) -> Cluster:
         """See the port."""
-        self._count("nodes")
-        return await self._scheduler.nodes()
+        self._count("cluster")
+        return await self._scheduler.cluster()
+
+    async def drain(self, node: str, reason: str) -> None:
+        """See the port."""
+        self._count("drain")
+        await self._scheduler.drain(node, reason)
+
+    async def resume(self, node: str) -> None:
+        """See the port."""
+        self._count("resume")
+        await self._scheduler.resume(node)
 
     async def changed(self) -> None:
         """See the port. It asks nothing of the scheduler, so it does not count."""

@@ -32,6 +32,7 @@ from aitne.core.ports.store import OutboxItem, OutboxKind, Store
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.leader import Leader
+from aitne.services.controller.runs import is_of, run_of
 from aitne.services.render import Renderer
 
 log = logging.getLogger(__name__)
@@ -167,7 +168,9 @@ class OutboxWorker:
 
     async def _resolve(self, job: Job) -> float | None:
         """A submission whose outcome nobody knows: adopt what the scheduler has, or try again."""
-        found = await self._scheduler.find(job.array_job_id or job.id, job.attempt)
+        found = [
+            record for record in await self._scheduler.find([run_of(job)]) if is_of(record, job)
+        ]
         if found:
             scheduler_id = found[0].scheduler_id
             if job.is_array:
@@ -213,14 +216,14 @@ class OutboxWorker:
         if job.scheduler_id is None:
             # Its submission is still being settled; that comes first, then this finds an id.
             return DEPENDENCY_RETRY_S
-        await self._scheduler.cancel(job.scheduler_id)
+        await self._scheduler.cancel(run_of(job))
         return None
 
     async def _extend(self, job: Job, time_limit_s: int) -> float | None:
         if job.scheduler_id is None or not job.state.active:
             return None
         try:
-            await self._scheduler.extend(job.scheduler_id, time_limit_s)
+            await self._scheduler.extend(run_of(job), time_limit_s)
         except SchedulerRejected as error:
             await self._move(job, job.state, JobChanges(message=f"Not extended: {error.message}"))
             return None

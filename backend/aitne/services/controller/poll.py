@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -16,11 +16,9 @@ from aitne.core.ports.store import Store
 from aitne.core.states import LIVE, JobState, TerminationReason, retries
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.leader import Leader
+from aitne.services.controller.runs import Records, run_of
 
 log = logging.getLogger(__name__)
-
-Key = tuple[UUID, int, int | None]
-"""Job (of an array: the array's), attempt, array task."""
 
 SETTLING_S = 10.0
 """A job this young may be missing from an answer for no reason at all."""
@@ -31,6 +29,8 @@ SILENT_AGENT_S = 15.0
 START_TIMEOUT = timedelta(seconds=120)
 """A session whose agent has not reported this long after it got its nodes will never come up."""
 EXPECTED_START_NOISE = timedelta(seconds=30)
+PRIORITY_NOISE = 0.1
+"""A priority that moved by less than this part of itself is not written by itself."""
 
 AGENT_EXITS = {
     EXIT_DUPLICATE: (
@@ -71,16 +71,16 @@ class Poller:
         live = [job for job in await self._store.live_jobs() if job.state in _SUBMITTED]
         try:
             answer = await self._scheduler.poll()
-            nodes = await self._scheduler.nodes()
+            cluster = await self._scheduler.cluster()
         except SchedulerUnavailable as error:
             log.warning("The scheduler does not answer: %s", error.message)
             return False
-        await self._store.save_nodes(nodes, epoch=self._leader.epoch)
-        said = _by_key(answer)
+        await self._store.save_cluster(cluster, epoch=self._leader.epoch)
+        said = Records(answer)
         for job in live:
             if job.is_array:
                 continue
-            record = said.get(_key(job))
+            record = said.of(job)
             try:
                 if record is not None:
                     self._absences.pop(job.id, None)
@@ -102,8 +102,7 @@ class Poller:
         young = self._clock() < since + timedelta(seconds=SETTLING_S)
         if young or count < ABSENCES:
             return
-        found = await self._scheduler.find(job.array_job_id or job.id, job.attempt)
-        record = _by_key(found).get(_key(job))
+        record = Records(await self._scheduler.find([run_of(job)])).of(job)
         if record is not None:
             await self._apply(job, record)
             return
@@ -134,7 +133,7 @@ class Poller:
         if not waits or since is None or self._clock() < since + START_TIMEOUT:
             return False
         if job.scheduler_id is not None:
-            await self._scheduler.cancel(job.scheduler_id)
+            await self._scheduler.cancel(run_of(job))
         changes = JobChanges(
             reason=TerminationReason.START_FAILED,
             message="Nothing was heard from inside the allocation; its log says more.",
@@ -174,20 +173,6 @@ class Poller:
             log.info("Job %s was not moved to %s: %s", job.id, state, error.message)
 
 
-def _key(job: Job) -> Key:
-    return (job.array_job_id or job.id, job.attempt, job.array_task_id)
-
-
-def _by_key(records: Sequence[SchedulerJob]) -> dict[Key, SchedulerJob]:
-    """The record of each job; of two for one job, the one that is not a fenced-off duplicate."""
-    found: dict[Key, SchedulerJob] = {}
-    for record in records:
-        key = (record.job_id, record.attempt, record.array_task_id)
-        if key not in found or found[key].exit_code == EXIT_DUPLICATE:
-            found[key] = record
-    return found
-
-
 def _outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
     reason = record.reason
     message = None
@@ -214,6 +199,8 @@ def _outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
         exit_code=record.exit_code,
         signal=record.signal,
         nodes=record.nodes or job.nodes,
+        partition=record.partition or job.partition,
+        scheduler_record=dict(record.raw),
         restart_count=record.restart_count,
         allocated_at=job.allocated_at or record.started_at,
         ended_at=record.ended_at or now,
@@ -244,6 +231,8 @@ def _progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, 
         values["restart_count"] = record.restart_count
     if record.nodes and record.nodes != job.nodes:
         values["nodes"] = record.nodes
+    if record.partition and record.partition != job.partition:
+        values["partition"] = record.partition
     if state.active:
         if record.started_at and record.started_at != job.allocated_at:
             values["allocated_at"] = record.started_at
@@ -262,4 +251,17 @@ def _progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, 
         moved = expected and known and abs(expected - known) > EXPECTED_START_NOISE
         if (expected is None) is not (known is None) or moved:
             values["expected_start_at"] = expected
+    # With every poll priorities move a little: that alone is not worth a row for each job that waits.
+    if (values or state is not job.state or _moved(job.priority, record.priority)) and (
+        record.priority != job.priority
+    ):
+        values["priority"] = record.priority
+    if values or state is not job.state:
+        values["scheduler_record"] = dict(record.raw)
     return state, JobChanges.model_validate(values)
+
+
+def _moved(before: int | None, now: int | None) -> bool:
+    if before is None or now is None:
+        return before is not now
+    return abs(now - before) >= PRIORITY_NOISE * max(abs(before), 1)

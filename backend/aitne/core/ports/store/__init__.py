@@ -1,0 +1,52 @@
+"""The store: everything that must survive. One implementation (SQLAlchemy) for SQLite and PostgreSQL.
+
+Each method is one transaction. No method waits for anything but the database. Every change of a job
+appends an event row in the same transaction, and event ids are readable in commit order.
+All methods may raise ``StoreUnavailable``.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from aitne.core.ports.store.cluster import ClusterStore
+from aitne.core.ports.store.jobs import JobStore
+from aitne.core.ports.store.records import (
+    Created,
+    Idempotency,
+    Lease,
+    OutboxItem,
+    OutboxKind,
+    Page,
+)
+from aitne.core.ports.store.users import UserStore
+
+__all__ = [
+    "ClusterStore",
+    "Created",
+    "Idempotency",
+    "JobStore",
+    "Lease",
+    "OutboxItem",
+    "OutboxKind",
+    "Page",
+    "Store",
+    "UserStore",
+]
+
+
+class Store(JobStore, ClusterStore, UserStore, Protocol):
+    """The whole store."""
+
+    async def start(self) -> None:
+        """Open the database and migrate it. Raises ``SetupError`` (damaged, read-only, full,
+        newer than this release, SQLite on a network file system) with what to do."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        ...
+
+    async def ping(self) -> None:
+        """Raises ``StoreUnavailable``."""
+        ...

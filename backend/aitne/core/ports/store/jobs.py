@@ -1,0 +1,171 @@
+"""The store's part about jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job, JobChanges, JobFilter, Sample
+from aitne.core.ports.store.records import Created, Idempotency, OutboxItem, Page
+from aitne.core.states import JobState
+
+
+class JobStore(Protocol):
+    """Jobs, their events and samples, and what is to be done about them."""
+
+    async def create_job(
+        self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
+    ) -> Created:
+        """Store the job (an array with its task rows), its outbox row and event in one transaction.
+
+        Raises:
+            IdempotencyConflict: the key was used with another request. While the first request is
+                still in flight the second waits for it, then gets the same job.
+        """
+        ...
+
+    async def find_replay(self, idempotency: Idempotency) -> Job | None:
+        """The job that this key made before, so that a repeated request is not judged anew.
+
+        Raises ``IdempotencyConflict`` as ``create_job`` does."""
+        ...
+
+    async def get_job(self, job_id: UUID) -> Job:
+        """Raises ``NotFound``."""
+        ...
+
+    async def list_jobs(
+        self,
+        where: JobFilter,
+        *,
+        visible_to: str | None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Page[Job]:
+        """Newest first. ``visible_to`` None: all; a user's name: that user's jobs and those of the
+        user's projects. Raises ``InvalidInput`` for a cursor that is not one of ours."""
+        ...
+
+    async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
+        """The task rows of an array job, by index."""
+        ...
+
+    async def live_jobs(self) -> Sequence[Job]:
+        """Every job that is not in a terminal state, oldest first."""
+        ...
+
+    async def count_by_state(self) -> dict[JobState, int]:
+        """How many jobs are in each state; states without any may be missing."""
+        ...
+
+    async def transition(
+        self,
+        job_id: UUID,
+        to: JobState,
+        changes: JobChanges | None = None,
+        *,
+        attempt: int | None = None,
+        version: int | None = None,
+        epoch: int | None = None,
+        message: str | None = None,
+    ) -> Job:
+        """Move one job and write the event ``job.state`` (or ``job.changed`` if the state stays).
+
+        Only fields that were set on ``changes`` are written (``model_fields_set``). Entering a
+        terminal state also removes the job's token and its hand-over. A transition that
+        changes nothing writes nothing. If the job is an array task, its array job's row is
+        brought up to date in the same transaction (see ``core.arrays``).
+
+        Raises:
+            NotFound: no such job.
+            IllegalTransition: no such edge.
+            Conflict: ``attempt`` or ``version`` was given and is not the row's.
+            StaleEpoch: ``epoch`` was given and another controller leads.
+        """
+        ...
+
+    async def retry(
+        self,
+        job_id: UUID,
+        to: JobState | None = None,
+        changes: JobChanges | None = None,
+        *,
+        attempt: int | None = None,
+        epoch: int,
+    ) -> Job:
+        """End this attempt in the terminal state ``to`` (None: it has ended) and begin the next.
+
+        One transaction, so that no crash comes between the end and the promised attempt: the job
+        becomes PENDING_SUBMIT with attempt + 1 and a new outbox row, and the fields of the old attempt
+        are cleared. A job that somebody asked to cancel meanwhile ends and is not begun again.
+        Raises as ``transition``.
+        """
+        ...
+
+    async def request_cancel(self, job_id: UUID, now: datetime, message: str | None = None) -> Job:
+        """Note the wish and queue a CANCEL in the outbox; of an array, for every live task.
+
+        ``message`` says who ended it; it becomes the message of each job that is concerned, unless
+        its end was wished before.
+
+        A job still PENDING_SUBMIT becomes CANCELLED at once and its SUBMIT is dropped. A terminal
+        job is returned as it is.
+        """
+        ...
+
+    async def request_extend(self, job_id: UUID, time_limit_s: int) -> Job:
+        """Queue an EXTEND in the outbox with ``data = {"time_limit_s": …}``."""
+        ...
+
+    async def lease_outbox(self, *, epoch: int, limit: int, lease_s: float) -> Sequence[OutboxItem]:
+        """Take up to ``limit`` items that nobody works on, oldest first.
+
+        A lease holds for ``lease_s`` and only under the lead that took it: the next leader need not
+        wait for the leases of one that died. Raises ``StaleEpoch``.
+        """
+        ...
+
+    async def finish_outbox(self, item_id: int, *, epoch: int) -> None:
+        """It is done. Raises ``StaleEpoch``."""
+        ...
+
+    async def return_outbox(self, item_id: int, *, epoch: int, delay_s: float) -> None:
+        """Try again after ``delay_s``. Raises ``StaleEpoch``."""
+        ...
+
+    async def outbox_depth(self) -> tuple[int, float]:
+        """How many items wait, and the age of the oldest in seconds (0.0 if none)."""
+        ...
+
+    async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
+        """The hash of the job's own token, with which its agent reports. Array tasks share it."""
+        ...
+
+    async def job_of_token(self, token_hash: str) -> Job | None:
+        """The (array) job that the token belongs to, if it lives."""
+        ...
+
+    async def put_handover(self, job_id: UUID, payload: dict[str, Any]) -> None:
+        """What the Hub leaves for the waiting agent (environment and arguments)."""
+        ...
+
+    async def get_handover(self, job_id: UUID) -> dict[str, Any] | None:
+        """What ``put_handover`` left; None while there is nothing."""
+        ...
+
+    async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
+        """Append measurements; one that is there already is dropped."""
+        ...
+
+    async def samples(
+        self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
+    ) -> Sequence[Sample]:
+        """Oldest first; thinned evenly to ``limit``."""
+        ...
+
+    async def job_events(self, job_id: UUID) -> Sequence[Event]:
+        """The job's own history, oldest first: what the stages are drawn from."""
+        ...

@@ -1,0 +1,68 @@
+"""What the store's methods take and give, beside the models."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job
+
+T = TypeVar("T")
+
+
+class Page(Frozen, Generic[T]):
+    """``next_cursor`` is opaque; None on the last page. ``total`` counts all that match."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None = None
+    total: int
+
+
+class Idempotency(Frozen):
+    """``key`` as the client sent it, and a hash of the request it came with."""
+
+    owner: str
+    key: str
+    request_hash: str
+
+
+class Created(Frozen):
+    """``replayed``: the idempotency key was known, and this is the job it made."""
+
+    job: Job
+    replayed: bool
+
+
+class OutboxKind(StrEnum):
+    """What is to be done."""
+
+    SUBMIT = "submit"
+    CANCEL = "cancel"
+    EXTEND = "extend"
+
+
+class OutboxItem(Frozen):
+    """Something the controller must do in the outside world, at least once."""
+
+    id: int
+    kind: OutboxKind
+    job_id: UUID
+    attempt: int
+    data: dict[str, Any] = Field(default_factory=dict)
+    tries: int = 0
+    created_at: datetime
+
+
+class Lease(Frozen):
+    """The lead among controllers. Each new holder gets a higher ``epoch``."""
+
+    holder: str
+    epoch: int
+    expires_at: datetime
+    counters: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """What the holder has counted since it began, by metric and label: it has no port of its own."""
