@@ -35,9 +35,10 @@ class Command(Protocol):
     ) -> Completed:
         """Run to the end.
 
-        ``account`` is the Unix account to act as; None: the one that the platform looks at the
-        scheduler with (the operator's, or its own). ``env`` is all that the process gets beside a
-        fixed PATH and LANG.
+        ``argv[0]`` is the command's bare name (``sbatch``): ``slurm.command_prefix`` is put before
+        it here, and a broker runs Slurm's own commands alone. ``account`` is the Unix account to act
+        as; None: the one that the platform looks at the scheduler with (the operator's, or its own).
+        ``env`` is all that the process gets beside a fixed PATH and LANG.
 
         Raises:
             CommandTimeout: it did not end in time and was killed; what it has done is unknown.

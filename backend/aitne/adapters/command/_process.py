@@ -1,0 +1,106 @@
+"""One process with a clean environment, a time limit and bounded output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from aitne.core.errors import CommandTimeout, Unavailable
+from aitne.core.ports.command import Completed
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MAX_OUTPUT_BYTES = 256 << 20
+"""Of stdout; ``squeue`` writes about 300 bytes a job, ``squeue --json`` ten times that."""
+_MAX_ERROR_BYTES = 1 << 20
+_CHUNK = 1 << 18
+
+
+async def run_process(
+    argv: Sequence[str],
+    *,
+    name: str,
+    stdin: bytes,
+    env: Mapping[str, str] | None,
+    timeout_s: float,
+) -> Completed:
+    """Run ``argv`` in a process group of its own, in ``/``; ``name`` is what messages call it.
+
+    Raises:
+        CommandTimeout: it did not end in time; its whole group was killed.
+        Unavailable: it could not be started, or wrote more than anybody would read.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd="/",
+            env={"PATH": PATH, "LANG": "C.UTF-8", **(env or {})},
+            start_new_session=True,
+            limit=_CHUNK,
+        )
+    except (OSError, ValueError) as error:
+        raise Unavailable(
+            f"{name} could not be started: {error}. Install it here, or look at "
+            "slurm.command_prefix."
+        ) from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            stdout, stderr, _ = await asyncio.gather(
+                _read(process.stdout, MAX_OUTPUT_BYTES),
+                _read(process.stderr, _MAX_ERROR_BYTES),
+                _write(process.stdin, stdin),
+            )
+            returncode = await process.wait()
+    except TimeoutError as error:
+        raise CommandTimeout(
+            f"{name} did not end within {timeout_s:g} s and was killed; what it has done until then "
+            "is unknown."
+        ) from error
+    except _TooMuch as error:
+        raise Unavailable(f"{name} wrote more than {error} bytes and was killed.") from error
+    finally:
+        await _end(process)
+    return Completed(returncode, stdout, stderr)
+
+
+class _TooMuch(Exception):
+    pass
+
+
+async def _read(stream: asyncio.StreamReader | None, most: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while stream is not None and (part := await stream.read(_CHUNK)):
+        size += len(part)
+        if size > most:
+            raise _TooMuch(most)
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def _write(stream: asyncio.StreamWriter | None, data: bytes) -> None:
+    if stream is None:
+        return
+    # It may end without reading; its exit code says what that means.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        stream.write(data)
+        await stream.drain()
+    with suppress(BrokenPipeError, ConnectionResetError):
+        stream.close()
+        await stream.wait_closed()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill what is left of it; leave no open pipe behind."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(TimeoutError):  # in an uninterruptible sleep: the kernel ends it later
+            async with asyncio.timeout(2.0):
+                await process.wait()
+    process._transport.close()  # type: ignore[attr-defined]

@@ -1,0 +1,97 @@
+"""Slurm's commands as a job's account: the part of the broker that gives up root for one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from aitne.adapters.accounts import UnixUser
+from aitne.adapters.command._process import run_process
+from aitne.core.errors import NotAllowed
+from aitne.core.ports.command import Completed
+
+COMMANDS = frozenset(
+    [
+        "sacct",
+        "sacctmgr",
+        "sbatch",
+        "scancel",
+        "scontrol",
+        "sdiag",
+        "sinfo",
+        "sprio",
+        "squeue",
+        "sreport",
+        "sshare",
+    ]
+)
+"""The only programs that are ever started."""
+
+
+class AsUserCommand:
+    """Fulfils ``core.ports.command.Command`` in a process of root.
+
+    ``permitted`` says who an account is, or raises ``NotAllowed``. ``operator`` is whom commands
+    without an account run as; None: root, which Slurm always takes for an administrator.
+    """
+
+    def __init__(
+        self,
+        permitted: Callable[[str], UnixUser],
+        operator: UnixUser | None,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        self._permitted = permitted
+        self._operator = operator
+        self._prefix = tuple(prefix)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        account: str | None,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        timeout_s: float,
+    ) -> Completed:
+        """Run to the end, as ``account``, with none of root's rights left.
+
+        Raises:
+            NotAllowed: the account or the command is none that may be used.
+            CommandTimeout: it did not end in time and was killed.
+            Unavailable: it could not be started.
+        """
+        if not argv or argv[0] not in COMMANDS:
+            raise NotAllowed(f"The broker runs Slurm's commands alone, not {list(argv[:1])}.")
+        if account is not None:
+            # A directory service may take its time over the answer.
+            user: UnixUser | None = await asyncio.to_thread(self._permitted, account)
+        else:
+            user = None if _needs_root(argv) else self._operator
+        drop = () if user is None else _drop(user)
+        return await run_process(
+            [*self._prefix, *drop, *argv], name=argv[0], stdin=stdin, env=env, timeout_s=timeout_s
+        )
+
+
+def _needs_root(argv: Sequence[str]) -> bool:
+    """Whether Slurm takes it from root or an administrator, not from an operator: a node's state.
+
+    See the first paragraphs of https://slurm.schedmd.com/scontrol.html.
+    """
+    named = len(argv) > 2 and argv[2].lower().startswith("nodename=")
+    return named and tuple(argv[:2]) == ("scontrol", "update")
+
+
+def _drop(user: UnixUser) -> list[str]:
+    """setpriv(1) by numbers: a root file system that the prefix enters may not know the names."""
+    return [
+        "setpriv",
+        f"--reuid={user.uid}",
+        f"--regid={user.gid}",
+        f"--groups={','.join(map(str, user.groups))}",
+        "--inh-caps=-all",
+        "--bounding-set=-all",
+        "--no-new-privs",
+        "--",
+    ]
