@@ -67,6 +67,7 @@ test: $(VENV)/.dev frontend/dist/.built
 	$(NPM) run --prefix frontend --silent test
 	$(BIN)/pytest -n 2 -q tests/unit tests/contract tests/security
 	$(BIN)/pytest -q tests/integration tests/fault tests/e2e
+	$(BIN)/pytest -q tests/machines
 
 gen: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/python scripts/gen.py

@@ -1,0 +1,70 @@
+"""What a fleet leaves behind, also one whose owner was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.machines.fleet import Fleet, clear_leftovers
+from tests.machines.slurm import SlurmCluster
+
+pytestmark = pytest.mark.timeout(600)
+
+CRASHING = """\
+import os, signal
+from tests.machines.fleet import Fleet
+fleet = Fleet()
+fleet.__enter__()
+fleet.up(["n1"])
+print(fleet.folder, fleet.network.bridge, fleet.machines["n1"].leader(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def traces(folder: Path, bridge: str) -> list[str]:
+    """What is left on this machine of a fleet."""
+    mounts = Path("/proc/self/mountinfo").read_text()
+    rules = [
+        subprocess.run(["iptables", "-t", table, "-S"], capture_output=True, text=True).stdout
+        for table in ("nat", "filter")
+    ]
+    left = {
+        "folder": folder.exists(),
+        "bridge": (Path("/sys/class/net") / bridge).exists(),
+        "mounts": f" {folder}/" in mounts,
+        "rules": any(bridge in rule for rule in rules),
+        "cgroups": any(Path("/sys/fs/cgroup").glob(f"**/aitne-{folder.name}-*")),
+    }
+    return [name for name, there in left.items() if there]
+
+
+def test_two_fleets_live_side_by_side_and_one_leaves_nothing(cluster: SlurmCluster) -> None:
+    with Fleet() as fleet:
+        (n1,) = fleet.up(["n1"])
+        assert n1.address != cluster.nodes["n1"].address
+        assert n1.run(["squeue"], check=False).returncode != 0
+        assert len(traces(fleet.folder, fleet.network.bridge)) == 5
+
+    assert traces(fleet.folder, fleet.network.bridge) == []
+    assert cluster.node_state("n1") == "idle"
+
+
+def test_the_next_run_clears_what_a_killed_one_left(cluster: SlurmCluster) -> None:
+    root = Path(__file__).parents[2]
+    argv = [sys.executable, "-c", CRASHING]
+    done = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    folder, bridge, leader = done.stdout.split()
+    assert len(traces(Path(folder), bridge)) == 5
+
+    clear_leftovers()
+
+    assert traces(Path(folder), bridge) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(leader), 0)
+    assert cluster.node_state("n1") == "idle"
