@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "status": ("platform", OPERATE, "Show the platform and its processes."),
     "login": ("login", OPERATE, "Log in to a platform and remember it."),
     "admin": ("admin", OPERATE, "Run the platform: accounts and tokens."),
+    "dev": ("dev", OPERATE, "Develop on Aitne: a Slurm on this machine."),
 }
 """In the order of the help: the module below ``commands`` that defines each verb, the part of the
 help it stands in, and what it does in a line. So the help costs no import of all of them."""
@@ -32,6 +33,8 @@ GROUPS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("admin",): ("user", "token"),
     ("admin", "user"): ("ls", "create", "disable", "enable", "passwd"),
     ("admin", "token"): ("create", "ls", "revoke"),
+    ("dev",): ("cluster",),
+    ("dev", "cluster"): ("up", "shell", "down", "status"),
 }
 """Verbs of several words."""
 

@@ -1,0 +1,155 @@
+"""``dev cluster``: a real Slurm on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.options import Json, examples, group_app
+from aitne.core.errors import NotFound
+
+dev = group_app("Develop on Aitne: a Slurm on this machine.")
+cluster = group_app("A real Slurm on this machine, with fake GPUs.")
+dev.add_typer(cluster, name="cluster")
+
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The cluster's name.")]
+
+
+@cluster.command(
+    "up",
+    epilog=examples(
+        """
+sudo aitne dev cluster up
+sudo aitne dev cluster up --nodes 8 --gpus 2
+sudo aitne dev cluster up --name new --slurm trixie    Slurm 24.11 beside the first
+"""
+    ),
+)
+def cluster_up(
+    name: Name = "dev",
+    nodes: Annotated[int, typer.Option("--nodes", help="Nodes, each with a slurmd.")] = 4,
+    gpus: Annotated[int, typer.Option("--gpus", help="Fake GPUs of each node.")] = 4,
+    slurm: Annotated[
+        Literal["system", "trixie", "sid"],
+        typer.Option("--slurm", help="This machine's Slurm, or another Debian release's."),
+    ] = "system",
+    cloud_nodes: Annotated[
+        int,
+        typer.Option("--cloud-nodes", help="Further nodes in name only, for tests of many."),
+    ] = 0,
+    port_base: Annotated[
+        int | None,
+        typer.Option("--port-base", min=1_024, help="The first port; unset: a free one."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Start a cluster, as root.
+
+    Packages that miss are installed. A cluster that runs already is left as it is. Never asks anything.
+    """
+    from aitne.dev.cluster import up
+
+    found = up(
+        name,
+        nodes=nodes,
+        gpus=gpus,
+        release=slurm,
+        cloud_nodes=cloud_nodes,
+        port_base=port_base,
+        progress=output.say,
+    )
+    if as_json:
+        output.answer_json(found.model_dump(mode="json"))
+    else:
+        output.answer(f"export SLURM_CONF={found.slurm_conf}")
+        output.say(f"`aitne dev cluster shell{_option(name)}` works on it, `down` removes it.")
+    return 0
+
+
+@cluster.command(
+    "shell",
+    epilog=examples(
+        """
+aitne dev cluster shell
+aitne dev cluster shell -- sinfo --Node
+"""
+    ),
+    context_settings={"allow_interspersed_args": False},
+)
+def cluster_shell(
+    argv: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Run this instead.")
+    ] = None,
+    name: Name = "dev",
+) -> int:
+    """Open a shell in which Slurm's commands mean the cluster."""
+    from aitne.core.dev_cluster import find_dev_cluster
+
+    found = find_dev_cluster(name)
+    if found is None:
+        raise NotFound("development cluster", name)
+    shell = os.environ.get("SHELL") or "/bin/bash"
+    if found.command_prefix and not Path(found.root, "system", shell.lstrip("/")).exists():
+        shell = "/bin/bash"
+    words = [*found.command_prefix, *(argv or [shell])]
+    os.execvpe(words[0], words, os.environ | found.environment)  # noqa: S606 - an argv list
+
+
+@cluster.command("down", epilog=examples("sudo aitne dev cluster down"))
+def cluster_down(name: Name = "dev", as_json: Json = False) -> int:
+    """End a cluster and remove all that was made for it.
+
+    Its jobs end too. Works on what is left of one after a crash. Where there is none there is nothing to do.
+    """
+    from aitne.dev.cluster import down
+
+    ended = down(name, progress=output.say)
+    if as_json:
+        output.answer_json({"stopped": ended, "name": name})
+    elif not ended:
+        output.say(f"There is no development cluster {name}.")
+    return 0
+
+
+@cluster.command("status", epilog=examples("aitne dev cluster status --json"))
+def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
+    """Show a cluster's daemons and nodes.
+
+    The exit status is 0 while all daemons run.
+    """
+    from aitne.dev.state import look
+
+    found = look(name)
+    if as_json:
+        output.answer_json(found.model_dump(mode="json"))
+    else:
+        output.facts(
+            (
+                ("cluster", f"{found.cluster.name}, Slurm {found.cluster.slurm_release}"),
+                ("SLURM_CONF", found.cluster.slurm_conf),
+                ("REST", found.cluster.rest_url),
+                ("broker", found.cluster.broker_socket),
+            )
+        )
+        output.answer("")
+        output.table(
+            ("DAEMON", "PID", "STATE"),
+            [
+                (name, pid or "", "running" if pid else "stopped")
+                for name, pid in found.daemons.items()
+            ],
+        )
+        output.answer("")
+        output.table(("NODE", "STATE"), list(found.nodes.items()))
+    return 0 if all(found.daemons.values()) else 1
+
+
+def _option(name: str) -> str:
+    return "" if name == "dev" else f" --name {name}"
+
+
+apps = {"dev": dev}

@@ -1,0 +1,77 @@
+"""The database's first contents: Slurm's own schema is slurmdbd's business, accounts and limits are ours."""
+
+from __future__ import annotations
+
+from aitne.dev.plan import Plan
+from aitne.dev.processes import environment, run
+from aitne.dev.users import ACCOUNTS, OPERATOR, USERS
+
+QOS_MAX_WALL = "00:10:00"
+QOS_MAX_GPUS = 8
+
+
+def make_database(plan: Plan) -> None:
+    """Make the files of an empty database. Raises ``SetupError``."""
+    argv = [
+        *plan.prefix,
+        "mariadb-install-db",
+        "--no-defaults",
+        "--user=mysql",
+        f"--datadir={plan.root}/db/data",
+        "--auth-root-authentication-method=socket",
+        "--skip-test-db",
+        "--innodb-log-file-size=64M",
+        "--innodb-flush-log-at-trx-commit=0",
+    ]
+    run(argv, env=environment(plan.root, plan.slurm_conf))
+
+
+def make_login(plan: Plan) -> None:
+    """Let slurmdbd into the running database. Raises ``SetupError``."""
+    statements = (
+        "create database if not exists slurm_acct_db; "
+        "create user if not exists slurm@localhost identified by 'slurm'; "
+        "grant all on slurm_acct_db.* to slurm@localhost;"
+    )
+    argv = [*plan.prefix, "mariadb", "--no-defaults", "-S", str(plan.database_socket)]
+    run(argv, env=environment(plan.root, plan.slurm_conf), stdin=statements)
+
+
+def seed(plan: Plan) -> None:
+    """The cluster, its accounts and members, the QOS without what needs a controller. Raises ``SetupError``."""
+    # Each call of sacctmgr waits a third of a second for its connection's end, hence one file.
+    path = plan.root / "etc" / "associations"
+    path.write_text(associations(plan.name), encoding="ascii")
+    _sacctmgr(plan, "add", "qos", "short", f"MaxWall={QOS_MAX_WALL}")
+    _sacctmgr(plan, "load", f"file={path}")
+
+
+def associations(cluster: str) -> str:
+    """The accounts and their members as ``sacctmgr load`` reads them (sacctmgr(1), FLAT FILE)."""
+    lines = [
+        f"Cluster - '{cluster}':QOS='normal'",
+        "Parent - 'root'",
+        f"User - '{OPERATOR}':DefaultAccount='root':AdminLevel='Operator'",
+    ]
+    lines += [
+        f"Account - '{name}':Description='{name}':Organization='dev':DefaultQOS='normal':QOS='normal,short'"
+        for name in ACCOUNTS
+    ]
+    for name in ACCOUNTS:
+        lines.append(f"Parent - '{name}'")
+        lines += [
+            f"User - '{user.name}':DefaultAccount='{user.account}'"
+            for user in USERS
+            if name in user.accounts
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def limit_gpus(plan: Plan) -> None:
+    """The QOS's GPUs: the database knows what a GPU is once a controller has registered. Raises ``SetupError``."""
+    _sacctmgr(plan, "modify", "qos", "short", "set", f"GrpTRES=gres/gpu={QOS_MAX_GPUS}")
+
+
+def _sacctmgr(plan: Plan, *words: str) -> None:
+    argv = [*plan.prefix, "sacctmgr", "--immediate", "--quiet", *words]
+    run(argv, env=environment(plan.root, plan.slurm_conf))

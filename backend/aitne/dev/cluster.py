@@ -1,0 +1,229 @@
+"""A cluster from nothing to idle, and back to nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from aitne.core.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster
+from aitne.core.errors import SetupError
+from aitne.dev import accounting, daemons, files, packages, ports, processes, roots, state, users
+from aitne.dev.locks import ALL, locked
+from aitne.dev.packages import Progress
+from aitne.dev.plan import HOME, Plan, ReleaseName, check_name, check_request, read_plan
+from aitne.dev.processes import environment, run
+
+PYTHON = "/usr/bin/python3"
+_STEPS_END_S = 5.0
+_KILLED_S = 10.0
+
+
+def up(
+    name: str = "dev",
+    *,
+    nodes: int = 4,
+    gpus: int = 4,
+    release: ReleaseName = "system",
+    cloud_nodes: int = 0,
+    port_base: int | None = None,
+    progress: Progress,
+) -> DevCluster:
+    """Bring a cluster up; one that runs is left as it is. On failure nothing is left behind.
+
+    Raises:
+        InvalidInput: a number or the name is out of bounds.
+        SetupError: not root; a package, port, mount or daemon could not be had.
+    """
+    check_request(name, nodes, gpus, cloud_nodes)
+    _need_root("up")
+    with locked(name):
+        running = _running(name, progress)
+        if running is not None:
+            return running
+        _take_down(name)
+        base = _prepare(release, progress)
+        began = time.monotonic()
+        try:
+            with locked(ALL):
+                plan = Plan(
+                    name=name,
+                    release=release,
+                    nodes=nodes,
+                    gpus=gpus,
+                    cloud_nodes=cloud_nodes,
+                    port_base=ports.choose(nodes, port_base),
+                )
+                HOME.mkdir(mode=0o755, exist_ok=True)
+                HOME.chmod(0o755)
+                plan.root.mkdir(mode=0o755)
+                plan.root.chmod(0o755)
+                plan.write()
+                users.ensure()
+            found = _start(plan, base, progress)
+        except BaseException:
+            _take_down(name)
+            raise
+        progress(f"{nodes} nodes are idle after {time.monotonic() - began:.1f} s.")
+        return found
+
+
+def _need_root(verb: str) -> None:
+    if os.geteuid() != 0:
+        raise SetupError(
+            f"`aitne dev cluster {verb}` needs root, since daemons of several users are started: "
+            "run it with sudo."
+        )
+
+
+def _running(name: str, progress: Progress) -> DevCluster | None:
+    found, plan = find_dev_cluster(name), read_plan(name)
+    if found is None or plan is None:
+        return None
+    found_pids = state.pids(plan)
+    dead = [daemon for daemon, pid in found_pids.items() if pid is None]
+    if len(dead) == len(found_pids):
+        return None
+    progress(f"The cluster {name} runs already; nothing was changed.")
+    if dead:
+        progress(
+            f"Not running: {', '.join(dead)}. `aitne dev cluster down` and `up` make a new cluster."
+        )
+    return found
+
+
+def _prepare(release: ReleaseName, progress: Progress) -> Path | None:
+    if release != "system":
+        return roots.ensure(release, progress)
+    packages.ensure((*packages.SLURM, "python3"), progress)
+    return None
+
+
+def _start(plan: Plan, base: Path | None, progress: Progress) -> DevCluster:
+    if base is not None:
+        roots.mount(plan, base, users.names())
+    release = state.slurm_release(plan)
+    progress(f"Starting Slurm {release} with {plan.nodes} nodes in {plan.root} …")
+    files.make(plan, tuple(map(int, release.split("."))))
+    munged = daemons.munged(plan)
+    daemons.launch(plan, munged)
+    accounting.make_database(plan)
+    mariadbd = daemons.mariadbd(plan)
+    daemons.launch(plan, mariadbd)
+    daemons.wait_ready(plan, munged, mariadbd)
+    accounting.make_login(plan)
+    _start_one(plan, daemons.slurmdbd(plan))
+    accounting.seed(plan)
+    _start_one(plan, daemons.slurmctld(plan))
+    accounting.limit_gpus(plan)
+    rest = [daemons.slurmrestd(plan), *(daemons.slurmd(plan, name) for name in plan.node_names)]
+    for daemon in rest:
+        daemons.launch(plan, daemon)
+    daemons.wait_ready(plan, *rest)
+    state.wait_idle(plan)
+    return _describe(plan, release)
+
+
+def _start_one(plan: Plan, daemon: daemons.Daemon) -> None:
+    daemons.launch(plan, daemon)
+    daemons.wait_ready(plan, daemon)
+
+
+def _describe(plan: Plan, release: str) -> DevCluster:
+    found = DevCluster(
+        name=plan.name,
+        root=plan.root,
+        slurm_release=release,
+        slurm_conf=plan.slurm_conf,
+        command_prefix=plan.prefix,
+        rest_url=f"http://127.0.0.1:{plan.ports.slurmrestd}",
+        jwt_key=plan.jwt_key,
+        operator=users.OPERATOR,
+        broker_socket=None,
+        software_dir=plan.root / "software",
+        python=PYTHON,
+        nodes=plan.node_names,
+        users=users.USERS,
+        ports=plan.ports,
+    )
+    path = DESCRIPTORS / f"{plan.name}.json"
+    partial = path.with_suffix(".partial")
+    partial.write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    partial.chmod(0o644)
+    partial.rename(path)
+    return found
+
+
+def down(name: str, *, progress: Progress) -> bool:
+    """End a cluster and remove all that was made for it, also after a crash. ``False``: there was none.
+
+    Raises:
+        InvalidInput: that is no name.
+        SetupError: not root; something does not end or is in use.
+    """
+    check_name(name)
+    _need_root("down")
+    with locked(name):
+        if not (HOME / name).exists() and not (DESCRIPTORS / f"{name}.json").exists():
+            return False
+        progress(f"Ending the cluster {name} …")
+        _take_down(name)
+    return True
+
+
+def _take_down(name: str) -> None:
+    plan = _plan_or_guess(name)
+    _end_jobs(plan)
+    _kill_all(plan)
+    (DESCRIPTORS / f"{name}.json").unlink(missing_ok=True)
+    (DESCRIPTORS / f"{name}.partial").unlink(missing_ok=True)
+    roots.unmount(plan.root)
+    with locked(ALL):
+        roots.remove(plan.root)
+        if HOME.exists() and not any(path.is_dir() for path in HOME.iterdir()):
+            users.remove()
+            HOME.rmdir()
+
+
+def _plan_or_guess(name: str) -> Plan:
+    # A plan that was never written or is damaged: the name says where everything lies.
+    try:
+        found = read_plan(name)
+    except SetupError:
+        found = None
+    return found or Plan(
+        name=name, release="system", nodes=1, gpus=0, cloud_nodes=0, port_base=ports.FIRST
+    )
+
+
+def _end_jobs(plan: Plan) -> None:
+    """Give running jobs the signals that a cancelled job gets, if there is a controller to ask."""
+
+    def jobs() -> bool:
+        return any(process.job for process in processes.find(plan))
+
+    if not jobs() or state.pids(plan)["slurmctld"] is None:
+        return
+    for partition in ("gpu", "debug"):
+        argv = [*plan.prefix, "scancel", "--quiet", "--partition", partition]
+        try:
+            run(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_STEPS_END_S)
+        except SetupError:
+            return  # a controller that does not answer; what is left is killed
+    processes.wait_until(lambda: not jobs(), _STEPS_END_S)
+
+
+def _kill_all(plan: Plan) -> None:
+    left: list[int] = []
+
+    def gone() -> bool:
+        left[:] = [process.pid for process in processes.find(plan)]
+        processes.kill(left, signal.SIGKILL)
+        return not left
+
+    if not processes.wait_until(gone, _KILLED_S):
+        raise SetupError(
+            f"Processes {', '.join(map(str, left))} of the cluster {plan.name} do not end, "
+            "not even by SIGKILL; nothing was removed."
+        )

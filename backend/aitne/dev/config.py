@@ -1,0 +1,192 @@
+"""The configuration files of a cluster, as text. Nothing is written here."""
+
+from __future__ import annotations
+
+from aitne.dev.plan import GPU_TYPE, Plan
+
+CPUS = 8
+MEMORY_MB = 16_000
+SHARDS_PER_GPU = 4
+DEBUG_NODES = 2
+SOCKETS = 2
+
+
+def hostlist(prefix: str, first: int, last: int) -> str:
+    """``n[1-4]``, as Slurm writes names; one alone without brackets."""
+    return f"{prefix}{first}" if first == last else f"{prefix}[{first}-{last}]"
+
+
+def leaves(nodes: int) -> list[tuple[int, int]]:
+    """First and last node of each leaf switch: two halves, or one leaf for a single node."""
+    half = (nodes + 1) // 2
+    return [(1, half)] if nodes == 1 else [(1, half), (half + 1, nodes)]
+
+
+def sharded(plan: Plan) -> set[int]:
+    """The nodes that offer shards of their GPUs too: the first of each leaf."""
+    return {first for first, _ in leaves(plan.nodes)} if plan.gpus else set()
+
+
+def slurm_conf(
+    plan: Plan, hostname: str, operator_sees: tuple[str, ...] = ("jobs", "usage")
+) -> str:
+    """``slurm.conf`` (https://slurm.schedmd.com/slurm.conf.html) for every release.
+
+    Slurm's own users aside, nobody sees others' jobs, so that a platform needs its operator as it would on a site.
+    """
+    root, ports = plan.root, plan.ports
+    private = (*operator_sees, "cloud") if plan.cloud_nodes else operator_sees
+    lines = [
+        f"ClusterName={plan.name}",
+        f"SlurmctldHost={hostname}(127.0.0.1)",
+        f"SlurmctldPort={ports.slurmctld}",
+        "SlurmUser=slurm",
+        "AuthType=auth/munge",
+        f"AuthInfo=socket={plan.munge_socket}",
+        "AuthAltTypes=auth/jwt",
+        f"AuthAltParameters=jwt_key={plan.jwt_key}",
+        "CredType=cred/munge",
+        "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny",
+        f"StateSaveLocation={root}/state",
+        f"SlurmdSpoolDir={root}/spool/%n",
+        f"TmpFS={root}/tmp/%n",  # noqa: S108 - below the cluster's folder
+        f"SlurmctldPidFile={plan.run}/slurmctld.pid",
+        f"SlurmdPidFile={plan.run}/slurmd.%n.pid",
+        f"SlurmctldLogFile={plan.log}/slurmctld.log",
+        f"SlurmdLogFile={plan.log}/slurmd.%n.log",
+        "SlurmctldDebug=info",
+        "SlurmdDebug=info",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "JobAcctGatherType=jobacct_gather/linux",
+        "JobAcctGatherFrequency=5",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core_Memory",
+        "TopologyPlugin=topology/tree",
+        "GresTypes=gpu,shard",
+        "SlurmdParameters=config_overrides",
+        "ReturnToService=2",
+        "JobRequeue=1",
+        "MpiDefault=none",
+        "MailProg=/bin/true",
+        f"PrivateData={','.join(private)}",
+        "PriorityType=priority/multifactor",
+        "SchedulerType=sched/backfill",
+        "SchedulerParameters=sched_min_interval=0,sched_interval=5,bf_interval=2,"
+        "batch_sched_delay=0,max_switch_wait=60",
+        "MaxJobCount=60000",
+        "MaxArraySize=10001",
+        "MinJobAge=300",
+        "KillWait=2",
+        "InactiveLimit=0",
+        "MessageTimeout=10",
+        "SlurmdTimeout=20",
+        "DefMemPerCPU=100",
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        "AccountingStorageHost=127.0.0.1",
+        f"AccountingStoragePort={ports.slurmdbd}",
+        f"AccountingStoragePass={plan.munge_socket}",
+        f"AccountingStorageTRES=gres/gpu,gres/gpu:{GPU_TYPE}",
+        "AccountingStorageEnforce=associations,limits,qos",
+        "AccountingStoreFlags=job_comment",
+        f"NodeName=DEFAULT CPUs={CPUS} Boards=1 Sockets={SOCKETS} CoresPerSocket={CPUS // SOCKETS} "
+        f"ThreadsPerCore=1 RealMemory={MEMORY_MB}",
+        *_nodes(plan, hostname),
+        *_partitions(plan),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _nodes(plan: Plan, hostname: str) -> list[str]:
+    lines = []
+    for number, name in enumerate(plan.node_names, 1):
+        gres = [f"gpu:{GPU_TYPE}:{plan.gpus}"] if plan.gpus else []
+        if number in sharded(plan):
+            gres.append(f"shard:{plan.gpus * SHARDS_PER_GPU}")
+        offered = f" Gres={','.join(gres)}" if gres else ""
+        leaf = next(i for i, (a, b) in enumerate(leaves(plan.nodes), 1) if a <= number <= b)
+        lines.append(
+            f"NodeName={name} NodeHostname={hostname} NodeAddr=127.0.0.1 "
+            f"Port={plan.ports.slurmd_first + number - 1} Feature={GPU_TYPE},leaf{leaf}{offered} State=UNKNOWN"
+        )
+    if plan.cloud_nodes:
+        gres_text = f" Gres=gpu:{GPU_TYPE}:{plan.gpus}" if plan.gpus else ""
+        lines = [
+            "SuspendProgram=/bin/true",
+            "ResumeProgram=/bin/true",
+            "SuspendTime=-1",
+            *lines,
+            f"NodeName={hostlist('c', 1, plan.cloud_nodes)} Feature={GPU_TYPE},cloud{gres_text} State=CLOUD",
+        ]
+    return lines
+
+
+def _partitions(plan: Plan) -> list[str]:
+    everything = hostlist("n", 1, plan.nodes)
+    few = hostlist("n", 1, min(DEBUG_NODES, plan.nodes))
+    lines = [
+        f"PartitionName=gpu Nodes={everything} Default=YES MaxTime=7-00:00:00 DefaultTime=60 State=UP",
+        f"PartitionName=debug Nodes={few} MaxTime=30 DefaultTime=10 PriorityTier=10 State=UP",
+    ]
+    if plan.cloud_nodes:
+        lines.append(
+            f"PartitionName=cloud Nodes={hostlist('c', 1, plan.cloud_nodes)} "
+            "MaxTime=7-00:00:00 DefaultTime=60 State=UP"
+        )
+    return lines
+
+
+def gres_conf(plan: Plan) -> str:
+    """``gres.conf``: GPUs are character devices that do nothing, and shards are cut from them."""
+    lines = ["AutoDetect=off"]
+    if plan.gpus:
+        devices = f"{plan.root}/dev/{hostlist('nvidia', 0, plan.gpus - 1)}"
+        lines.append(
+            f"NodeName={hostlist('n', 1, plan.nodes)} Name=gpu Type={GPU_TYPE} File={devices}"
+        )
+        lines += [
+            f"NodeName=n{number} Name=shard Count={plan.gpus * SHARDS_PER_GPU}"
+            for number in sorted(sharded(plan))
+        ]
+        if plan.cloud_nodes:
+            clouds = hostlist("c", 1, plan.cloud_nodes)
+            lines.append(f"NodeName={clouds} Name=gpu Type={GPU_TYPE} File={devices}")
+    return "\n".join(lines) + "\n"
+
+
+def topology_conf(plan: Plan) -> str:
+    """``topology.conf``: two leaves below one spine; nodes without a slurmd have a leaf of their own."""
+    spans = [hostlist("n", first, last) for first, last in leaves(plan.nodes)]
+    if plan.cloud_nodes:
+        spans.append(hostlist("c", 1, plan.cloud_nodes))
+    lines = [f"SwitchName=leaf{number} Nodes={nodes}" for number, nodes in enumerate(spans, 1)]
+    lines.append(f"SwitchName=spine Switches={hostlist('leaf', 1, len(spans))}")
+    return "\n".join(lines) + "\n"
+
+
+def cgroup_conf(version: tuple[int, ...]) -> str:
+    """``cgroup.conf``: no control groups, in the words of the release."""
+    return "CgroupPlugin=disabled\n" if version >= (24, 11) else "CgroupAutomount=no\n"
+
+
+def slurmdbd_conf(plan: Plan) -> str:
+    """``slurmdbd.conf``; it holds the database's password, so only Slurm's user may read it."""
+    lines = [
+        "AuthType=auth/munge",
+        f"AuthInfo={plan.munge_socket}",
+        "AuthAltTypes=auth/jwt",
+        f"AuthAltParameters=jwt_key={plan.jwt_key}",
+        "DbdHost=localhost",
+        "DbdAddr=127.0.0.1",
+        f"DbdPort={plan.ports.slurmdbd}",
+        "SlurmUser=slurm",
+        "StorageType=accounting_storage/mysql",
+        "StorageHost=localhost",
+        "StorageUser=slurm",
+        "StoragePass=slurm",
+        "StorageLoc=slurm_acct_db",
+        f"LogFile={plan.log}/slurmdbd.log",
+        f"PidFile={plan.run}/slurmdbd.pid",
+        "DebugLevel=info",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,236 @@
+"""The daemons of a cluster: how each is started, and how one sees that it answers."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from aitne.core.errors import InvalidInput, SetupError
+from aitne.dev import processes
+from aitne.dev.plan import Plan
+from aitne.dev.processes import environment
+
+READY_S = 60.0
+DIED_S = 1.0
+"""A daemon that is not seen for so long has ended: the time between two forks is far shorter."""
+_POLL_S = 0.03
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """One program. ``detaches``: it goes to the background by itself once its configuration is read."""
+
+    name: str
+    argv: tuple[str, ...]
+    ready: Callable[[], bool]
+    log: Path
+    user: str | None = None
+    detaches: bool = True
+    variables: tuple[tuple[str, str], ...] = ()
+
+
+def daemons(plan: Plan) -> Iterator[Daemon]:
+    """All of a cluster's, in the order in which they start; the nodes' come last."""
+    yield munged(plan)
+    yield mariadbd(plan)
+    yield slurmdbd(plan)
+    yield slurmctld(plan)
+    yield slurmrestd(plan)
+    for name in plan.node_names:
+        yield slurmd(plan, name)
+
+
+def munged(plan: Plan) -> Daemon:
+    """Who is who among the daemons (munged(8))."""
+    folder = plan.root / "munge"
+    argv = (
+        "munged",
+        f"--key-file={folder}/munge.key",
+        f"--socket={plan.munge_socket}",
+        f"--pid-file={folder}/munged.pid",
+        f"--log-file={folder}/munged.log",
+        f"--seed-file={folder}/munged.seed",
+        "--num-threads=4",
+    )
+    return Daemon(
+        "munged", argv, lambda: _answers(plan.munge_socket), folder / "munged.log", user="munge"
+    )
+
+
+def mariadbd(plan: Plan) -> Daemon:
+    """The database: no network, and nothing in it has to survive a loss of power."""
+    folder = plan.root / "db"
+    argv = (
+        "mariadbd",
+        "--no-defaults",
+        "--user=mysql",
+        f"--datadir={folder}/data",
+        f"--socket={plan.database_socket}",
+        f"--pid-file={folder}/run/mariadbd.pid",
+        "--skip-networking",
+        "--skip-log-bin",
+        "--innodb-buffer-pool-size=128M",
+        "--innodb-log-file-size=64M",
+        "--innodb-flush-log-at-trx-commit=0",
+        "--innodb-doublewrite=0",
+        "--innodb-lock-wait-timeout=900",
+        f"--log-error={folder}/mariadbd.log",
+    )
+    return Daemon(
+        "mariadbd",
+        argv,
+        lambda: _answers(plan.database_socket, greets=True),
+        folder / "mariadbd.log",
+        detaches=False,
+    )
+
+
+def slurmdbd(plan: Plan) -> Daemon:
+    """Accounts, limits and history."""
+    return Daemon(
+        "slurmdbd",
+        ("slurmdbd",),
+        lambda: plan.ports.slurmdbd in processes.listening(),
+        plan.log / "slurmdbd.log",
+        variables=(("MYSQL_UNIX_PORT", str(plan.database_socket)),),
+    )
+
+
+def slurmctld(plan: Plan) -> Daemon:
+    """The controller."""
+    return Daemon(
+        "slurmctld",
+        ("slurmctld",),
+        lambda: plan.ports.slurmctld in processes.listening(),
+        plan.log / "slurmctld.log",
+    )
+
+
+def slurmd(plan: Plan, node: str) -> Daemon:
+    """A node's daemon."""
+    port = plan.ports.slurmd_first + plan.node_names.index(node)
+    return Daemon(
+        f"slurmd.{node}",
+        ("slurmd", "-N", node),
+        lambda: port in processes.listening(),
+        plan.log / f"slurmd.{node}.log",
+    )
+
+
+def slurmrestd(plan: Plan) -> Daemon:
+    """The REST interface. It refuses to run as root; whoever asks brings a token."""
+    port = plan.ports.slurmrestd
+    return Daemon(
+        "slurmrestd",
+        ("slurmrestd", "-a", "rest_auth/jwt", f"127.0.0.1:{port}"),
+        lambda: port in processes.listening(),
+        plan.log / "slurmrestd.out",
+        user="nobody",
+        detaches=False,
+        # Without a token of its own it would look for munge; this word is no token.
+        variables=(("SLURM_JWT", "daemon"),),
+    )
+
+
+def named(plan: Plan, name: str) -> Daemon:
+    """The daemon of that name. Raises ``InvalidInput``."""
+    known = {daemon.name: daemon for daemon in daemons(plan)}
+    if name not in known:
+        raise InvalidInput.field(
+            "daemon", "there is none of that name", value=name, allowed=", ".join(known)
+        )
+    return known[name]
+
+
+def launch(plan: Plan, daemon: Daemon) -> None:
+    """Start a daemon, without waiting until it answers.
+
+    Raises:
+        SetupError: it refused its configuration or is not installed.
+    """
+    out = plan.log / f"{daemon.name}.out"
+    env = environment(plan.root, plan.slurm_conf, daemon.name) | dict(daemon.variables)
+    user = daemon.user
+    as_user = (
+        ["setpriv", "--reuid", user, "--regid", _group(user), "--clear-groups"] if user else []
+    )
+    background = [] if daemon.detaches else ["setsid", "--fork"]
+    argv = [*background, *plan.prefix, *as_user, *daemon.argv]
+    with out.open("wb") as stream:
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                env=env,
+                cwd="/",
+                check=False,
+                timeout=READY_S,
+            )
+        except FileNotFoundError as error:
+            raise SetupError(f"{error.filename} is not installed on this machine.") from error
+        except subprocess.TimeoutExpired as error:
+            raise SetupError(
+                f"{daemon.name} did not start within {READY_S:g} s: {_said(plan, daemon)}"
+            ) from error
+    if done.returncode:
+        raise SetupError(f"{daemon.name} did not start: {_said(plan, daemon)}")
+
+
+def _group(user: str) -> str:
+    return "nogroup" if user == "nobody" else user
+
+
+def wait_ready(plan: Plan, *started: Daemon) -> None:
+    """Wait until each answers.
+
+    Raises:
+        SetupError: one ended or stayed silent; with the last lines of its log.
+    """
+    deadline = time.monotonic() + READY_S
+    seen = {daemon.name: time.monotonic() for daemon in started}
+    waiting = list(started)
+    while waiting := [daemon for daemon in waiting if not daemon.ready()]:
+        now = time.monotonic()
+        found = processes.find(plan)
+        for daemon in waiting:
+            if processes.main_pid(found, daemon.name) is not None:
+                seen[daemon.name] = now
+            elif now - seen[daemon.name] > DIED_S:
+                raise SetupError(f"{daemon.name} ended while it started: {_said(plan, daemon)}")
+        if now > deadline:
+            silent = waiting[0]
+            raise SetupError(
+                f"{silent.name} runs but does not answer after {READY_S:g} s: {_said(plan, silent)}"
+            )
+        time.sleep(_POLL_S)
+    _note_pids(plan, started)
+
+
+def _said(plan: Plan, daemon: Daemon) -> str:
+    return processes.tail_of(plan.log / f"{daemon.name}.out", daemon.log)
+
+
+def _note_pids(plan: Plan, started: tuple[Daemon, ...]) -> None:
+    found = processes.find(plan)
+    for daemon in started:
+        pid = processes.main_pid(found, daemon.name)
+        if pid is not None:
+            # slurmctld, slurmdbd and slurmd have written the same, under the same name.
+            (plan.run / f"{daemon.name}.pid").write_text(f"{pid}\n", encoding="ascii")
+
+
+def _answers(path: Path, *, greets: bool = False) -> bool:
+    """Whether somebody accepts on a UNIX socket; a database says a word by itself."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(5)
+        try:
+            client.connect(str(path))
+            return not greets or bool(client.recv(1))
+        except OSError:
+            return False

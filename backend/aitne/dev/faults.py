@@ -1,0 +1,76 @@
+"""What tests of failures do to a running cluster, and how they mend it."""
+
+from __future__ import annotations
+
+from aitne.core.dev_cluster import DevCluster
+from aitne.core.errors import NotFound, SetupError
+from aitne.dev import daemons, processes, state
+from aitne.dev.plan import Plan, read_plan
+
+GONE_S = 10.0
+
+
+def pid_of(cluster: DevCluster, daemon: str) -> int | None:
+    """The daemon's pid; ``None`` while it does not run.
+
+    Raises:
+        InvalidInput: there is no such daemon.
+        NotFound: the cluster is gone.
+    """
+    plan = _plan(cluster)
+    return state.pids(plan)[daemons.named(plan, daemon).name]
+
+
+def restart(cluster: DevCluster, daemon: str) -> None:
+    """Start a daemon anew, whether it is dead, stopped (SIGSTOP) or alive, and wait until it answers.
+
+    A node's jobs go on meanwhile.
+
+    Raises:
+        InvalidInput: there is no such daemon.
+        NotFound: the cluster is gone.
+        SetupError: it does not start.
+    """
+    plan = _plan(cluster)
+    wanted = daemons.named(plan, daemon)
+
+    def gone() -> bool:
+        own = [
+            found.pid for found in processes.find(plan) if found.daemon == daemon and not found.job
+        ]
+        processes.kill(own)
+        return not own
+
+    if not processes.wait_until(gone, GONE_S):
+        raise SetupError(f"{daemon} does not end, not even by SIGKILL.")
+    daemons.launch(plan, wanted)
+    daemons.wait_ready(plan, wanted)
+
+
+def crash_node(cluster: DevCluster, node: str) -> None:
+    """What a power cut does: the node's slurmd, its jobs' minders and their programs are gone at once.
+
+    ``restart(cluster, "slurmd.n1")`` is the node's boot.
+
+    Raises:
+        InvalidInput: there is no such node.
+        NotFound: the cluster is gone.
+        SetupError: a process does not end.
+    """
+    plan = _plan(cluster)
+    name = daemons.named(plan, f"slurmd.{node}").name
+
+    def gone() -> bool:
+        left = [found.pid for found in processes.find(plan) if found.daemon == name]
+        processes.kill(left)
+        return not left
+
+    if not processes.wait_until(gone, GONE_S):
+        raise SetupError(f"The processes of {node} do not end, not even by SIGKILL.")
+
+
+def _plan(cluster: DevCluster) -> Plan:
+    plan = read_plan(cluster.name)
+    if plan is None:
+        raise NotFound("development cluster", cluster.name)
+    return plan

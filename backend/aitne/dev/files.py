@@ -1,0 +1,82 @@
+"""The folder of a cluster: keys, configuration, fake GPUs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import stat
+from pathlib import Path
+
+from aitne.core.errors import SetupError
+from aitne.dev import config
+from aitne.dev.plan import Plan
+
+_NULL_DEVICE = os.makedev(1, 3)
+
+
+def ids(plan: Plan, user: str) -> tuple[int, int]:
+    """A user's numbers where the daemons run: another release has other ones for munge and mysql.
+
+    Raises:
+        SetupError: there is no such user.
+    """
+    passwd = (plan.system or Path("/")) / "etc" / "passwd"
+    for line in passwd.read_text(encoding="utf-8").splitlines():
+        name, _, uid, gid, *_ = line.split(":")
+        if name == user:
+            return int(uid), int(gid)
+    raise SetupError(f"{passwd} has no user {user}, which the Debian package of that name makes.")
+
+
+def make(plan: Plan, version: tuple[int, ...]) -> None:
+    """Fill the folder. Raises ``OSError`` and ``SetupError``."""
+    slurm, munge, mysql = (ids(plan, user) for user in ("slurm", "munge", "mysql"))
+    root = plan.root
+    _folder(root / "etc")
+    _folder(root / "software")
+    _folder(root / "spool")
+    _folder(root / "dev")
+    _folder(root / "tmp")
+    for name in plan.node_names:
+        _folder(root / "tmp" / name, mode=0o1777)
+    for folder in (plan.log, plan.run):
+        _folder(folder, owner=slurm)
+    _folder(root / "state", owner=slurm, mode=0o700)
+    _folder(root / "munge", owner=munge)
+    _folder(root / "db", owner=mysql)
+    _folder(root / "db" / "run", owner=(mysql[0], slurm[1]), mode=0o750)
+    _file(plan.jwt_key, secrets.token_bytes(32), owner=slurm, mode=0o400)
+    _file(root / "munge" / "munge.key", secrets.token_bytes(128), owner=munge, mode=0o400)
+    for number in range(plan.gpus):
+        os.mknod(root / "dev" / f"nvidia{number}", stat.S_IFCHR | 0o666, _NULL_DEVICE)
+        (root / "dev" / f"nvidia{number}").chmod(0o666)
+    hostname = socket.gethostname().partition(".")[0]
+    texts = {
+        "slurm.conf": config.slurm_conf(plan, hostname),
+        "gres.conf": config.gres_conf(plan),
+        "topology.conf": config.topology_conf(plan),
+        "cgroup.conf": config.cgroup_conf(version),
+    }
+    for name, text in texts.items():
+        _file(root / "etc" / name, text.encode(), mode=0o644)
+    _file(
+        root / "etc" / "slurmdbd.conf",
+        config.slurmdbd_conf(plan).encode(),
+        owner=slurm,
+        mode=0o600,
+    )
+
+
+def _folder(path: Path, *, owner: tuple[int, int] = (0, 0), mode: int = 0o755) -> None:
+    path.mkdir()
+    os.chown(path, *owner)
+    path.chmod(mode)
+
+
+def _file(path: Path, content: bytes, *, owner: tuple[int, int] = (0, 0), mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        os.fchown(descriptor, *owner)
+        os.fchmod(descriptor, mode)

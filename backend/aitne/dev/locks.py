@@ -1,0 +1,37 @@
+"""Locks that leave nothing behind: files in ``/run`` that go away with what they guard."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from aitne.core.dev_cluster import DESCRIPTORS
+
+ALL = ".all"
+"""Ports, users and the folder of all clusters are changed under this name only."""
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Hold the lock of a cluster, or of what all share, while another waits."""
+    path = DESCRIPTORS / f"{name}.lock"
+    while True:
+        DESCRIPTORS.mkdir(mode=0o755, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # the folder went away in between
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                break
+        os.close(descriptor)  # its last holder has removed it
+    try:
+        yield
+    finally:
+        path.unlink()
+        os.close(descriptor)
+        with suppress(OSError):
+            DESCRIPTORS.rmdir()  # refused while a cluster runs or somebody holds a lock

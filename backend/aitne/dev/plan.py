@@ -1,0 +1,163 @@
+"""What a cluster is to be: written down before anything is made, so that ``down`` works after a crash too."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from aitne.core.dev_cluster import DevPorts
+from aitne.core.errors import InvalidInput, SetupError
+from aitne.core.models.base import Frozen
+
+HOME = Path("/var/lib/aitne-dev")
+"""All clusters of this machine; root's, and everybody may pass through."""
+PLAN = "plan.json"
+ReleaseName = Literal["system", "trixie", "sid"]
+MOST_NODES = 256
+MOST_CLOUD_NODES = 5_000
+MOST_GPUS = 16
+NODE_PORTS_AFTER = 10
+"""The first slurmd's port, counted from the base."""
+GPU_TYPE = "h200"
+NAME = re.compile(r"[a-z][a-z0-9-]{0,29}")
+
+
+class Plan(Frozen):
+    """The cluster that was asked for."""
+
+    name: str
+    release: ReleaseName
+    nodes: int
+    gpus: int
+    cloud_nodes: int
+    port_base: int
+
+    @property
+    def root(self) -> Path:
+        """Everything of this cluster."""
+        return HOME / self.name
+
+    @property
+    def system(self) -> Path | None:
+        """The root file system that the daemons run in; ``None``: this machine's own."""
+        return None if self.release == "system" else self.root / "system"
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """What stands before a command to run it where the daemons run."""
+        return () if self.system is None else ("chroot", str(self.system))
+
+    @property
+    def slurm_conf(self) -> Path:
+        """Slurm's configuration: the same path inside and outside of ``system``."""
+        return self.root / "etc" / "slurm.conf"
+
+    @property
+    def run(self) -> Path:
+        """Pid files."""
+        return self.root / "run"
+
+    @property
+    def log(self) -> Path:
+        """The daemons' logs."""
+        return self.root / "log"
+
+    @property
+    def munge_socket(self) -> Path:
+        """Where munged answers."""
+        return self.root / "munge" / "munge.sock"
+
+    @property
+    def database_socket(self) -> Path:
+        """Where mariadbd answers: root and Slurm's user alone get there."""
+        return self.root / "db" / "run" / "mysql.sock"
+
+    @property
+    def jwt_key(self) -> Path:
+        """The key that signs tokens for slurmrestd."""
+        return self.root / "etc" / "jwt.key"
+
+    @property
+    def broker_socket(self) -> Path:
+        """Where the cluster's broker answers."""
+        return self.run / "broker.sock"
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The nodes with a slurmd."""
+        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+    @cached_property
+    def ports(self) -> DevPorts:
+        """Which port is whose."""
+        base = self.port_base
+        return DevPorts(
+            slurmctld=base,
+            slurmdbd=base + 1,
+            slurmrestd=base + 2,
+            slurmd_first=base + NODE_PORTS_AFTER,
+        )
+
+    @property
+    def port_range(self) -> range:
+        """All ports that belong to the cluster."""
+        return ports_from(self.port_base, self.nodes)
+
+    def write(self) -> None:
+        """Store the plan in the cluster's folder. Raises ``OSError``."""
+        (self.root / PLAN).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def ports_from(base: int, nodes: int) -> range:
+    """The ports of a cluster with so many nodes."""
+    return range(base, base + NODE_PORTS_AFTER + nodes)
+
+
+def check_request(name: str, nodes: int, gpus: int, cloud_nodes: int) -> None:
+    """Raises ``InvalidInput``, naming the option and what it takes."""
+    check_name(name)
+    for option, value, least, most in (
+        ("--nodes", nodes, 1, MOST_NODES),
+        ("--gpus", gpus, 0, MOST_GPUS),
+        ("--cloud-nodes", cloud_nodes, 0, MOST_CLOUD_NODES),
+    ):
+        if not least <= value <= most:
+            raise InvalidInput.field(
+                option,
+                f"must be between {least} and {most}",
+                value=value,
+                allowed=f"{least}-{most}",
+            )
+
+
+def check_name(name: str) -> None:
+    """Raises ``InvalidInput`` unless ``name`` is harmless as a folder's name."""
+    if not NAME.fullmatch(name):
+        raise InvalidInput.field(
+            "--name",
+            "is not a cluster's name",
+            value=name,
+            allowed="a letter, then up to 29 lower-case letters, digits or dashes",
+        )
+
+
+def read_plan(name: str) -> Plan | None:
+    """The plan of a cluster, running or half made; ``None`` where there is none.
+
+    Raises:
+        SetupError: the plan cannot be understood.
+    """
+    path = HOME / name / PLAN
+    try:
+        return Plan.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise SetupError(
+            f"{path} is not the plan of a development cluster; "
+            f"`aitne dev cluster down --name {name}` removes it with what is left of the cluster."
+        ) from error

@@ -1,0 +1,42 @@
+"""Which ports a cluster gets."""
+
+from __future__ import annotations
+
+from aitne.core.errors import SetupError
+from aitne.dev import processes
+from aitne.dev.plan import HOME, PLAN, ports_from, read_plan
+
+FIRST, LAST = 26_500, 32_767
+"""Above what services use, below the ports that the kernel gives to clients (ip_local_port_range)."""
+_STEP = 20
+
+
+def choose(nodes: int, base: int | None) -> int:
+    """The first of a cluster's ports. Call it with the clusters' lock held.
+
+    Raises:
+        SetupError: a port that was asked for is taken, or none are free.
+    """
+    taken = processes.listening() | _planned()
+    if base is not None:
+        if ports_from(base, nodes)[-1] > 65_535:
+            raise SetupError(
+                f"--port-base {base} leaves no room for {nodes} nodes below port 65536."
+            )
+        used = sorted(taken & set(ports_from(base, nodes)))
+        if used:
+            raise SetupError(
+                f"Port {used[0]} is taken; the cluster would use {base} to "
+                f"{ports_from(base, nodes)[-1]}. Give another --port-base, or none."
+            )
+        return base
+    for first in range(FIRST, LAST, _STEP):
+        wanted = ports_from(first, nodes)
+        if wanted[-1] <= LAST and taken.isdisjoint(wanted):
+            return first
+    raise SetupError(f"No {len(ports_from(0, nodes))} ports in a row are free below {LAST + 1}.")
+
+
+def _planned() -> set[int]:
+    plans = [read_plan(path.parent.name) for path in HOME.glob(f"*/{PLAN}")]
+    return {port for plan in plans if plan is not None for port in plan.port_range}

@@ -1,0 +1,199 @@
+"""Starting daemons, finding them again, and ending them.
+
+Every daemon gets two variables in its environment, which whatever it starts inherits: the cluster's folder and
+the daemon's name. So they are found without trusting a pid file, also after a crash and when a pid was reused.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aitne.core.errors import SetupError
+from aitne.dev.plan import Plan
+
+ROOT_MARK = "AITNE_DEV_ROOT"
+DAEMON_MARK = "AITNE_DEV_DAEMON"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+POLL_S = 0.02
+TAIL_LINES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A process of a cluster.
+
+    ``daemon`` is what it came from; ``job``: it is a job's program or the minder of one, which outlives
+    its slurmd.
+    """
+
+    pid: int
+    parent: int
+    daemon: str
+    job: bool
+
+
+def environment(root: Path, slurm_conf: Path, daemon: str = "") -> dict[str, str]:
+    """A small environment of known content: the caller's proxies, tokens and locale stay outside."""
+    found = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": "/", "SLURM_CONF": str(slurm_conf)}
+    return found | {ROOT_MARK: str(root), DAEMON_MARK: daemon} if daemon else found
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    env: dict[str, str],
+    timeout_s: float = 60,
+    stdin: str = "",
+) -> str:
+    """Run a program to its end and return what it printed.
+
+    Raises:
+        SetupError: it is missing, failed, or did not end in time; with the last lines it printed.
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=env,
+            cwd="/",
+            timeout=timeout_s,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise SetupError(f"{error.filename} is not installed on this machine.") from error
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(f"`{' '.join(argv)}` did not end within {timeout_s:g} s.") from error
+    if done.returncode:
+        said = tail((done.stderr or done.stdout).splitlines())
+        raise SetupError(f"`{' '.join(argv)}` failed ({done.returncode}): {said}")
+    return done.stdout
+
+
+def tail(lines: Iterable[str]) -> str:
+    """The last lines that say something, in one."""
+    return " / ".join([line.strip() for line in lines if line.strip()][-TAIL_LINES:])
+
+
+def tail_of(*logs: Path) -> str:
+    """The last lines of the first log that has any."""
+    for log in logs:
+        if log.exists() and (
+            said := tail(log.read_text(encoding="utf-8", errors="replace").splitlines())
+        ):
+            return said
+    return "it wrote nothing into its log"
+
+
+def processes() -> dict[int, int]:
+    """All live processes and their parents. A zombie is dead: it only waits to be noticed."""
+    found = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                stat = Path(entry.path, "stat").read_bytes()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            state, parent = stat.rpartition(b")")[2].split()[:2]
+            if state not in (b"Z", b"X"):
+                found[int(entry.name)] = int(parent)
+    return found
+
+
+def variables(pid: int) -> dict[str, str]:
+    """The environment a process was started with; empty when it is gone or not ours to read."""
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return {}
+    pairs = (part.partition(b"=") for part in raw.split(b"\0"))
+    return {
+        name.decode(errors="replace"): value.decode(errors="replace") for name, _, value in pairs
+    }
+
+
+def find(plan: Plan) -> list[Found]:
+    """Every process of the cluster: its daemons, what they started, and its jobs wherever those went."""
+    parents = processes()
+    marked: dict[int, tuple[str, bool]] = {}
+    for pid in parents:
+        seen = variables(pid)
+        if seen.get(ROOT_MARK) == str(plan.root):
+            marked[pid] = (seen.get(DAEMON_MARK, ""), _is_minder(pid))
+        elif "SLURM_JOB_ID" in seen and seen.get("SLURM_CONF") == str(plan.slurm_conf):
+            marked[pid] = (f"slurmd.{seen.get('SLURMD_NODENAME', '')}", True)
+    found = []
+    for pid, parent in parents.items():
+        mark = marked.get(pid) or _inherited(pid, parents, marked)
+        if mark is not None and pid != os.getpid():
+            found.append(Found(pid, parent, *mark))
+    return found
+
+
+def _inherited(
+    pid: int, parents: dict[int, int], marked: dict[int, tuple[str, bool]]
+) -> tuple[str, bool] | None:
+    """The mark of the nearest process above: a program may have emptied its environment."""
+    seen = {pid}
+    while (pid := parents.get(pid, 0)) > 1 and pid not in seen:
+        if pid in marked:
+            return marked[pid]
+        seen.add(pid)
+    return None
+
+
+def _is_minder(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "slurmstepd"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def main_pid(found: Collection[Found], daemon: str) -> int | None:
+    """The daemon itself, not what it started; ``None`` when it does not run."""
+    own = {
+        process.pid: process for process in found if process.daemon == daemon and not process.job
+    }
+    return min((pid for pid, process in own.items() if process.parent not in own), default=None)
+
+
+def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
+    """Signal what is still there."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def wait_until(done: Callable[[], bool], timeout_s: float, *, poll_s: float = POLL_S) -> bool:
+    """Whether ``done`` came true in time."""
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(poll_s)
+    return True
+
+
+def listening() -> set[int]:
+    """The TCP ports that something on this machine listens on (proc(5), /proc/net/tcp).
+
+    Reading the kernel's table leaves no broken connection in anybody's log.
+    """
+    ports = set()
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        if table.exists():
+            for line in table.read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A":
+                    ports.add(int(fields[1].rpartition(":")[2], 16))
+    return ports

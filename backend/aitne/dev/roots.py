@@ -1,0 +1,186 @@
+"""Another Debian release below the cluster's folder: made once, then overlaid for each cluster."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aitne.core.dev_cluster import DESCRIPTORS
+from aitne.core.errors import SetupError
+from aitne.core.settings import cache_dir
+from aitne.dev import packages
+from aitne.dev.packages import Progress
+from aitne.dev.plan import Plan
+from aitne.dev.processes import environment, run
+
+PACKAGES = (*packages.SLURM, "python3", "python3-venv", "python3-pip", "ca-certificates")
+_MAKE_S = 1_200
+_COPIED = (
+    "etc/hosts",
+    "etc/resolv.conf",
+    "etc/pip.conf",
+    "etc/ssl/certs/ca-certificates.crt",
+)
+"""What programs in the root need to reach what this machine reaches."""
+_SHARED_TREES = ("/proc", "/sys", "/dev", "/tmp", "/home")  # noqa: S108 - the nodes' own /tmp
+
+
+def ensure(suite: str, progress: Progress) -> Path:
+    """The root file system of a Debian release with Slurm in it.
+
+    Raises:
+        SetupError: it could not be made.
+    """
+    digest = hashlib.sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
+    base = cache_dir() / "roots" / f"{suite}-{digest}"
+    if base.exists():
+        return base
+    packages.ensure(packages.BOOTSTRAP, progress)
+    base.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(base.parent):
+        if base.exists():
+            return base
+        progress(f"Making a Debian {suite} with Slurm in {base}, once …")
+        partial = base.with_name(f"{base.name}.partial")
+        _remove_tree(partial)
+        argv = [
+            "mmdebstrap",
+            "--quiet",
+            "--variant=minbase",
+            f"--include={','.join(PACKAGES)}",
+            suite,
+            str(partial),
+            _mirror(),
+        ]
+        # With the caller's environment: that is where a proxy would be named.
+        run(argv, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, timeout_s=_MAKE_S)
+        partial.rename(base)
+    return base
+
+
+def _mirror() -> str:
+    done = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    addresses = done.stdout.split()
+    if not addresses:
+        raise SetupError(
+            "apt knows no Debian mirror on this machine: `apt-get indextargets` lists none."
+        )
+    return addresses[0]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def mount(plan: Plan, base: Path, users: tuple[str, ...]) -> None:
+    """Lay the cluster's own root over ``base``, with this machine's trees and users in it.
+
+    Raises:
+        SetupError: the kernel refused a mount.
+    """
+    system = plan.system
+    if system is None:
+        return
+    upper, work = plan.root / "upper", plan.root / "work"
+    for folder in (system, upper, work):
+        folder.mkdir(exist_ok=True)
+    layers = f"lowerdir={base},upperdir={upper},workdir={work}"
+    _mount("-t", "overlay", "overlay", "-o", layers, str(system))
+    for tree in (*_SHARED_TREES, str(DESCRIPTORS), str(plan.root)):
+        inside = system / tree.lstrip("/")
+        inside.mkdir(parents=True, exist_ok=True)
+        # The cluster's folder holds this very mount: bound with what is below, it would hold itself.
+        _mount("--bind" if tree == str(plan.root) else "--rbind", tree, str(inside))
+        # Or undoing the mount would undo this machine's own mounts below it.
+        _mount("--make-rslave", str(inside))
+    for name in _COPIED:
+        if Path("/", name).exists():
+            (system / name).unlink(missing_ok=True)
+            (system / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path("/", name), system / name)
+    _share_accounts(system, users)
+
+
+def _mount(*words: str) -> None:
+    run(["mount", *words], env={"PATH": environment(Path(), Path())["PATH"]})
+
+
+def _share_accounts(system: Path, users: tuple[str, ...]) -> None:
+    """Let people have the same numbers inside; daemons' accounts stay the release's own.
+
+    Ours go first: should a number be taken inside, it means this machine's user.
+    """
+    for name in ("passwd", "group"):
+        ours = [
+            line
+            for line in Path("/etc", name).read_text(encoding="utf-8").splitlines()
+            if _is_person(line, users)
+        ]
+        taken = {line.partition(":")[0] for line in ours}
+        path = system / "etc" / name
+        theirs = [
+            line
+            for line in path.read_text(encoding="utf-8").splitlines()
+            if line.partition(":")[0] not in taken
+        ]
+        path.write_text("\n".join([*ours, *theirs]) + "\n", encoding="utf-8")
+
+
+def _is_person(line: str, users: tuple[str, ...]) -> bool:
+    name, _, number, *_ = line.split(":")
+    return name in users or 1_000 <= int(number) < 60_000
+
+
+def mounts_below(root: Path) -> list[str]:
+    """What is mounted at or below a folder, the innermost last (proc(5), mountinfo)."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        where = line.split()[4].encode().decode("unicode_escape")
+        if where == str(root) or where.startswith(f"{root}/"):
+            found.append(where)
+    return found
+
+
+def unmount(root: Path) -> None:
+    """Undo every mount below a cluster's folder.
+
+    Raises:
+        SetupError: one is in use.
+    """
+    for where in reversed(mounts_below(root)):
+        if where in mounts_below(root):
+            run(["umount", where], env={"PATH": environment(Path(), Path())["PATH"]})
+
+
+def remove(root: Path) -> None:
+    """Remove a cluster's folder.
+
+    Raises:
+        SetupError: something is still mounted below; nothing was removed.
+    """
+    left = mounts_below(root)
+    if left:
+        raise SetupError(f"{left[-1]} is still mounted; {root} was not removed.")
+    _remove_tree(root)
+
+
+def _remove_tree(root: Path) -> None:
+    if root.exists():
+        shutil.rmtree(root)

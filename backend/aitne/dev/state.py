@@ -1,0 +1,87 @@
+"""What a cluster's daemons and nodes are doing."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+from pydantic import Field
+
+from aitne.core.dev_cluster import DevCluster, find_dev_cluster
+from aitne.core.errors import NotFound, SetupError
+from aitne.core.models.base import Frozen
+from aitne.dev import daemons, processes
+from aitne.dev.plan import Plan, read_plan
+from aitne.dev.processes import environment, run
+
+IDLE_S = 30.0
+_ASK_S = 15.0
+
+
+class ClusterState(Frozen):
+    """A cluster as it is now."""
+
+    cluster: DevCluster
+    daemons: dict[str, int | None] = Field(description="Each daemon's pid; null: it does not run.")
+    nodes: dict[str, str] = Field(description="The nodes' states, in sinfo's short words.")
+
+
+def look(name: str) -> ClusterState:
+    """What runs of a cluster.
+
+    Raises:
+        NotFound: there is no such cluster.
+        SetupError: its record cannot be read.
+    """
+    cluster, plan = find_dev_cluster(name), read_plan(name)
+    if cluster is None or plan is None:
+        raise NotFound("development cluster", name)
+    found = pids(plan)
+    states = dict.fromkeys(plan.node_names, "unknown")
+    if found["slurmctld"] is not None:
+        # A controller that is stopped or busy answers late or never: the nodes stay unknown.
+        with suppress(SetupError):
+            states |= nodes(plan)
+    return ClusterState(cluster=cluster, daemons=found, nodes=states)
+
+
+def slurm_release(plan: Plan) -> str:
+    """Such as ``22.05.8``. Raises ``SetupError``."""
+    said = run([*plan.prefix, "slurmctld", "-V"], env=environment(plan.root, plan.slurm_conf))
+    found = re.search(r"\d+(\.\d+)+", said)
+    if found is None:
+        raise SetupError(f"`slurmctld -V` names no release: {said.strip()}")
+    return found[0]
+
+
+def pids(plan: Plan) -> dict[str, int | None]:
+    """Each daemon's pid, ``None`` where it does not run."""
+    found = processes.find(plan)
+    return {daemon.name: processes.main_pid(found, daemon.name) for daemon in daemons.daemons(plan)}
+
+
+def nodes(plan: Plan) -> dict[str, str]:
+    """The nodes that have a slurmd, and their states in sinfo's short words. Raises ``SetupError``."""
+    argv = [*plan.prefix, "sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %t"]
+    said = run(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_ASK_S)
+    return dict(line.split() for line in said.splitlines())
+
+
+def wait_idle(plan: Plan) -> None:
+    """Wait until every node is idle.
+
+    Raises:
+        SetupError: one is not in time; with its log's last lines.
+    """
+    states: dict[str, str] = {}
+
+    def idle() -> bool:
+        states.update(nodes(plan))
+        return set(states.values()) == {"idle"}
+
+    if not processes.wait_until(idle, IDLE_S, poll_s=0.1):
+        name = next((name for name, state in states.items() if state != "idle"), "n1")
+        raise SetupError(
+            f"Node {name} is {states.get(name, 'unknown')} after {IDLE_S:g} s: "
+            f"{processes.tail_of(plan.log / f'slurmd.{name}.log', plan.log / 'slurmctld.log')}"
+        )

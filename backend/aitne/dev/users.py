@@ -1,0 +1,91 @@
+"""The Unix users of development clusters: made when missing, and what was made is removed again."""
+
+from __future__ import annotations
+
+import json
+import pwd
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from aitne.core.dev_cluster import DevUser
+from aitne.dev.plan import HOME
+from aitne.dev.processes import PATH, run
+
+OPERATOR = "aitne-op"
+USERS = (
+    DevUser(name="alice", account="ml", accounts=("ml", "vision")),
+    DevUser(name="bob", account="ml", accounts=("ml",)),
+)
+ACCOUNTS = ("ml", "vision")
+LEDGER = HOME / ".made-users.json"
+"""The users that were not there before the first cluster; shared by all clusters."""
+_OPERATOR_UIDS = range(950, 899, -1)
+"""Neither adduser(8), which counts up from 100, nor useradd(8), which counts down from 999, gets here soon."""
+
+
+def names() -> tuple[str, ...]:
+    """Everybody a cluster needs."""
+    return (*(user.name for user in USERS), OPERATOR)
+
+
+def ensure() -> None:
+    """Make the users that are missing. Call it with the clusters' lock held.
+
+    Raises:
+        SetupError: useradd refused.
+    """
+    made = _made()
+    for name in names():
+        if _exists(name):
+            continue
+        home = name != OPERATOR and not Path("/home", name).exists()
+        # Written first: a crash in between costs a useless line, never a forgotten user.
+        made[name] = home
+        LEDGER.write_text(json.dumps(made) + "\n", encoding="utf-8")
+        run(["useradd", *_options(name, home=home), name], env={"PATH": PATH})
+
+
+def _options(name: str, *, home: bool) -> Iterator[str]:
+    yield from ("--user-group", "--create-home" if home else "--no-create-home")
+    if name == OPERATOR:
+        uid = next(number for number in _OPERATOR_UIDS if not _taken(number))
+        yield from ("--system", "--uid", str(uid))
+        yield from ("--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin")
+    else:
+        yield from ("--home-dir", f"/home/{name}", "--shell", "/bin/bash")
+
+
+def remove() -> None:
+    """Remove the users that were made, with their homes. Call it with the clusters' lock held.
+
+    Raises:
+        SetupError: userdel refused.
+    """
+    for name, home in _made().items():
+        if _exists(name):
+            run(["userdel", name], env={"PATH": PATH})
+        if home and Path("/home", name).exists():
+            shutil.rmtree(Path("/home", name))
+    LEDGER.unlink(missing_ok=True)
+
+
+def _made() -> dict[str, bool]:
+    """The names, and whether the home was made too."""
+    return dict(json.loads(LEDGER.read_text(encoding="utf-8"))) if LEDGER.exists() else {}
+
+
+def _exists(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _taken(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
