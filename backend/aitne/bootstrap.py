@@ -12,18 +12,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from aitne.adapters.accounts import OwnAccount, UnixAccounts
+from aitne.adapters.files import OwnFiles
+from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.identity.password import PasswordIdentity
-from aitne.adapters.logs import FileLogs
+from aitne.adapters.node_software import SoftwareFolder, own_software
 from aitne.adapters.store.sql import SqlStore
+from aitne.core.ports.accounts import Accounts
+from aitne.core.ports.files import JobFiles
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
+from aitne.core.ports.tools import Tools
 from aitne.core.registry import Registry
 from aitne.core.settings import Settings
 from aitne.services.agents import AgentService
 from aitne.services.controller import Controller
 from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
+from aitne.services.forecast import Forecaster
 from aitne.services.identity import IdentityService
 from aitne.services.jobs import JobService
 from aitne.services.oauth import OAuthService
@@ -45,6 +52,8 @@ class Platform:
 
     settings: Settings
     store: SqlStore
+    scheduler: Scheduler | None
+    """For what is only asked (forecasts), where several processes may hold one; else None."""
     clock: Callable[[], datetime]
     templates: TemplateCatalog
     jobs: JobService
@@ -77,13 +86,24 @@ def build(settings: Settings) -> Platform:
     store = SqlStore(settings.database_url, clock=utc_now)
     accounts = PasswordIdentity()
     templates = TemplateCatalog([builtin_folder(), *settings.templates])
-    logs = FileLogs(settings.jobs_dir)
     events = EventHub(store)
-    jobs = JobService(store, templates, _renderer(settings), settings, logs, utc_now)
+    renderer = _renderer(settings)
+    scheduler = shared_scheduler(settings)
+    jobs = JobService(
+        store,
+        templates,
+        renderer,
+        settings,
+        job_files(settings),
+        job_accounts(settings),
+        Forecaster(renderer, scheduler),
+        utc_now,
+    )
     users = UserService(store, utc_now, accounts)
     return Platform(
         settings=settings,
         store=store,
+        scheduler=scheduler,
         clock=utc_now,
         templates=templates,
         jobs=jobs,
@@ -107,7 +127,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     from aitne.adapters.hub import HubClient
 
     store = SqlStore(settings.database_url, clock=utc_now)
-    scheduler = SCHEDULERS.get(settings.scheduler)(settings)
+    scheduler = make_scheduler(settings)
     hub = HubClient(
         f"http://127.0.0.1:{settings.port_of_hub}", read_secret(settings, "hub_api_token")
     )
@@ -124,8 +144,49 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     return ControllerParts(store, scheduler, controller, hub.close)
 
 
+def make_scheduler(settings: Settings) -> Scheduler:
+    """The scheduler that the settings name, or the broker that holds it.
+
+    Raises:
+        SetupError: there is none of that name.
+    """
+    if settings.broker.socket is not None:
+        from aitne.adapters.broker import BrokerScheduler
+
+        return BrokerScheduler(settings)
+    make = SCHEDULERS.get(settings.scheduler)
+    return make(settings, Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles()))
+
+
+def shared_scheduler(settings: Settings) -> Scheduler | None:
+    """The scheduler for a process that is not the controller, if it can have one of its own."""
+    if settings.broker.socket is None and not getattr(
+        SCHEDULERS.get(settings.scheduler), "shared", False
+    ):
+        return None
+    return make_scheduler(settings)
+
+
+def job_files(settings: Settings) -> JobFiles:
+    """Hands on the jobs' files: the broker's, or those of this process."""
+    if settings.broker.socket is not None:
+        from aitne.adapters.broker import BrokerFiles
+
+        return BrokerFiles(settings)
+    return OwnFiles()
+
+
+def job_accounts(settings: Settings) -> Accounts:
+    """Without a broker everybody's jobs run as the platform's own account."""
+    return OwnAccount(settings) if settings.broker.socket is None else UnixAccounts(settings)
+
+
 def _renderer(settings: Settings) -> Renderer:
     named = os.environ.get("AITNE_SESSION_ENV")
     session_env = None if named is None else Path(named)
+    software = own_software()
+    if settings.on_slurm:
+        folder = SoftwareFolder(settings)
+        software, session_env = folder.software(), session_env or folder.session_env
     runtimes = {name: make(session_env) for name, make in RUNTIMES.all().items()}
-    return Renderer(settings, runtimes)
+    return Renderer(settings, runtimes, software)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.layout import job_dir, log_name
+from aitne.core.models.node import Node
 from aitne.core.models.resources import Resources
-from aitne.core.ports.scheduler import Scheduler, SchedulerJob, SubmitRequest
+from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
 from aitne.core.settings import LocalSettings, load_settings
 from aitne.core.states import JobState
 
@@ -40,6 +41,7 @@ class Bench:
         self._factory = factory
         self.data_dir = data_dir
         self.scheduler = factory(data_dir)
+        self._submitted: dict[str, SubmitRequest] = {}
 
     async def restart(self) -> None:
         """Drop the scheduler and make a new one, as a restart of the platform does."""
@@ -67,7 +69,35 @@ class Bench:
     async def submit(self, script: str, **changes: Any) -> tuple[str, SubmitRequest]:
         """Submit; id and request."""
         request = self.request(script, **changes)
-        return await self.scheduler.submit(request), request
+        scheduler_id = await self.scheduler.submit(request)
+        self._submitted[scheduler_id] = request
+        return scheduler_id, request
+
+    def run(self, scheduler_id: str) -> Run:
+        """What was submitted here under that id, or one task of it."""
+        request = self._submitted[scheduler_id.partition("_")[0]]
+        return Run(
+            job_id=request.job_id,
+            attempt=request.attempt,
+            account=request.account,
+            scheduler_id=scheduler_id,
+        )
+
+    async def cancel(self, scheduler_id: str) -> None:
+        """End what was submitted here."""
+        await self.scheduler.cancel(self.run(scheduler_id))
+
+    async def extend(self, scheduler_id: str, time_limit_s: int) -> None:
+        """Give what was submitted here another time limit."""
+        await self.scheduler.extend(self.run(scheduler_id), time_limit_s)
+
+    async def find(self, job_id: UUID, attempt: int = 1) -> Sequence[SchedulerJob]:
+        """All that the scheduler holds for one attempt."""
+        return await self.scheduler.find([Run(job_id=job_id, attempt=attempt)])
+
+    async def nodes(self) -> Sequence[Node]:
+        """The nodes as they are now."""
+        return (await self.scheduler.cluster()).nodes
 
     async def rows(self, scheduler_id: str) -> list[SchedulerJob]:
         """What the poll says of a job and its tasks."""
@@ -121,7 +151,14 @@ async def opened(factory: Factory, data_dir: Path) -> AsyncIterator[Bench]:
     await bench.scheduler.start()
     yield bench
     for row in await bench.scheduler.poll():
-        await bench.scheduler.cancel(row.scheduler_id)
+        await bench.scheduler.cancel(
+            Run(
+                job_id=row.job_id,
+                attempt=row.attempt,
+                account=row.account,
+                scheduler_id=row.scheduler_id,
+            )
+        )
     async with asyncio.timeout(20):
         while not all(row.state.terminal for row in await bench.scheduler.poll()):
             await bench.scheduler.changed()

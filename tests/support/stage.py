@@ -158,7 +158,7 @@ def make_stage(folder: Path) -> Stage:
         renderer,
         settings,
         files,
-        OwnAccount(settings.jobs_dir),
+        OwnAccount(settings),
         Forecaster(renderer, None),
         clock,
     )
@@ -167,6 +167,7 @@ def make_stage(folder: Path) -> Stage:
     platform = Platform(
         settings=settings,
         store=store,
+        scheduler=None,
         clock=clock,
         templates=templates,
         jobs=jobs,

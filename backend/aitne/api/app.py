@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -30,6 +32,10 @@ from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
 from aitne.api.written import WrittenJobs
 from aitne.bootstrap import Platform
+from aitne.core.errors import AitneError
+from aitne.core.ports.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
 
 
 def create_app(platform: Platform) -> FastAPI:
@@ -41,11 +47,17 @@ def create_app(platform: Platform) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await platform.events.start()
+        # A scheduler that is slow to answer must not keep the portal from starting.
+        starting = asyncio.create_task(_start(platform.scheduler))
         try:
             yield
         finally:
             app.state.streams.close()
             await platform.events.stop()
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            if platform.scheduler is not None:
+                await platform.scheduler.close()
 
     app = bare_app(lifespan=lifespan)
     app.state.platform = platform
@@ -65,6 +77,16 @@ def create_app(platform: Platform) -> FastAPI:
         https=platform.settings.portal_url.startswith("https:"),
     )
     return app
+
+
+async def _start(scheduler: Scheduler | None) -> None:
+    if scheduler is None:
+        return
+    try:
+        await scheduler.start()
+    except AitneError as error:
+        # The controller says it to whoever starts the platform; here only forecasts go without.
+        log.warning("The scheduler cannot be asked for forecasts: %s", error.message)
 
 
 def bare_app(**options: Any) -> FastAPI:

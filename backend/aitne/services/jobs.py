@@ -26,7 +26,7 @@ from aitne.core.units import parse_array
 from aitne.services.follow import LogFollower
 from aitne.services.forecast import Forecaster
 from aitne.services.render import Renderer
-from aitne.services.resolve import Problems, check_cluster, check_platform_limits, resolve
+from aitne.services.resolve import Problems, Wish, check_cluster, check_platform_limits, resolve
 from aitne.services.templates import TemplateCatalog
 
 NO_ID = UUID(int=0)
@@ -148,7 +148,7 @@ class JobService:
         if spec.image not in images:
             problems.add("image", "this image is gone", spec.image, ", ".join(sorted(images)))
         check_platform_limits(spec, self._settings.limits, problems)
-        check_cluster(spec, await self._store.cluster(), self._settings, problems)
+        check_cluster(Wish.of(spec), await self._store.cluster(), self._settings, problems)
         problems.check()
         await self._after(actor, spec.after)
         return await self._store_new(actor, spec, idempotency)

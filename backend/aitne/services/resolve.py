@@ -82,13 +82,10 @@ def resolve(
     resources = _resources(file, template, limits, problems)
     duration_s = _duration(file, template, limits, problems)
     check_array(file.array, limits, problems)
-    if file.slurm is not None and not settings.on_slurm:
-        problems.add(
-            "slurm",
-            f"this platform's scheduler is {settings.scheduler}, not Slurm",
-            None,
-            "no slurm section",
-        )
+    slurm = _slurm(file, settings, problems)
+    fitting = check_cluster(
+        Wish(project, resources, duration_s, file.array, slurm), cluster, settings, problems
+    )
     problems.check()
     spec = JobSpec(
         type=kind,
@@ -112,33 +109,60 @@ def resolve(
         else RetryPolicy(),
         array=file.array,
         after=tuple(dict.fromkeys(file.after)),
-        slurm=SlurmSpec.model_validate(file.slurm.model_dump()) if file.slurm else SlurmSpec(),
+        slurm=slurm,
     )
-    fitting = check_cluster(spec, cluster, settings, problems)
-    problems.check()
     return spec, fitting
 
 
-def check_cluster(spec: JobSpec, cluster: Cluster, settings: Settings, problems: Problems) -> Fit:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What of a job the cluster has to say something to."""
+
+    project: str
+    resources: Resources
+    max_duration_s: int
+    array: str | None
+    slurm: SlurmSpec
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> Wish:
+        """That of a specification that was accepted once."""
+        return cls(spec.project, spec.resources, spec.max_duration_s, spec.array, spec.slurm)
+
+
+def check_cluster(wish: Wish, cluster: Cluster, settings: Settings, problems: Problems) -> Fit:
     """Note what the cluster could never give: nodes, and what its partition allows."""
     nodes = cluster.nodes
     if settings.on_slurm:
         queue = choose_queue(
-            spec.slurm,
+            wish.slurm,
             cluster,
-            project=spec.project,
-            wanted_nodes=spec.resources.nodes,
-            max_duration_s=spec.max_duration_s,
-            array=spec.array,
+            project=wish.project,
+            wanted_nodes=wish.resources.nodes,
+            max_duration_s=wish.max_duration_s,
+            array=wish.array,
             extra_allowed=settings.slurm.extra,
         )
         problems.extend(queue.problems)
         if queue.problems:
             return Fit(False, False)
         nodes = queue.nodes
-    fitting = fit(spec.resources, nodes)
+    fitting = fit(wish.resources, nodes)
     problems.extend(fitting.problems)
     return fitting
+
+
+def _slurm(file: JobFile, settings: Settings, problems: Problems) -> SlurmSpec:
+    if file.slurm is None:
+        return SlurmSpec()
+    if not settings.on_slurm:
+        problems.add(
+            "slurm",
+            f"this platform's scheduler is {settings.scheduler}, not Slurm",
+            None,
+            "no slurm section",
+        )
+    return SlurmSpec.model_validate(file.slurm.model_dump())
 
 
 def check_array(array: str | None, limits: LimitSettings, problems: Problems) -> None:

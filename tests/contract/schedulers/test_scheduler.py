@@ -91,7 +91,7 @@ async def test_concurrent_jobs_have_gpus_of_their_own(bench: Bench) -> None:
     rows = await bench.rows(without)
     assert rows[0].state is JobState.QUEUED  # the four have all CPUs
     assert rows[0].pending_reason == "Waits for 1 CPU on one node: 0 of 2 are free."
-    await bench.scheduler.cancel(jobs[0][0])
+    await bench.cancel(jobs[0][0])
     await bench.ended(without)
     assert bench.log(request) == "[]\n"
 
@@ -104,7 +104,7 @@ async def test_cancel_a_running_job_and_all_it_started(bench: Bench) -> None:
     await bench.log_says(request, "up")
     grandchild = int((Path(request.job_dir) / "pid").read_text())
     assert alive(grandchild)
-    await bench.scheduler.cancel(number)
+    await bench.cancel(number)
     row = await bench.ended(number)
     assert (row.state, row.reason) == (JobState.CANCELLED, TerminationReason.CANCELLED)
     assert not alive(grandchild)
@@ -114,7 +114,7 @@ async def test_a_job_that_ignores_sigterm_is_killed(bench: Bench) -> None:
     number, request = await bench.submit("trap '' TERM; echo up; while :; do sleep .05; done")
     await bench.log_says(request, "up")
     started = time.monotonic()
-    await bench.scheduler.cancel(number)
+    await bench.cancel(number)
     row = await bench.ended(number)
     assert row.state is JobState.CANCELLED
     assert row.signal == 9
@@ -131,12 +131,12 @@ async def test_what_is_left_in_the_background_ends_with_the_script(bench: Bench)
 async def test_cancel_a_waiting_job_and_one_that_nobody_knows(bench: Bench) -> None:
     first, _ = await bench.submit("sleep 60", resources={"nodes": 2, "cpu": 2})
     second, request = await bench.submit("echo never")
-    await bench.scheduler.cancel(second)
+    await bench.cancel(second)
     row = await bench.ended(second)
     assert (row.state, row.started_at) == (JobState.CANCELLED, None)
     assert bench.log(request) == ""
     for unknown in ("99", "99_3", f"{second}_1", "", "; rm", "1" * 400, second):
-        await bench.scheduler.cancel(unknown)
+        await bench.scheduler.cancel(bench.run(second).model_copy(update={"scheduler_id": unknown}))
     assert (await bench.rows(first))[0].state.active
 
 
@@ -152,7 +152,7 @@ async def test_a_running_job_gets_more_time(bench: Bench) -> None:
         "echo up; while ! [ -e done ]; do sleep .02; done; echo bye", time_limit_s=2
     )
     await bench.log_says(request, "up")
-    await bench.scheduler.extend(number, 60)
+    await bench.extend(number, 60)
     row = await bench.running(number)
     assert row.time_limit_s == 60
     started = row.started_at
@@ -162,7 +162,7 @@ async def test_a_running_job_gets_more_time(bench: Bench) -> None:
     (Path(request.job_dir) / "done").touch()
     assert (await bench.ended(number)).state is JobState.COMPLETED
     with pytest.raises(SchedulerRejected, match="does not run"):
-        await bench.scheduler.extend(number, 60)
+        await bench.extend(number, 60)
 
 
 async def test_an_extension_into_the_past_is_refused(bench: Bench) -> None:
@@ -170,7 +170,7 @@ async def test_an_extension_into_the_past_is_refused(bench: Bench) -> None:
     await bench.log_says(request, "up")
     await bench.running(number)
     with pytest.raises(SchedulerRejected, match="past"):
-        await bench.scheduler.extend(number, 0)
+        await bench.extend(number, 0)
 
 
 async def test_too_much_memory_ends_a_job(bench: Bench) -> None:
@@ -218,10 +218,10 @@ async def test_an_arrays_throttle_and_the_end_of_one_task(bench: Bench) -> None:
     rows = await bench.rows(number)
     assert [row.state for row in rows][1:] == [JobState.QUEUED] * 2
     assert rows[1].pending_reason == "Waits for its array: at most 1 at once."
-    await bench.scheduler.cancel(f"{number}_0")
+    await bench.cancel(f"{number}_0")
     states = [JobState.CANCELLED, JobState.RUNNING, JobState.QUEUED]
     await bench.until(number, lambda rows: [row.state for row in rows] == states)
-    await bench.scheduler.cancel(number)
+    await bench.cancel(number)
     rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
     assert {row.state for row in rows} == {JobState.CANCELLED}
 
@@ -243,9 +243,9 @@ async def test_find_by_uuid_and_attempt(bench: Bench) -> None:
     number, request = await bench.submit("true")
     again, _ = await bench.submit("true", job_id=request.job_id, attempt=2)
     await bench.ended(again)
-    assert [r.scheduler_id for r in await bench.scheduler.find(request.job_id, 1)] == [number]
-    assert [r.scheduler_id for r in await bench.scheduler.find(request.job_id, 2)] == [again]
-    assert not await bench.scheduler.find(uuid4(), 1)
+    assert [r.scheduler_id for r in await bench.find(request.job_id, 1)] == [number]
+    assert [r.scheduler_id for r in await bench.find(request.job_id, 2)] == [again]
+    assert not await bench.find(uuid4(), 1)
 
 
 @pytest.mark.parametrize(
@@ -277,24 +277,24 @@ async def test_what_can_never_run_is_refused(
     with pytest.raises(SchedulerRejected) as caught:
         await bench.scheduler.submit(request)
     assert message in str(caught.value)
-    assert not await bench.scheduler.find(request.job_id, 1)
+    assert not await bench.find(request.job_id, 1)
 
 
 async def test_nodes_show_what_is_in_use(bench: Bench) -> None:
-    idle = await bench.scheduler.nodes()
+    idle = await bench.nodes()
     assert [node.state for node in idle] == [NodeState.IDLE] * 2
     number, request = await bench.submit(
         "echo up; sleep 60", resources={"cpu": 2, "gpu": {"count": 1, "type": None}}
     )
     await bench.log_says(request, "up")
-    first, second = await bench.scheduler.nodes()
+    first, second = await bench.nodes()
     assert (first.state, second.state) == (NodeState.ALLOCATED, NodeState.IDLE)
     assert (first.cpu_used, first.cpu_total) == (2, 2)
     assert first.memory_used_bytes == 1 << 28
     assert [(gpu.type, gpu.total, gpu.used) for gpu in first.gpus] == [("a100", 2, 1)]
-    await bench.scheduler.cancel(number)
+    await bench.cancel(number)
     await bench.ended(number)
-    assert {node.state for node in await bench.scheduler.nodes()} == {NodeState.IDLE}
+    assert {node.state for node in await bench.nodes()} == {NodeState.IDLE}
 
 
 async def test_waiting_jobs_know_why_and_until_when(bench: Bench) -> None:
@@ -324,10 +324,10 @@ async def test_running_and_ended_jobs_outlive_a_restart(bench: Bench) -> None:
     assert (await bench.rows(over))[0].exit_code == 5
     assert {row.state for row in await bench.rows(array)} == {JobState.RUNNING}
     assert (await bench.rows(waiting))[0].state is JobState.QUEUED
-    assert sum(node.cpu_used for node in await bench.scheduler.nodes()) == 3
+    assert sum(node.cpu_used for node in await bench.nodes()) == 3
     (Path(request.job_dir) / "go").touch()
     assert (await bench.ended(number)).exit_code == 3
-    await bench.scheduler.cancel(array)
+    await bench.cancel(array)
     assert (await bench.ended(waiting)).state is JobState.COMPLETED
     assert bench.log(later) == "later\n"
     new, _ = await bench.submit("true")
@@ -374,7 +374,7 @@ async def test_rows_survive_json(bench: Bench) -> None:
 async def test_no_task_of_a_cancelled_array_starts_meanwhile(bench: Bench) -> None:
     number, request = await bench.submit("echo up; sleep 60", array="0-20")
     await bench.until(number, lambda rows: sum(r.state is JobState.RUNNING for r in rows) == 4)
-    await bench.scheduler.cancel(number)
+    await bench.cancel(number)
     rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
     assert {row.state for row in rows} == {JobState.CANCELLED}
     assert [row.array_task_id for row in rows if row.started_at] == [0, 1, 2, 3]

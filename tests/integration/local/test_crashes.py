@@ -80,7 +80,7 @@ async def test_a_runner_killed_while_nobody_looks(bench: Bench) -> None:
 async def test_a_cancelled_job_whose_runner_dies_is_cancelled(bench: Bench) -> None:
     number, request = await bench.submit(f"trap '' TERM; {COUNT}", max_requeues=3)
     await bench.log_says(request, "start 0")
-    await bench.scheduler.cancel(number)
+    await bench.cancel(number)
     os.kill(runner_of(bench, number).pid, signal.SIGKILL)
     assert (await bench.ended(number)).state is JobState.CANCELLED
 
@@ -99,7 +99,7 @@ async def test_after_a_reboot_nothing_is_signalled(bench: Bench) -> None:
     """The ids in the record belong to others by then: here, to this very test's child."""
     number, request = await bench.submit(COUNT, max_requeues=1)
     await bench.log_says(request, "start 0")
-    await bench.scheduler.cancel(number)
+    await bench.cancel(number)
     await bench.ended(number)
     await bench.scheduler.close()
     stranger = subprocess.Popen(["sleep", "60"])
@@ -183,11 +183,11 @@ async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
         kept = {row.scheduler_id for row in await bench.scheduler.poll()}
         assert kept == {first, held}, "what a live job depends on stays"
         now = datetime.now(UTC)
-        await bench.scheduler.cancel(held)
+        await bench.cancel(held)
         await bench.ended(held)
         now += timedelta(hours=2)
         assert await bench.scheduler.poll() == []
-        assert not await bench.scheduler.find(request.job_id, 1)
+        assert not await bench.find(request.job_id, 1)
         await bench.restart()
         assert int((await bench.submit("true"))[0]) == int(held) + 1
         with pytest.raises(SchedulerRejected, match="forgets a job 1h after its end"):
@@ -207,7 +207,7 @@ async def test_what_ended_while_the_platform_was_away_is_told(tmp_path: Path) ->
         await bench.restart()
         assert (await bench.ended(number)).exit_code == 3
         now += timedelta(minutes=59)
-        assert await bench.scheduler.find(request.job_id, 1)
+        assert await bench.find(request.job_id, 1)
         assert len(await bench.scheduler.poll()) == 1
         now += timedelta(minutes=2)
         assert await bench.scheduler.poll() == []
@@ -250,7 +250,7 @@ async def test_jobs_outlive_a_killed_controller(tmp_path: Path) -> None:
         controller.kill()
         controller.communicate()
     async with opened(local, tmp_path) as bench:
-        row = (await bench.scheduler.find(job_id, 1))[0]
+        row = (await bench.find(job_id, 1))[0]
         assert row.state is JobState.RUNNING
         (log.parent / "go").touch()
         assert (await bench.ended(row.scheduler_id)).state is JobState.COMPLETED
@@ -268,7 +268,7 @@ async def test_a_submission_that_was_not_answered_is_found(tmp_path: Path) -> No
         controller.kill()
         controller.communicate()
     async with opened(local, tmp_path) as bench:
-        (row,) = await bench.scheduler.find(job_id, 1)
+        (row,) = await bench.find(job_id, 1)
         assert (await bench.ended(row.scheduler_id)).state is JobState.COMPLETED
 
 
@@ -292,7 +292,7 @@ async def test_nobody_waiting_for_the_answer_changes_nothing(
     with pytest.raises(asyncio.CancelledError):
         await submission
     async with asyncio.timeout(10):
-        while not (rows := await bench.scheduler.find(request.job_id, 1)):
+        while not (rows := await bench.find(request.job_id, 1)):
             await bench.scheduler.changed()
     assert (await bench.ended(rows[0].scheduler_id)).state is JobState.COMPLETED
 
@@ -310,7 +310,7 @@ async def test_a_full_disk_is_no_answer_and_leaves_nothing(
         patch.setattr(records, "write_atomically", full)
         with pytest.raises(SchedulerUnavailable, match=r"No space left.*Nothing was queued"):
             await bench.scheduler.submit(request)
-    assert not await bench.scheduler.find(request.job_id, 1)
+    assert not await bench.find(request.job_id, 1)
 
     # Room for the record, none for the start: it waits, says why, and starts when there is room.
     monkeypatch.setattr("aitne.adapters.schedulers._local.engine.RETRY_S", 0.2)
@@ -336,7 +336,7 @@ async def test_a_job_whose_folder_is_gone_fails(bench: Bench) -> None:
     for path in Path(request.job_dir).iterdir():
         path.unlink()
     Path(request.job_dir).rmdir()
-    await bench.scheduler.cancel(blocker)
+    await bench.cancel(blocker)
     row = await bench.ended(number)
     assert (row.state, row.reason) == (JobState.FAILED, TerminationReason.START_FAILED)
 

@@ -9,17 +9,17 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.logs import FileLogs
+from aitne.adapters.files import OwnFiles
 from aitne.adapters.schedulers._local import launcher
 from aitne.agent.main import DUPLICATE
 from aitne.core.agent_protocol import AgentSpec
 from aitne.core.errors import Unavailable
 from aitne.core.layout import AGENT_SPEC, TOKEN, log_name
 from aitne.core.models.resources import Resources
+from aitne.core.ports.files import JobPlace
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
 from aitne.core.states import JobState
@@ -122,20 +122,24 @@ async def test_the_same_attempt_submitted_twice_runs_once(bench: Bench) -> None:
     assert bench.log(request).count("ran\n") == 1
 
 
+def place(request: SubmitRequest) -> JobPlace:
+    """Where the files of a submitted attempt lie."""
+    folder = str(Path(request.job_dir).parent)
+    return JobPlace(job_id=request.job_id, attempt=request.attempt, folder=folder)
+
+
 async def test_tasks_have_fences_and_logs_of_their_own(bench: Bench) -> None:
     number, request = await submit(bench, "echo $SLURM_ARRAY_TASK_ID", array="0-2")
     rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
     assert {row.state for row in rows} == {JobState.COMPLETED}
-    logs = FileLogs(bench.data_dir / "jobs")
     for task in range(3):
-        chunk = await logs.read(request.job_id, 1, task, offset=0, limit=100)
+        chunk = await OwnFiles().read_log(place(request), task, offset=0, limit=100)
         assert chunk.data == f"{task}\n".encode()
 
 
 async def test_a_log_is_read_in_pieces(bench: Bench, tmp_path: Path) -> None:
     number, request = await bench.submit("printf 0123456789")
     await bench.ended(number)
-    logs = FileLogs(bench.data_dir / "jobs")
     for offset, limit, data, start in (
         (0, 4, b"0123", 0),
         (4, 100, b"456789", 4),
@@ -144,9 +148,9 @@ async def test_a_log_is_read_in_pieces(bench: Bench, tmp_path: Path) -> None:
         (50, 10, b"", 10),
         (0, 0, b"", 0),
     ):
-        chunk = await logs.read(request.job_id, 1, None, offset=offset, limit=limit)
+        chunk = await OwnFiles().read_log(place(request), None, offset=offset, limit=limit)
         assert (chunk.data, chunk.offset, chunk.size) == (data, start, 10)
-    nothing = await logs.read(uuid4(), 1, None, offset=0, limit=10)
+    nothing = await OwnFiles().read_log(place(bench.request("true")), None, offset=0, limit=10)
     assert (nothing.data, nothing.size) == (b"", 0)
 
 
@@ -156,11 +160,10 @@ async def test_a_log_that_leads_elsewhere_is_not_read(bench: Bench, tmp_path: Pa
     secret = tmp_path / "secret"
     secret.write_text("secret")
     log = Path(request.job_dir) / log_name(None)
-    logs = FileLogs(bench.data_dir / "jobs")
     log.unlink()
     log.symlink_to(secret)
     with pytest.raises(Unavailable, match="cannot be read"):
-        await logs.read(request.job_id, 1, None, offset=0, limit=10)
+        await OwnFiles().read_log(place(request), None, offset=0, limit=10)
     log.unlink()
     os.mkfifo(log)
-    assert (await logs.read(request.job_id, 1, None, offset=0, limit=10)).size == 0
+    assert (await OwnFiles().read_log(place(request), None, offset=0, limit=10)).size == 0

@@ -8,6 +8,7 @@ import pytest
 from aitne.core.models.job import JobChanges, Sample
 from aitne.core.states import JobState
 from tests.support.asgi import open_answer
+from tests.support.files import key_of
 from tests.support.jobs import make_job, make_session
 from tests.support.stage import Stage
 
@@ -192,7 +193,7 @@ async def test_parts_of_a_log(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     job = make_job(owner="ada", project="ada")
     await stage.store.create_job(job)
-    stage.logs.content[job.id] = b"0123456789"
+    stage.files.logs[key_of(job)] = b"0123456789"
     url = f"/api/v1/jobs/{job.id}/logs"
     async with stage.client(await stage.token(ada)) as client:
         for query, data, offset in (
@@ -216,14 +217,14 @@ async def test_a_followed_log_ends_with_its_job(stage: Stage) -> None:
     job = make_job(owner="ada", project="ada")
     await stage.store.create_job(job)
     await move(stage, job.id, *RUNNING)
-    stage.logs.content[job.id] = b"first\n"
+    stage.files.logs[key_of(job)] = b"first\n"
     headers = {"Authorization": f"Bearer {await stage.token(ada)}"}
     async with open_answer(stage.app, f"/api/v1/jobs/{job.id}/logs?follow=true", headers) as answer:
         assert answer.headers["x-log-offset"] == "0"
         assert await answer.until(b"first\n") == b"first\n"
-        stage.logs.content[job.id] += b"second\n"
+        stage.files.logs[key_of(job)] += b"second\n"
         assert await answer.until(b"second\n") == b"second\n"
-        stage.logs.content[job.id] += b"last\n"
+        stage.files.logs[key_of(job)] += b"last\n"
         await move(stage, job.id, JobState.COMPLETED)
         assert await answer.until(b"last\n") == b"last\n"
         async with asyncio.timeout(5):
@@ -235,7 +236,7 @@ async def test_who_leaves_a_followed_log_is_followed_no_more(stage: Stage) -> No
     ada = await stage.add_user("ada")
     job = make_job(owner="ada", project="ada")
     await stage.store.create_job(job)
-    stage.logs.content[job.id] = b"first\n"
+    stage.files.logs[key_of(job)] = b"first\n"
     headers = {"Authorization": f"Bearer {await stage.token(ada)}"}
     async with open_answer(
         stage.app, f"/api/v1/jobs/{job.id}/logs?follow=true&tail=3", headers

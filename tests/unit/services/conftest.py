@@ -138,7 +138,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
             renderer,
             settings,
             files,
-            OwnAccount(settings.jobs_dir),
+            OwnAccount(settings),
             Forecaster(renderer, None),
             clock,
         )

@@ -22,12 +22,12 @@ async def collect(follower: LogFollower, job: Job, offset: int = 0) -> bytes:
 
 @pytest.fixture
 def follower(bench: Bench) -> LogFollower:
-    return LogFollower(bench.store, bench.logs, growth_interval_s=0.001)
+    return LogFollower(bench.store, bench.files, bench.renderer.place, growth_interval_s=0.001)
 
 
 async def test_a_finished_log_is_given_and_ends(bench: Bench, follower: LogFollower) -> None:
     job = await bench.create()
-    bench.logs.write(job, b"one\ntwo\n")
+    bench.files.write_log(job, b"one\ntwo\n")
     job = await bench.walk(job, JobState.FAILED)
     assert await collect(follower, job) == b"one\ntwo\n"
     assert await collect(follower, job, 4) == b"two\n"
@@ -41,9 +41,9 @@ async def test_growth_reaches_every_follower_until_the_end(
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         followers = [group.create_task(collect(follower, job)) for _ in range(20)]
         for number in range(5):
-            bench.logs.write(job, f"line {number}\n".encode())
+            bench.files.write_log(job, f"line {number}\n".encode())
             await asyncio.sleep(0.003)
-        bench.logs.write(job, b"last\n")
+        bench.files.write_log(job, b"last\n")
         await bench.walk(job, JobState.COMPLETED)
     expected = b"line 0\nline 1\nline 2\nline 3\nline 4\nlast\n"
     assert {task.result() for task in followers} == {expected}
@@ -53,14 +53,14 @@ async def test_a_further_attempt_goes_on_with_its_own_log(
     bench: Bench, follower: LogFollower
 ) -> None:
     job = await bench.walk(await bench.create(retry={"max": 1}), *RUNNING)
-    bench.logs.write(job, b"first attempt\n")
+    bench.files.write_log(job, b"first attempt\n")
     async with asyncio.timeout(10), aclosing(follower.follow(job, 0)) as pieces:
         assert await anext(pieces) == b"first attempt\n"
         await bench.walk(job, JobState.NODE_FAILED, reason=TerminationReason.NODE_FAILED)
         # Long enough for the watcher to see the end of the first attempt, which is not the job's.
         await asyncio.sleep(0.02)
         again = await bench.store.retry(job.id, epoch=bench.epoch)
-        bench.logs.write(again, b"second attempt\n")
+        bench.files.write_log(again, b"second attempt\n")
         assert await anext(pieces) == b"second attempt\n"
         await bench.walk(job, JobState.CANCELLED)
         with pytest.raises(StopAsyncIteration):
@@ -72,33 +72,30 @@ async def test_a_promised_attempt_that_never_comes_is_not_waited_for_long(
 ) -> None:
     monkeypatch.setattr("aitne.services.follow.RETRY_PATIENCE_S", 0.01)
     job = await bench.walk(await bench.create(retry={"max": 1}), *RUNNING)
-    bench.logs.write(job, b"some\n")
+    bench.files.write_log(job, b"some\n")
     job = await bench.walk(job, JobState.LOST, reason=TerminationReason.LOST)
     async with asyncio.timeout(10):
         assert await collect(follower, job) == b"some\n"
 
 
 async def test_a_log_that_cannot_be_read_ends_with_the_reason(
-    bench: Bench, follower: LogFollower, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, follower: LogFollower
 ) -> None:
     job = await bench.walk(await bench.create(), *RUNNING)
-    bench.logs.write(job, b"some\n")
-
-    async def broken(*_: object, **__: object) -> None:
-        raise Unavailable("the disk is gone")
+    bench.files.write_log(job, b"some\n")
 
     async with asyncio.timeout(10), aclosing(follower.follow(job, 0)) as pieces:
         assert await anext(pieces) == b"some\n"
-        monkeypatch.setattr(bench.logs, "read", broken)
+        bench.files.failing = Unavailable("the disk is gone")
         with pytest.raises(Unavailable, match="the disk is gone"):
             await anext(pieces)
 
 
 async def test_the_watcher_goes_with_its_last_follower(bench: Bench, follower: LogFollower) -> None:
     job = await bench.walk(await bench.create(), *RUNNING)
-    bench.logs.write(job, b"some\n")
+    bench.files.write_log(job, b"some\n")
     async with aclosing(follower.follow(job, 0)) as pieces:
         await anext(pieces)
-    before = bench.logs.reads
+    before = bench.files.reads
     await asyncio.sleep(0.02)
-    assert bench.logs.reads <= before + 1
+    assert bench.files.reads <= before + 1

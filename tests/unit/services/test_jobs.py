@@ -179,7 +179,7 @@ async def test_stop_is_a_cancellation_with_a_name(bench: Bench) -> None:
 async def test_logs_of_an_array_need_a_task(bench: Bench) -> None:
     array = await bench.create(array="0-1")
     task = (await bench.store.array_tasks(array.id))[1]
-    bench.logs.write(task, b"hello\n")
+    bench.files.write_log(task, b"hello\n")
     for job_id, index in ((array.id, 1), (task.id, None), (task.id, 1)):
         chunk = await bench.jobs.read_log(ADA, job_id, task=index, offset=-3, limit=100)
         assert (chunk.data, chunk.offset, chunk.size) == (b"lo\n", 3, 6)

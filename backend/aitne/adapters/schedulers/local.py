@@ -11,6 +11,7 @@ import fcntl
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+
 from aitne.adapters.schedulers._local.engine import Engine
 from aitne.adapters.schedulers._local.machine import capacities
 from aitne.adapters.schedulers._local.planner import Capacity, Free, describe

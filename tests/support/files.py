@@ -1,0 +1,63 @@
+"""Job files in memory: logs, fences and outcomes that a test writes by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from aitne.core.models.job import Job
+from aitne.core.ports.files import Fence, JobPlace, LogChunk, Outcome
+
+Key = tuple[UUID, int, int | None]
+"""Job (of an array: the array's), attempt, array task."""
+
+
+def key_of(job: Job) -> Key:
+    return (job.array_job_id or job.id, job.attempt, job.array_task_id)
+
+
+@dataclass(slots=True)
+class MemoryFiles:
+    """``core.ports.files.JobFiles`` without a file system."""
+
+    logs: dict[Key, bytes] = field(default_factory=dict)
+    fences: dict[Key, Fence] = field(default_factory=dict)
+    outcomes: dict[Key, Outcome] = field(default_factory=dict)
+    created: dict[tuple[UUID, int], dict[str, bytes]] = field(default_factory=dict)
+    reads: int = 0
+    failing: Exception | None = None
+    """What every method raises while it is set."""
+
+    def write_log(self, job: Job, text: bytes) -> None:
+        """What the job's program says."""
+        self.logs[key_of(job)] = self.logs.get(key_of(job), b"") + text
+
+    def _check(self) -> None:
+        if self.failing is not None:
+            raise self.failing
+
+    async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
+        """As the port says."""
+        self._check()
+        self.created.setdefault((place.job_id, place.attempt), {}).update(files)
+
+    async def read_log(
+        self, place: JobPlace, task: int | None, *, offset: int, limit: int
+    ) -> LogChunk:
+        """As the port says."""
+        self._check()
+        self.reads += 1
+        text = self.logs.get((place.job_id, place.attempt, task), b"")
+        start = max(0, len(text) + offset) if offset < 0 else min(offset, len(text))
+        return LogChunk(data=text[start : start + limit], offset=start, size=len(text))
+
+    async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
+        """As the port says."""
+        self._check()
+        return self.fences.get((place.job_id, place.attempt, task))
+
+    async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
+        """As the port says."""
+        self._check()
+        return self.outcomes.get((place.job_id, place.attempt, task))
