@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from aitne.core.models.job import Job
-from aitne.core.ports.files import Fence, JobPlace, LogChunk, Outcome
+from aitne.core.ports.files import CLOSED, Fence, JobPlace, LogChunk, Outcome
 
 Key = tuple[UUID, int, int | None]
 """Job (of an array: the array's), attempt, array task."""
@@ -56,6 +56,12 @@ class MemoryFiles:
         """As the port says."""
         self._check()
         return self.fences.get((place.job_id, place.attempt, task))
+
+    async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
+        """As the port says."""
+        self._check()
+        key = (place.job_id, place.attempt, task)
+        return self.fences.setdefault(key, Fence(owner=CLOSED, restart_count=0))
 
     async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
         """As the port says."""

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import InvalidInput, NotAllowed, Unavailable
 from aitne.core.layout import FENCE, OUTCOME, log_name
-from aitne.core.ports.files import Fence, JobPlace, LogChunk, Outcome
+from aitne.core.ports.files import CLOSED, Fence, JobPlace, LogChunk, Outcome
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _MAX_RECORD_BYTES = 64 << 10
@@ -52,6 +52,11 @@ class OwnFiles:
         """Who took the fence; None: nobody did."""
         _own(place)
         return await asyncio.to_thread(read_fence, place, task)
+
+    async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
+        """Take the fence for the platform unless somebody has it; who has it now."""
+        _own(place)
+        return await asyncio.to_thread(close_fence, place, task)
 
     async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
         """How it ended; None: it has not, or not by itself."""
@@ -107,6 +112,32 @@ def read_fence(place: JobPlace, task: int | None) -> Fence | None:
         Unavailable: the folder cannot be seen, or the fence is there and cannot be read.
     """
     return _record(place, FENCE, task, Fence.model_validate_json)
+
+
+def close_fence(place: JobPlace, task: int | None) -> Fence:
+    """Take the fence for ``CLOSED`` unless somebody has it; who has it now.
+
+    Raises:
+        Unavailable: the folder cannot be seen or written, or the fence is there and cannot be read.
+    """
+    name = FENCE if task is None else f"{FENCE}-{task}"
+    fence = Fence(owner=CLOSED, restart_count=0)
+    with (
+        _told(place, "cannot be written"),
+        _open(str(_root(place)), _FOLDER) as root,
+        # A submission that never came so far has left no folder; it may still be under way.
+        _made(root, _job_part(place)) as job,
+        _made(job, str(place.attempt)) as attempt,
+    ):
+        try:
+            _put(attempt, name, fence.model_dump_json().encode(), replace=False)
+        except FileExistsError:
+            held = read_fence(place, task)
+            if held is None:
+                raise Unavailable(f"{place.directory / name} was taken away by somebody.") from None
+            return held
+        os.fsync(attempt)
+    return fence
 
 
 def read_outcome(place: JobPlace, task: int | None) -> Outcome | None:
@@ -207,8 +238,12 @@ def _made(folder: int, name: str) -> Iterator[int]:
         yield made
 
 
-def _put(folder: int, name: str, data: bytes) -> None:
-    """Write the file so that it is either the old one or the whole new one."""
+def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
+    """Write the file so that it is either the old one or the whole new one.
+
+    Raises:
+        FileExistsError: there is one, and it is not to be replaced.
+    """
     own = f".{name}.{os.urandom(8).hex()}"
     file = os.open(own, _WRITE, 0o600, dir_fd=folder)
     try:
@@ -220,7 +255,11 @@ def _put(folder: int, name: str, data: bytes) -> None:
             os.fsync(file)
         finally:
             os.close(file)
-        os.rename(own, name, src_dir_fd=folder, dst_dir_fd=folder)
+        if replace:
+            os.rename(own, name, src_dir_fd=folder, dst_dir_fd=folder)
+            return
+        os.link(own, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         os.unlink(own, dir_fd=folder)
         raise
+    os.unlink(own, dir_fd=folder)

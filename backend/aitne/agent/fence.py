@@ -1,10 +1,14 @@
-"""The fence: a file that says who runs this attempt, so that nobody runs it twice."""
+"""The fence: a file that says who runs this attempt, so that nobody runs it twice.
+
+Beside it, at the end, lies the outcome: how the program ended, for a scheduler may forget that.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import time
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
@@ -29,6 +33,26 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
             _put(own, path, content)
         except FileExistsError:
             _take_over(own, path, owner, restart_count)
+    finally:
+        if os.path.exists(own):
+            os.unlink(own)
+
+
+def leave_outcome(
+    job_dir: str, task: int | None, owner: str, restart_count: int, exit_code: int
+) -> None:
+    """Write down how the program ended. Raises ``OSError``."""
+    path = os.path.join(job_dir, "outcome" if task is None else f"outcome-{task}")
+    own = f"{path}.{os.urandom(8).hex()}"
+    facts = {
+        "owner": owner,
+        "restart_count": restart_count,
+        "exit_code": exit_code,
+        "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    try:
+        _write(own, json.dumps(facts).encode(), os.O_TRUNC)
+        os.replace(own, path)
     finally:
         if os.path.exists(own):
             os.unlink(own)

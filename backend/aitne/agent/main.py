@@ -46,13 +46,19 @@ def main(arguments: Sequence[str]) -> None:
     code, message = _run(spec, programs, reporter)
     if message is not None:
         _say(message)
+    try:
+        fence.leave_outcome(job_dir, spec.task, spec.owner, spec.restart_count, code)
+    except OSError as error:
+        _say(f"how it ended could not be written down: {error}")
     reporter.finish(code, message)
     _leave(code)
 
 
 def _run(spec: Spec, programs: Programs, reporter: Reporter) -> tuple[int, str | None]:
     """The exit code, and a sentence if the agent has one to add."""
-    os.environ.update(spec.env)  # the agent's own is the programs', so that PATH finds them
+    # The agent's own environment is the programs', so that PATH finds them.
+    os.environ["PATH"] = os.pathsep.join([*spec.path, os.environ.get("PATH") or os.defpath])
+    os.environ.update(spec.env)
     workdir = os.path.expanduser(spec.workdir)
     try:
         os.chdir(workdir)

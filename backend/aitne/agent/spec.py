@@ -38,15 +38,25 @@ class Spec:
         self.commands = [[str(part) for part in argv] for argv in facts.get("commands", ())]
         self.apps = [App(app) for app in facts.get("apps", ())]
         self.env = {str(name): str(value) for name, value in facts.get("env", {}).items()}
+        self.path = [str(folder) for folder in facts.get("path", ())]
         self.workdir = str(facts["workdir"])
+        self.listen = str(facts.get("listen") or "127.0.0.1")
         self.sample_interval_s = max(0.05, float(facts.get("sample_interval_s", 2.0)))
         self.token = _token(job_dir)
         task = environ.get("SLURM_ARRAY_TASK_ID", "")
         self.task = int(task) if task.isdecimal() else None
         count = environ.get("SLURM_RESTART_COUNT", "")
         self.restart_count = int(count) if count.isdecimal() else 0
-        self.owner = environ.get("SLURM_JOB_ID") or f"{socket.gethostname()}:{os.getppid()}"
+        self.owner = _owner(environ, self.task)
         self.node = environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def _owner(environ: Mapping[str, str], task: int | None) -> str:
+    """The scheduler's id as the platform knows it: a task's is its array's with its own index."""
+    array = environ.get("SLURM_ARRAY_JOB_ID")
+    if array and task is not None:
+        return f"{array}_{task}"
+    return environ.get("SLURM_JOB_ID") or f"{socket.gethostname()}:{os.getppid()}"
 
 
 def _token(job_dir: str) -> str:

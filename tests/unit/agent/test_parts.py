@@ -11,13 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from aitne.adapters import files
 from aitne.agent import fence, gpus, reporter, sampler, wire
 from aitne.agent.spec import Spec
 from aitne.core.agent_protocol import VERSION, AgentApp, AgentReport, AgentSpec
+from aitne.core.errors import Unavailable
 from aitne.core.models.job import Sample
+from aitne.core.ports.files import CLOSED, Fence, JobPlace
 
 
 def spec_in(folder: Path, environ: Mapping[str, str] | None = None, **changes: Any) -> Spec:
@@ -80,6 +84,32 @@ def test_the_fence_is_taken_once(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "fence").read_text())["restart_count"] == 1
     fence.take(str(tmp_path), 4, "13", 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fence", "fence-4"]
+
+
+def test_what_the_agent_leaves_is_what_the_platform_reads(tmp_path: Path) -> None:
+    job_id = UUID("6f9f2c1e-0000-4000-8000-000000000001")
+    place = JobPlace(job_id=job_id, attempt=2, folder=str(tmp_path / str(job_id)))
+    folder = tmp_path / str(job_id) / "2"
+    folder.mkdir(parents=True, mode=0o700)
+    fence.take(str(folder), 7, "12_7", 1)
+    fence.leave_outcome(str(folder), 7, "12_7", 1, 3)
+    found = files.read_outcome(place, 7)
+    assert found is not None
+    assert (found.owner, found.restart_count, found.exit_code) == ("12_7", 1, 3)
+    assert files.read_outcome(place, None) is None
+    assert files.close_fence(place, 7) == Fence(owner="12_7", restart_count=1)
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_an_attempt_that_the_platform_has_given_up_never_begins(tmp_path: Path) -> None:
+    place = JobPlace(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
+    assert files.close_fence(place, None).owner == CLOSED, "also where no folder was made yet"
+    assert files.close_fence(place, None).owner == CLOSED
+    with pytest.raises(fence.Duplicate):
+        fence.take(str(place.directory), None, "12", 0)
+    elsewhere = JobPlace(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "gone" / "job"))
+    with pytest.raises(Unavailable):
+        files.close_fence(elsewhere, None)
 
 
 def test_one_of_many_takes_the_fence(tmp_path: Path) -> None:

@@ -38,6 +38,10 @@ class LogChunk(Frozen):
     size: int
 
 
+CLOSED = "platform"
+"""Holds the fence of an attempt that the platform has given up: it has not begun and never will."""
+
+
 class Fence(Frozen):
     """Who runs (or ran) this attempt: the scheduler's id and its restart count."""
 
@@ -82,6 +86,14 @@ class JobFiles(Protocol):
 
         Raises:
             Unavailable: also when the folder itself cannot be seen, which proves nothing.
+        """
+        ...
+
+    async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
+        """Take the fence for ``CLOSED`` unless somebody has it; who has it now.
+
+        Raises:
+            Unavailable: also when the folder that jobs lie in cannot be seen, which proves nothing.
         """
         ...
 
