@@ -1,0 +1,178 @@
+"""One lasting connection to the broker: requests out, answers back in any order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from aitne import __version__
+from aitne.core.broker_protocol import (
+    MAX_ANSWER_BYTES,
+    MAX_REQUEST_BYTES,
+    PROTOCOL,
+    Hello,
+    Welcome,
+    error_from_wire,
+)
+from aitne.core.errors import InvalidInput
+
+_CONNECT_TIMEOUT_S = 5.0
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 2.0
+
+
+class NotSent(Exception):
+    """The broker never got the request."""
+
+
+class NoAnswer(Exception):
+    """The broker may have got the request; no answer came."""
+
+
+class Line:
+    """Connects when it is needed and connects again, with growing pauses, when it was lost."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._open: _Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._pause_s = _FIRST_PAUSE_S
+        self._not_before = 0.0
+        self._said = ""
+
+    async def welcome(self) -> Welcome:
+        """What the broker said of itself. Raises ``NotSent``."""
+        return (await self._connected()).welcome
+
+    async def ask(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
+        """The answer's ``ok``.
+
+        Raises:
+            NotSent, NoAnswer: nothing came of it, or nobody knows.
+            InvalidInput: the request is too long.
+            AitneError: whatever the broker answered.
+        """
+        connection = await self._connected()
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await connection.ask(verb, args)
+        except TimeoutError:
+            raise NoAnswer(f"no answer within {timeout_s:g} s") from None
+        if "error" in answer:
+            raise error_from_wire(answer["error"])
+        return answer["ok"]
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._open is not None:
+            await self._open.close()
+            self._open = None
+
+    async def _connected(self) -> _Connection:
+        if self._open is not None and self._open.alive:
+            return self._open
+        async with self._connecting:
+            if self._open is not None:
+                if self._open.alive:
+                    return self._open
+                await self._open.close()
+                self._open = None
+            clock = asyncio.get_running_loop().time
+            if clock() < self._not_before:
+                raise NotSent(self._said)
+            try:
+                async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                    self._open = await _connect(self._socket)
+            except (OSError, TimeoutError, NotSent) as error:
+                self._said = str(error) or "it does not answer"
+                self._not_before = clock() + self._pause_s
+                self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+                raise NotSent(self._said) from error
+            self._pause_s, self._not_before = _FIRST_PAUSE_S, 0.0
+            return self._open
+
+
+async def _connect(socket: Path) -> _Connection:
+    reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_ANSWER_BYTES)
+    try:
+        hello = Hello(protocol=PROTOCOL, release=__version__)
+        writer.write(hello.model_dump_json().encode() + b"\n")
+        await writer.drain()
+        line = await reader.readline()
+        if not line:
+            raise NotSent("it hung up")
+        facts = from_json(line)
+        if "error" in facts:
+            raise NotSent(error_from_wire(facts["error"]).message)
+        return _Connection(reader, writer, Welcome.model_validate(facts))
+    except BaseException as error:
+        writer.close()
+        if isinstance(error, ValueError | ValidationError):
+            raise NotSent(f"what answers at {socket} is no broker") from error
+        raise
+
+
+class _Connection:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, welcome: Welcome
+    ) -> None:
+        self.welcome = welcome
+        self._reader = reader
+        self._writer = writer
+        self._ids = count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._listener = asyncio.create_task(self._listen(), name="broker-answers")
+
+    @property
+    def alive(self) -> bool:
+        return not self._listener.done() and not self._writer.is_closing()
+
+    async def ask(self, verb: str, args: dict[str, Any]) -> Any:
+        number = next(self._ids)
+        line = json.dumps({"id": number, "verb": verb, "args": args}).encode() + b"\n"
+        if len(line) > MAX_REQUEST_BYTES:
+            raise InvalidInput(
+                f"The job's script and files have {len(line)} bytes together; allowed: "
+                f"{MAX_REQUEST_BYTES}. Put large values into files of your own."
+            )
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        try:
+            self._writer.write(line)
+            await self._writer.drain()
+            return await answer
+        except OSError as error:
+            raise NoAnswer(str(error)) from error
+        finally:
+            self._waiting.pop(number, None)
+
+    async def close(self) -> None:
+        self._listener.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._listener
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _listen(self) -> None:
+        why = "it hung up"
+        try:
+            while line := await self._reader.readline():
+                answer = from_json(line)
+                waiting = self._waiting.get(answer["id"])
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(answer)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            why = str(error) or type(error).__name__
+        finally:
+            self._writer.close()
+            for waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(NoAnswer(why))

@@ -1,0 +1,293 @@
+"""The broker as the platform sees it: a scheduler, and the files of jobs, behind one UNIX socket."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from aitne.adapters._broker_line import Line, NoAnswer, NotSent
+from aitne.core.broker_protocol import (
+    VERBS,
+    Done,
+    FenceRead,
+    Forecasted,
+    Found,
+    LogRead,
+    Notes,
+    OutcomeRead,
+    Polled,
+    Submitted,
+    Welcome,
+)
+from aitne.core.errors import (
+    InvalidInput,
+    NotAllowed,
+    SchedulerRejected,
+    SchedulerUnavailable,
+    SetupError,
+    Unavailable,
+)
+from aitne.core.models.node import Cluster
+from aitne.core.ports.files import Fence, JobPlace, LogChunk, Outcome
+from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
+from aitne.core.settings import Settings
+
+_GRACE_S = 5.0
+"""So much longer than the broker itself waits, so that its own word on a timeout arrives."""
+_START_TIMEOUT_S = 20.0
+
+A = TypeVar("A", bound=BaseModel)
+_Key = tuple[UUID, int, int | None, str]
+
+
+class Caller(Protocol):
+    """Whoever answers verbs."""
+
+    async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
+        """Ask for ``verb``; raises what the port that it belongs to says."""
+        ...
+
+
+class BrokerClient:
+    """Calls verbs: long answers come over one connection, all others over another."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.broker.socket is None:
+            raise SetupError("There is no broker: broker.socket is not set.")
+        self._socket: Path = settings.broker.socket
+        self._lines = {bulk: Line(self._socket) for bulk in (False, True)}
+
+    async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
+        """Ask and wait.
+
+        Raises:
+            Unavailable: of the class that the verb's loss means.
+            AitneError: whatever the broker answered.
+        """
+        entry = VERBS[verb]
+        not_done = Unavailable if entry.lost is Unavailable else SchedulerUnavailable
+        try:
+            found = await self._lines[entry.bulk].ask(verb, args, entry.timeout_s + _GRACE_S)
+        except NotSent as error:
+            raise not_done(self._silence(error)) from error
+        except NoAnswer as error:
+            raise entry.lost(self._silence(error)) from error
+        return answer.model_validate(found)
+
+    async def welcome(self) -> Welcome:
+        """What the broker says of itself. Raises ``SchedulerUnavailable``."""
+        try:
+            return await self._lines[False].welcome()
+        except NotSent as error:
+            raise SchedulerUnavailable(self._silence(error)) from error
+
+    async def close(self) -> None:
+        """Hang up."""
+        for line in self._lines.values():
+            await line.close()
+
+    def _silence(self, error: Exception) -> str:
+        return (
+            f"The broker at {self._socket} does not answer: {error}. Nothing is known to have "
+            "failed; look at `systemctl status aitne-broker` if it stays so."
+        )
+
+
+class BrokerScheduler:
+    """Fulfils ``core.ports.scheduler.Scheduler``: the adapter itself lives in the broker."""
+
+    shared = True
+
+    def __init__(self, settings: Settings) -> None:
+        self.name = settings.scheduler
+        self.settle_s = 60.0
+        self._client = BrokerClient(settings)
+        self._polling = asyncio.Lock()
+        self._generation: str | None = None
+        self._records: dict[int, SchedulerJob] = {}
+
+    async def start(self) -> Sequence[str]:
+        """Wait for the broker and agree with it.
+
+        Raises:
+            SetupError: it does not come, or holds another scheduler.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _START_TIMEOUT_S
+        while True:
+            try:
+                welcome = await self._client.welcome()
+                notes = await self._client.call("notes", {}, Notes)
+                break
+            except Unavailable as error:
+                if loop.time() > until:
+                    raise SetupError(error.message) from error
+            await asyncio.sleep(0.2)
+        if welcome.scheduler != self.name:
+            raise SetupError(
+                f"The settings say scheduler = {self.name!r}, and the broker has "
+                f"{welcome.scheduler!r}. Make the two the same."
+            )
+        self.settle_s = welcome.settle_s
+        return notes.notes
+
+    async def close(self) -> None:
+        """Hang up; jobs and the broker go on."""
+        await self._client.close()
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """Queue the job as its account.
+
+        Raises:
+            SchedulerRejected: it will never be accepted in this form, by Slurm or by the broker.
+            SubmitUncertain: it may or may not have been queued; ``find`` tells.
+            SchedulerUnavailable: it has not been queued.
+        """
+        with _refusals_are_rejections():
+            answer = await self._client.call("submit", _request(request), Submitted)
+        return answer.scheduler_id
+
+    async def forecast(self, request: SubmitRequest) -> Forecast | None:
+        """What would become of ``request``. None: Slurm cannot tell.
+
+        Raises:
+            SchedulerRejected: as ``submit`` would.
+        """
+        with _refusals_are_rejections():
+            return (await self._client.call("forecast", _request(request), Forecasted)).forecast
+
+    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        """All that Slurm and its accounting hold for these attempts."""
+        args = {"runs": [run.model_dump(mode="json") for run in runs]}
+        return (await self._client.call("find", args, Found)).jobs
+
+    async def poll(self) -> Sequence[SchedulerJob]:
+        """All jobs. Only what changed comes over the socket; the rest are the same objects."""
+        async with self._polling:
+            answer = await self._client.call("poll", {"since": self._generation}, Polled)
+            if answer.full:
+                known = {_key(record): record for record in self._records.values()}
+                self._records = {
+                    number: old if (old := known.get(_key(new))) == new and old is not None else new
+                    for number, new in answer.new
+                }
+            else:
+                for number in answer.gone:
+                    self._records.pop(number, None)
+                self._records.update(answer.new)
+            self._generation = answer.generation
+            return tuple(self._records.values())
+
+    async def cancel(self, run: Run) -> None:
+        """Ask Slurm, as the job's account, to end it."""
+        await self._client.call("cancel", {"run": run.model_dump(mode="json")}, Done)
+
+    async def extend(self, run: Run, time_limit_s: int) -> None:
+        """Set a new time limit, counted from the job's start.
+
+        Raises:
+            SchedulerRejected: the job does not run, or the limit is not allowed.
+        """
+        args = {"run": run.model_dump(mode="json"), "time_limit_s": time_limit_s}
+        with _refusals_are_rejections():
+            await self._client.call("extend", args, Done)
+
+    async def cluster(self) -> Cluster:
+        """Nodes, partitions, and the names that a job may use."""
+        return await self._client.call("cluster", {}, Cluster)
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Give the node no new work. Raises ``NotSupported``, ``SchedulerRejected``."""
+        with _refusals_are_rejections():
+            await self._client.call("drain", {"node": node, "reason": reason}, Done)
+
+    async def resume(self, node: str) -> None:
+        """Let the node take work again. Raises ``NotSupported``, ``SchedulerRejected``."""
+        with _refusals_are_rejections():
+            await self._client.call("resume", {"node": node}, Done)
+
+    async def changed(self) -> None:
+        """Slurm does not tell: never returns."""
+        await asyncio.Event().wait()
+
+
+class FilesByVerb:
+    """Fulfils ``core.ports.files.JobFiles`` over anything that answers the verbs for files."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
+        """Make the attempt's folder and write ``files`` into it, durably."""
+        await self._caller.call("create", {"place": _place(place), "files": _base64(files)}, Done)
+
+    async def read_log(
+        self, place: JobPlace, task: int | None, *, offset: int, limit: int
+    ) -> LogChunk:
+        """Up to ``limit`` bytes from ``offset``; a negative offset counts from the end."""
+        args = {"place": _place(place), "task": task, "offset": offset, "limit": limit}
+        read = await self._caller.call("read_log", args, LogRead)
+        return LogChunk(data=read.data, offset=read.offset, size=read.size)
+
+    async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
+        """Who took the fence; None: nobody did."""
+        args = {"place": _place(place), "task": task}
+        return (await self._caller.call("fence", args, FenceRead)).fence
+
+    async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
+        """How it ended; None: it has not, or not by itself."""
+        args = {"place": _place(place), "task": task}
+        return (await self._caller.call("outcome", args, OutcomeRead)).outcome
+
+
+class BrokerFiles(FilesByVerb):
+    """The files of jobs, read and written by the broker as the job's account."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._client = BrokerClient(settings)
+        super().__init__(self._client)
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._client.close()
+
+
+@contextmanager
+def _refusals_are_rejections() -> Iterator[None]:
+    """What the broker will never do is, to the controller, what Slurm will never do."""
+    try:
+        yield
+    except NotAllowed as error:
+        raise SchedulerRejected(error.message, "account") from error
+    except InvalidInput as error:
+        field = error.problems[0].field if error.problems else None
+        raise SchedulerRejected(error.message, field) from error
+
+
+def _key(record: SchedulerJob) -> _Key:
+    return record.job_id, record.attempt, record.array_task_id, record.scheduler_id
+
+
+def _request(request: SubmitRequest) -> dict[str, Any]:
+    facts = request.model_dump(mode="json", exclude={"files"})
+    return {"request": facts | {"files": _base64(request.files)}}
+
+
+def _place(place: JobPlace) -> dict[str, Any]:
+    if place.account is None:
+        raise NotAllowed(
+            f"Job {place.job_id} belongs to no Unix account: it was made when the platform had no "
+            "broker, which can only act for accounts."
+        )
+    return place.model_dump(mode="json")
+
+
+def _base64(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: base64.b64encode(data).decode() for name, data in files.items()}

@@ -1,0 +1,373 @@
+"""What the platform says to the broker over its UNIX socket, and what the broker answers. Version 1.
+
+Lines of JSON. The platform begins with ``Hello`` and reads ``Welcome`` or a refusal. After that it
+sends ``{"id", "verb", "args"}`` and reads, in any order, ``{"id", "ok"}`` or ``{"id", "error"}``.
+
+``VERBS`` is all that can be asked for. A new verb is one entry here (with the models of its arguments
+and its answer) and one method of that name in ``broker/handlers.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Base64Bytes, BaseModel, Field
+
+from aitne.core import units
+from aitne.core.errors import (
+    AitneError,
+    FieldProblem,
+    InvalidInput,
+    NotFound,
+    RateLimited,
+    SchedulerRejected,
+    SchedulerUnavailable,
+    SubmitUncertain,
+    Unavailable,
+)
+from aitne.core.models.base import Frozen, JobName, ProjectName, Strict, UserName
+from aitne.core.models.job import SlurmFile, SlurmSpec
+from aitne.core.models.node import Cluster
+from aitne.core.models.resources import Resources, ResourcesFile
+from aitne.core.ports.files import Fence, JobPlace, Outcome
+from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
+
+PROTOCOL = 1
+MAX_REQUEST_BYTES = 32 << 20
+"""One line of the platform: a script and the agent's specification lie in it."""
+MAX_ANSWER_BYTES = 512 << 20
+"""One line of the broker: the first poll tells of every job."""
+MAX_READ_BYTES = 4 << 20
+"""Of a log, at once."""
+MAX_RUNS = 20_000
+MAX_FILES_BYTES = 20 << 20
+
+SchedulerId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}$")]
+NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$")]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")]
+Attempt = Annotated[int, Field(ge=1, le=1_000_000)]
+TaskIndex = Annotated[int, Field(ge=0, le=10_000_000)]
+AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00-\x1f\x7f]+$", max_length=4_000)]
+TimeLimit = Annotated[int, Field(ge=1, le=10 * 365 * 86_400)]
+
+
+def _slurm(spec: SlurmSpec) -> SlurmSpec:
+    SlurmFile.model_validate(spec.model_dump())  # what a user may write: no line breaks, no options
+    return spec
+
+
+def _resources(resources: Resources) -> Resources:
+    ResourcesFile.model_validate({"gres": resources.gres or None})
+    return resources
+
+
+def _array(text: str | None) -> str | None:
+    return None if text is None else str(units.parse_array(text))
+
+
+def _bounded(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    if sum(map(len, files.values())) > MAX_FILES_BYTES:
+        raise ValueError(f"all files together have more than {MAX_FILES_BYTES} bytes")
+    return files
+
+
+Files = Annotated[dict[FileName, Base64Bytes], Field(max_length=100), AfterValidator(_bounded)]
+
+
+class Args(Strict):
+    """The arguments of a verb. ``about`` is what the audit log says of it: account and job."""
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """The account that is acted for and the job, where there is one."""
+        return None, None
+
+
+class WireRequest(SubmitRequest, extra="forbid"):
+    """``SubmitRequest`` as it may come from outside: every field is looked at again."""
+
+    attempt: Attempt
+    owner: UserName
+    account: UserName
+    project: ProjectName
+    name: JobName
+    script: str = Field(max_length=4 << 20)
+    files: Files = Field(default_factory=dict)
+    job_dir: AbsolutePath
+    resources: Annotated[Resources, AfterValidator(_resources)]
+    time_limit_s: TimeLimit
+    array: Annotated[str | None, Field(max_length=2_000), AfterValidator(_array)] = None
+    after: Annotated[tuple[SchedulerId, ...], Field(max_length=100)] = ()
+    max_requeues: int = Field(0, ge=0, le=1_000)
+    slurm: Annotated[SlurmSpec, AfterValidator(_slurm)] = SlurmSpec()
+
+
+class WireRun(Run, extra="forbid"):
+    """``Run`` as it may come from outside."""
+
+    attempt: Attempt
+    account: UserName | None = None
+    scheduler_id: SchedulerId | None = None
+
+
+class WirePlace(JobPlace, extra="forbid"):
+    """``JobPlace`` as it may come from outside."""
+
+    attempt: Attempt
+    folder: AbsolutePath
+    account: UserName
+
+
+class SubmitArgs(Args):
+    """Of ``submit`` and ``forecast``."""
+
+    request: WireRequest
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """Of the request."""
+        return self.request.account, f"{self.request.job_id}:{self.request.attempt}"
+
+
+class FindArgs(Args):
+    """Of ``find``."""
+
+    runs: list[WireRun] = Field(max_length=MAX_RUNS)
+
+
+class PollArgs(Args):
+    """Of ``poll``: the generation that the caller holds, if any."""
+
+    since: str | None = Field(None, max_length=100)
+
+
+class RunArgs(Args):
+    """Of ``cancel``."""
+
+    run: WireRun
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """Of the run."""
+        return self.run.account, f"{self.run.job_id}:{self.run.attempt}"
+
+
+class ExtendArgs(RunArgs):
+    """Of ``extend``."""
+
+    time_limit_s: TimeLimit
+
+
+class ResumeArgs(Args):
+    """Of ``resume``."""
+
+    node: NodeName
+
+
+class DrainArgs(ResumeArgs):
+    """Of ``drain``."""
+
+    reason: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+
+
+class PlaceArgs(Args):
+    """Of the verbs for files."""
+
+    place: WirePlace
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """Of the place."""
+        return self.place.account, f"{self.place.job_id}:{self.place.attempt}"
+
+
+class CreateArgs(PlaceArgs):
+    """Of ``create``."""
+
+    files: Files
+
+
+class TaskArgs(PlaceArgs):
+    """Of ``fence`` and ``outcome``."""
+
+    task: TaskIndex | None = None
+
+
+class ReadLogArgs(TaskArgs):
+    """Of ``read_log``."""
+
+    offset: int = Field(ge=-(1 << 62), le=1 << 62)
+    limit: int = Field(ge=0)
+    """More than ``MAX_READ_BYTES`` is answered with so many."""
+
+
+class NoArgs(Args):
+    """Of verbs that need none."""
+
+
+class Done(Frozen):
+    """It was done; there is nothing to say."""
+
+
+class Submitted(Frozen):
+    """The job's id in the scheduler."""
+
+    scheduler_id: str
+
+
+class Forecasted(Frozen):
+    """The forecast, or that there is none."""
+
+    forecast: Forecast | None
+
+
+class Found(Frozen):
+    """Records."""
+
+    jobs: list[SchedulerJob]
+
+
+class Polled(Frozen):
+    """What has changed since the caller's generation; everything, when ``full``.
+
+    A record is immutable and has a number; one that changed goes and comes back as another.
+    """
+
+    generation: str
+    full: bool
+    gone: list[int]
+    new: list[tuple[int, SchedulerJob]]
+
+
+class LogRead(Frozen):
+    """``LogChunk``, fit for JSON."""
+
+    data: Base64Bytes
+    offset: int
+    size: int
+
+
+class FenceRead(Frozen):
+    """The fence, or that nobody took it."""
+
+    fence: Fence | None
+
+
+class OutcomeRead(Frozen):
+    """The outcome, or that there is none."""
+
+    outcome: Outcome | None
+
+
+class Notes(Frozen):
+    """What is missing or unusual, as sentences for whoever starts the platform."""
+
+    notes: list[str]
+
+
+Audited = Literal["always", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One thing that can be asked for."""
+
+    name: str
+    args: type[Args]
+    answer: type[BaseModel]
+    timeout_s: float
+    """The broker gives up after this; the caller a little later."""
+    lost: type[Unavailable] = SchedulerUnavailable
+    """What it means that no answer came."""
+    audited: Audited = "always"
+    bulk: bool = False
+    """Its answer may be long: it has a connection of its own, so that nothing waits behind it."""
+
+
+VERBS: Mapping[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        Verb("submit", SubmitArgs, Submitted, 90, SubmitUncertain),
+        Verb("forecast", SubmitArgs, Forecasted, 45),
+        Verb("find", FindArgs, Found, 90, audited="refused", bulk=True),
+        Verb("poll", PollArgs, Polled, 90, audited="refused", bulk=True),
+        Verb("cancel", RunArgs, Done, 60),
+        Verb("extend", ExtendArgs, Done, 60),
+        Verb("cluster", NoArgs, Cluster, 60, audited="refused", bulk=True),
+        Verb("drain", DrainArgs, Done, 60),
+        Verb("resume", ResumeArgs, Done, 60),
+        Verb("create", CreateArgs, Done, 30, Unavailable),
+        Verb("read_log", ReadLogArgs, LogRead, 15, Unavailable, audited="refused"),
+        Verb("fence", TaskArgs, FenceRead, 15, Unavailable, audited="refused"),
+        Verb("outcome", TaskArgs, OutcomeRead, 15, Unavailable, audited="refused"),
+        Verb("notes", NoArgs, Notes, 10, audited="refused"),
+        Verb("ping", NoArgs, Done, 10, audited="refused"),
+    )
+}
+
+
+class Hello(Strict):
+    """The platform's first line."""
+
+    protocol: int
+    release: str = Field(max_length=40)
+
+
+class Welcome(Frozen):
+    """The broker's first line."""
+
+    protocol: int
+    release: str
+    scheduler: str
+    settle_s: float
+
+
+class Ask(Strict):
+    """One request."""
+
+    id: int = Field(ge=0)
+    verb: str = Field(max_length=40)
+    args: dict[str, Any] = Field(default_factory=dict)
+
+
+def error_to_wire(error: AitneError) -> dict[str, Any]:
+    """The error as JSON can carry it; ``error_from_wire`` makes the same class of it."""
+    facts: dict[str, Any] = {"code": error.code, "message": error.message}
+    if isinstance(error, InvalidInput):
+        problems = [[p.field, p.message, p.value, p.allowed] for p in error.problems]
+        facts.update(code=InvalidInput.code, problems=problems)
+    elif isinstance(error, SchedulerRejected):
+        facts["field"] = error.field
+    elif isinstance(error, RateLimited):
+        facts["retry_after_s"] = error.retry_after_s
+    elif isinstance(error, NotFound):
+        facts.update(kind=error.kind, name=error.name)
+    return facts
+
+
+def error_from_wire(facts: Mapping[str, Any]) -> AitneError:
+    """The error that ``error_to_wire`` wrote; of a code that is not known here, ``Unavailable``."""
+    code, message = facts.get("code"), str(facts.get("message"))
+    if code == InvalidInput.code:
+        return InvalidInput(message, [FieldProblem(*each) for each in facts.get("problems") or ()])
+    if code == SchedulerRejected.code:
+        return SchedulerRejected(message, facts.get("field"))
+    if code == RateLimited.code:
+        return RateLimited(message, float(facts.get("retry_after_s") or 1.0))
+    if code == NotFound.code:
+        return NotFound(str(facts.get("kind")), facts.get("name"))
+    found = _CLASSES.get(str(code))
+    return Unavailable(f"{message} ({code})") if found is None else found(message)
+
+
+def _plain_classes(root: type[AitneError]) -> dict[str, type[AitneError]]:
+    """Every class below ``root`` that is made of its message alone, by its code."""
+    found = {root.code: root} if root.__init__ is AitneError.__init__ else {}
+    for below in root.__subclasses__():
+        found.update(_plain_classes(below))
+    return found
+
+
+_CLASSES = _plain_classes(AitneError)
