@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aitne.adapters.accounts import OwnAccount, UnixAccounts
-from aitne.adapters.files import OwnFiles
 from aitne.adapters.command.local import LocalCommand
+from aitne.adapters.files import OwnFiles
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.node_software import SoftwareFolder, own_software
 from aitne.adapters.store.sql import SqlStore

@@ -24,4 +24,8 @@ class FakeRuntime:
 
     def environment(self) -> Mapping[str, str]:
         """Those of a virtual environment."""
-        return {"PATH": "/session/bin:/usr/bin", "VIRTUAL_ENV": "/session"}
+        return {"VIRTUAL_ENV": "/session"}
+
+    def path(self) -> Sequence[str]:
+        """Its programs."""
+        return ("/session/bin",)

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.identity.password import PasswordIdentity
+from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
@@ -151,7 +152,7 @@ def make_stage(folder: Path) -> Stage:
     accounts = PasswordIdentity(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     templates = TemplateCatalog([builtin_folder()])
     files = MemoryFiles()
-    renderer = Renderer(settings, {"bare": BareRuntime()})
+    renderer = Renderer(settings, {"bare": BareRuntime()}, own_software())
     jobs = JobService(
         store,
         templates,

@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from aitne.agent.gpus import Gpus
@@ -63,7 +63,7 @@ class Sampler:
         self._cpu_s, self._at = cpu_s, now
         memory = _pss if len(pids) <= _PSS_UP_TO else _rss
         return {
-            "time": datetime.now(UTC).isoformat(),
+            "time": datetime.now(timezone.utc).isoformat(),  # noqa: UP017 (nodes may have 3.9)
             "node": self._node,
             "cpu": round(cpu, 3),
             "memory_bytes": sum(map(memory, pids)),

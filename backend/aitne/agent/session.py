@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from aitne.agent import wire
+from aitne.agent.network import own_address
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import App, Spec
 
-DEFAULT_HOST = "127.0.0.1"
 HANDED_OVER = "jupyterhub"
 """The kind of app that JupyterHub starts: its environment arrives while it runs already."""
 _WAIT_S = 25
@@ -51,14 +51,16 @@ class Session:
         """Start it, help it along, wait for its end; its exit code.
 
         Raises:
-            OSError: it could not be started, or there is no free port.
+            OSError: it could not be started, there is no free port, or the node has no address
+                where the app is to listen.
         """
-        host = os.environ.get("AITNE_AGENT_HOST") or DEFAULT_HOST
+        host = own_address(self._spec.listen, self._spec.node, self._spec.platform_url)
         held = _hold_port(host)
-        address = f"{host}:{held.getsockname()[1]}"
+        port = held.getsockname()[1]
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         handed_over = self._app.kind == HANDED_OVER
         if not handed_over:
-            os.environ["AITNE_APP_HOST"], os.environ["AITNE_APP_PORT"] = address.rsplit(":", 1)
+            os.environ["AITNE_APP_HOST"], os.environ["AITNE_APP_PORT"] = host, str(port)
         reader, writer = os.pipe() if handed_over else (None, None)
         try:
             pid = self._programs.start(self._app.argv, stdin=reader)

@@ -51,7 +51,12 @@ class AgentSpec(Frozen):
     """One argument vector per entry of ``commands``, run in order until one fails."""
     apps: tuple[AgentApp, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
+    path: tuple[str, ...] = ()
+    """Folders put before the node's own PATH; a PATH in ``env`` replaces both."""
     workdir: str
+    listen: str = "127.0.0.1"
+    """Where an app listens: ``node`` (the node's own address), a network (the node's address in
+    it), or an address."""
     sample_interval_s: float = 2.0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from uuid import UUID
 
 from aitne.core.models.resources import Resources
@@ -47,7 +48,7 @@ export MASTER_ADDR="${{MASTER_ADDR:-$first${{hosts%%,*}}}}"
 export MASTER_PORT=$((20000 + 10#0${{number:0:9}} % 12000))
 unset hosts first number
 
-exec {python} -I -m aitne.agent "$AITNE_JOB_DIR"
+exec {agent} "$AITNE_JOB_DIR"
 """
 
 
@@ -61,9 +62,11 @@ def render_script(
     time_limit_s: int,
     array: str | None,
     job_dir: str,
-    python: str,
+    agent: Sequence[str],
 ) -> str:
     """The script of one attempt. ``job_id`` is the array job's for an array.
+
+    ``agent`` is the argument vector that the job's folder is added to.
 
     Raises:
         ValueError: a value that has to be a plain word or an array is not one.
@@ -85,7 +88,7 @@ def render_script(
         job_dir=shlex.quote(job_dir),
         nodes=resources.nodes,
         gpus=resources.gpu.count,
-        python=shlex.quote(python),
+        agent=shlex.join(agent),
     )
 
 

@@ -92,6 +92,9 @@ class SlurmSettings(Strict):
     portal_address: str | None = Field(
         None, description="The portal's URL as nodes reach it; unset: its public one."
     )
+    sessions_address: str | None = Field(
+        None, description="The sessions' URL as nodes reach it; unset: its public one."
+    )
     extra: list[str] = Field(
         default_factory=list,
         description="Options of sbatch that a job file may pass in `slurm.extra`, such as "
@@ -235,6 +238,25 @@ class Settings(BaseSettings):
     def internal_url(self) -> str:
         """The API as processes on this machine reach it."""
         return f"http://{_url_host(self.bind)}:{self.port}"
+
+    @property
+    def agents_url(self) -> str:
+        """The API as the agents beside the jobs reach it."""
+        if not self.on_slurm:
+            return self.internal_url
+        return (self.slurm.portal_address or self.portal_url).rstrip("/")
+
+    @property
+    def agent_host(self) -> str:
+        """Where sessions listen, in the words of ``AgentSpec.listen``."""
+        return self.slurm.agent_host if self.on_slurm else "127.0.0.1"
+
+    @property
+    def hub_connect_url(self) -> str | None:
+        """Where servers on nodes reach JupyterHub: by its public proxy. None: at its own port."""
+        if not self.on_slurm:
+            return None
+        return (self.slurm.sessions_address or self.sessions_origin).rstrip("/")
 
     @property
     def port_of_sessions(self) -> int:

@@ -97,6 +97,8 @@ c.AdoptSpawner.platform_url = f"{api_url}/internal/hub/v1"
 c.AdoptSpawner.platform_token = secret("hub_service_secret")
 c.Spawner.apply_user_options = lambda spawner, options: None  # start() reads the job's id itself
 c.Spawner.default_url = "/lab"
+# Servers on other machines reach the Hub by its public proxy, so its own port stays on loopback.
+c.Spawner.hub_connect_url = os.environ.get("AITNE_HUB_CONNECT_URL") or None
 c.Spawner.poll_interval = 5
 c.Spawner.start_timeout = 120
 # A Hub that starts anew gives up a server after this time of silence, while its job may only be

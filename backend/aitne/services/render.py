@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -11,6 +10,7 @@ from aitne.core.agent_protocol import AgentApp, AgentSpec
 from aitne.core.errors import InvalidInput
 from aitne.core.layout import AGENT_SPEC, TOKEN
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
+from aitne.core.node_software import NodeSoftware
 from aitne.core.ports.files import JobPlace
 from aitne.core.ports.runtime import ContainerSpec, Runtime
 from aitne.core.ports.scheduler import SubmitRequest
@@ -18,19 +18,16 @@ from aitne.core.script import render_script
 from aitne.core.settings import Settings
 from aitne.core.states import TerminationReason
 
-LAUNCHER = Path(__file__).parents[1] / "hub" / "launcher.py"
-"""Runs in the session environment: imports the single-user server early, waits for its hand-over."""
-
 
 class Renderer:
     """Pure: turns records into text and bytes, and starts nothing."""
 
     def __init__(
-        self, settings: Settings, runtimes: Mapping[str, Runtime], python: str = sys.executable
+        self, settings: Settings, runtimes: Mapping[str, Runtime], software: NodeSoftware
     ) -> None:
         self._settings = settings
         self._runtimes = runtimes
-        self._python = python
+        self._software = software
 
     def images(self) -> dict[str, str]:
         """Every image that can be asked for, with the name of the runtime that serves it."""
@@ -56,7 +53,7 @@ class Renderer:
             time_limit_s=job.spec.max_duration_s,
             array=_array(job),
             job_dir=self._job_dir(job),
-            python=self._python,
+            agent=self._software.agent,
         )
 
     def agent_spec(self, job: Job) -> AgentSpec:
@@ -70,14 +67,16 @@ class Renderer:
         return AgentSpec(
             job_id=_run_id(job),
             attempt=job.attempt,
-            platform_url=self._settings.internal_url,
+            platform_url=self._settings.agents_url,
             commands=tuple(
                 tuple(runtime.argv(_container(spec, ("bash", "-c", command))))
                 for command in spec.commands
             ),
             apps=tuple(self._app(spec, runtime, app) for app in spec.apps),
             env={**runtime.environment(), **spec.env},
+            path=tuple(runtime.path()),
             workdir=spec.workdir or "~",
+            listen=self._settings.agent_host,
         )
 
     def submit_request(self, job: Job, tasks_after: Sequence[str], token: str) -> SubmitRequest:
@@ -126,7 +125,7 @@ class Renderer:
         return AgentApp(
             name=app.name,
             kind=app.kind,
-            argv=tuple(runtime.argv(_container(spec, (python, str(LAUNCHER))))),
+            argv=tuple(runtime.argv(_container(spec, (python, str(self._software.launcher))))),
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )

@@ -25,7 +25,7 @@ from typing import Any
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.supervisor import environments, preflight
+from aitne.supervisor import environments, preflight, software
 from aitne.supervisor.__main__ import HELD
 from aitne.supervisor.child import tail
 from aitne.supervisor.pages import write_pages
@@ -71,7 +71,11 @@ def up(
         _wait_gone(data_dir)
     began = time.monotonic()
     preflight.check(settings)
-    environments.ensure(progress)
+    if settings.on_slurm:
+        software.ensure(settings, progress)
+        environments.ensure(progress, ("hub", "proxy"))
+    else:
+        environments.ensure(progress)
     ensure_secrets(settings.secrets_dir)
     write_pages(settings.run_dir / "pages", platform=settings.title, portal_url=settings.portal_url)
     make_plan(settings).write(settings.run_dir)

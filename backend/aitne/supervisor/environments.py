@@ -100,26 +100,36 @@ def _make(name: str, progress: Progress) -> None:
         progress(f"{name} environment: {what} ({time.monotonic() - began:.0f} s)")
 
     folder = _env_dir(name)
-    with _only_builder(folder, lambda: say("another process makes it; waiting")):
+    with only_builder(folder, lambda: say("another process makes it; waiting")):
         if is_complete(name):
             return
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        build = _make_npm if name == "proxy" else _make_venv
-        build(name, folder, say)
+        if name == "proxy":
+            _make_npm(folder, say)
+        else:
+            make_venv(name, folder, [sys.executable], say)
         (folder / ".complete").touch()
     say("ready")
 
 
-def _make_venv(name: str, folder: Path, say: Progress) -> None:
+def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> None:
+    """Make the virtual environment of that lock file with ``python``: a program, or a program behind
+    what enters another root file system.
+
+    Raises:
+        SetupError: it could not be made; the message has the last lines of what pip said.
+    """
     lock = LOCKS / f"{name}.txt"
     total = len(lock.read_text().split())
     say("creating")
-    own_pip = find_spec("pip") is not None
+    # The platform's own pip serves any interpreter that runs here, also one that has none.
+    own_pip = find_spec("pip") is not None and len(python) == 1
     without_pip = ["--without-pip"] if own_pip else []
-    _run(name, [sys.executable, "-m", "venv", *without_pip, str(folder)], lambda line: None)
-    python = str(folder / "bin/python")
-    pip = [sys.executable, "-m", "pip", "--python", python] if own_pip else [python, "-m", "pip"]
+    _run(name, [*python, "-m", "venv", *without_pip, str(folder)], lambda line: None)
+    made = str(folder / "bin/python")
+    pip = [sys.executable, "-m", "pip", "--python", made] if own_pip else []
+    pip = pip or [*python[:-1], made, "-m", "pip"]
     seen = 0
     last = time.monotonic()
 
@@ -134,16 +144,18 @@ def _make_venv(name: str, folder: Path, say: Progress) -> None:
 
     # pip compiles what it installs: without the compiled files a session starts in twice the time.
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    _run(name, [*pip, "install", *options, "--prefer-binary", "-r", str(lock)], watch)
+    # The lock file lies where another root file system does not have it.
+    packages = ["-r", str(lock)] if len(python) == 1 else lock.read_text().split()
+    _run(name, [*pip, "install", *options, "--prefer-binary", *packages], watch)
 
 
-def _make_npm(name: str, folder: Path, say: Progress) -> None:
+def _make_npm(folder: Path, say: Progress) -> None:
     for file in ("package.json", "package-lock.json"):
         shutil.copy(LOCKS / "proxy" / file, folder)
     say("installing")
     options = ["--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"]
     argv = find_node().npm_argv(["ci", "--prefix", str(folder), *options])
-    _run(name, argv, lambda line: None, cwd=folder)
+    _run("proxy", argv, lambda line: None, cwd=folder)
 
 
 def _run(name: str, argv: Sequence[str], watch: Progress, cwd: Path | None = None) -> None:
@@ -156,6 +168,7 @@ def _run(name: str, argv: Sequence[str], watch: Progress, cwd: Path | None = Non
         text=True,
         errors="replace",
         cwd=cwd,
+        umask=0o022,
     ) as process:
         assert process.stdout is not None  # noqa: S101 (a pipe was asked for)
         for line in process.stdout:
@@ -174,7 +187,8 @@ def _run(name: str, argv: Sequence[str], watch: Progress, cwd: Path | None = Non
 
 
 @contextmanager
-def _only_builder(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+def only_builder(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Let one process at a time make ``folder``; ``waiting`` is called if another one does."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f".{folder.name}.lock").open("w") as lock:
         try:

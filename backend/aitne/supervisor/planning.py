@@ -10,7 +10,7 @@ from typing import Any
 
 import aitne
 from aitne.core.settings import Settings, config_path
-from aitne.supervisor import environments
+from aitne.supervisor import environments, software
 from aitne.supervisor.plan import ChildPlan, Plan
 
 HUB = Path(aitne.__file__).parent / "hub"
@@ -57,6 +57,8 @@ def hub_child(settings: Settings) -> ChildPlan:
         "AITNE_HUB_TEMPLATES": str(settings.run_dir / "pages" / "hub"),
         "AITNE_HUB_LOGIN_S": str(settings.auth.session_lifetime),
     }
+    if settings.hub_connect_url is not None:
+        env["AITNE_HUB_CONNECT_URL"] = settings.hub_connect_url
     python = str(env_dir / "bin/python")
     return ChildPlan(
         name="hub",
@@ -107,9 +109,13 @@ def _base_env(settings: Settings) -> dict[str, str]:
     }
     env |= settings_env(settings)
     env["AITNE_CONFIG"] = str(config_path(settings.data_dir).absolute())
-    env["AITNE_SESSION_ENV"] = str(environments.session_env_dir())
+    env["AITNE_SESSION_ENV"] = str(_session_env(settings))
     env["PYTHONUNBUFFERED"] = "1"
     return env
+
+
+def _session_env(settings: Settings) -> Path:
+    return software.session_env(settings) if settings.on_slurm else environments.session_env_dir()
 
 
 def _hub_url(settings: Settings) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from aitne.core.models.job import Job
 from aitne.core.models.resources import GpuRequest, Resources
+from aitne.core.node_software import NodeSoftware
 from aitne.core.script import render_script
 from aitne.core.settings import Settings
 from aitne.services.render import Renderer
@@ -49,9 +50,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_script_is_the_one_that_is_shown(name: str) -> None:
     settings = Settings(data_dir=Path("/srv/aitne"))
-    script = Renderer(settings, {"bare": FakeRuntime()}, "/opt/aitne/bin/python").script(
-        CASES[name]
+    software = NodeSoftware(
+        agent=("/opt/aitne/bin/python", "-I", "-m", "aitne.agent"), launcher=Path("/launcher.py")
     )
+    script = Renderer(settings, {"bare": FakeRuntime()}, software).script(CASES[name])
     path = HERE / f"{name}.sh"
     if os.environ.get("AITNE_WRITE_GOLDEN"):
         path.write_text(script, encoding="utf-8")
@@ -86,7 +88,7 @@ def test_bash_finds_where_ranks_meet(
         time_limit_s=60,
         array=None,
         job_dir=str(tmp_path / "$(id) 'job'"),
-        python=str(python),
+        agent=(str(python), "-I", "-m", "aitne.agent"),
     )
     env = {"PATH": os.environ["PATH"]}
     env |= {} if nodes is None else {"SLURM_JOB_NODELIST": nodes}

@@ -51,7 +51,7 @@ async def submit(bench: Bench, *commands: str, **changes: Any) -> tuple[str, Sub
         time_limit_s=request.time_limit_s,
         array=request.array,
         job_dir=request.job_dir,
-        python=sys.executable,
+        agent=(sys.executable, "-I", "-m", "aitne.agent"),
     )
     files = {AGENT_SPEC: spec.model_dump_json().encode(), TOKEN: b"secret"}
     request = request.model_copy(update={"script": script, "files": files})

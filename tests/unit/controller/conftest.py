@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import Job, JobChanges
@@ -86,7 +87,7 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
         scheduler = scheduler or FakeScheduler()
         leader = Leader(store, "test")
         await leader.acquire()
-        renderer = Renderer(settings, {"bare": BareRuntime(None)}, python="python3")
+        renderer = Renderer(settings, {"bare": BareRuntime(None)}, own_software())
         hub = RecordingHub()
         bench = Bench(
             store,

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
+from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.core.errors import SchedulerUnavailable, StoreUnavailable
 from aitne.core.models.job import Job
@@ -26,7 +27,7 @@ async def living(b: Any) -> AsyncIterator[None]:
         b.store,
         b.scheduler,
         b.hub,
-        Renderer(b.settings, {"bare": BareRuntime(None)}, python="python3"),
+        Renderer(b.settings, {"bare": BareRuntime(None)}, own_software()),
         b.clock,
         holder="one",
         sessions_origin="http://sessions.test",

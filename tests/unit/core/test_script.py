@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aitne.adapters.node_software import own_software
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.script import render_script
 from aitne.core.settings import Settings
@@ -47,7 +48,7 @@ def script(**overrides: object) -> str:
         "time_limit_s": 3_600,
         "array": None,
         "job_dir": "/data/jobs/1",
-        "python": "/usr/bin/python3",
+        "agent": ("/usr/bin/python3", "-I", "/agent.pyz"),
         **overrides,
     }
     return render_script(**values)  # type: ignore[arg-type]
@@ -57,7 +58,7 @@ def script(**overrides: object) -> str:
 def test_user_text_changes_no_byte_of_the_script(
     name: str, command: str, value: str, workdir: str
 ) -> None:
-    renderer = Renderer(Settings(data_dir=Path("/data")), {"bare": FakeRuntime()}, "/python")
+    renderer = Renderer(Settings(data_dir=Path("/data")), {"bare": FakeRuntime()}, own_software())
     plain = make_job(id=JOB_ID)
     spec = plain.spec.model_copy(
         update={
@@ -79,8 +80,8 @@ def test_user_text_changes_no_byte_of_the_script(
 @given(st.text(min_size=1, max_size=60).filter(lambda text: "\0" not in text))
 def test_paths_are_one_word_each(path: str) -> None:
     word = shlex.quote(path)
-    plain = script(job_dir="/JOB/DIR", python="/PYTHON")
-    assert script(job_dir=path, python=path) == plain.replace("/JOB/DIR", word).replace(
+    plain = script(job_dir="/JOB/DIR", agent=("/PYTHON",))
+    assert script(job_dir=path, agent=(path,)) == plain.replace("/JOB/DIR", word).replace(
         "/PYTHON", word
     )
     assert shlex.split(word) == [path]

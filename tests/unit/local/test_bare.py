@@ -11,17 +11,15 @@ from aitne.core.errors import InvalidInput
 from aitne.core.ports.runtime import ContainerSpec
 
 
-def test_the_program_is_run_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+def test_the_program_is_run_as_it_is() -> None:
     runtime = BareRuntime(Path("/envs/session"))
     spec = ContainerSpec(image="bare", argv=("bash", "-c", "echo '$(x)'"))
     assert runtime.argv(spec) == ["bash", "-c", "echo '$(x)'"]
     assert runtime.images() == ("bare",)
-    assert runtime.environment() == {
-        "PATH": "/envs/session/bin:/usr/bin:/bin",
-        "VIRTUAL_ENV": "/envs/session",
-    }
+    assert runtime.environment() == {"VIRTUAL_ENV": "/envs/session"}
+    assert runtime.path() == ("/envs/session/bin",)
     assert BareRuntime(None).environment() == {}
+    assert BareRuntime(None).path() == ()
 
 
 def test_there_are_no_other_images() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.accounts import OwnAccount
+from aitne.adapters.node_software import own_software
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import Job, JobChanges, JobFile
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
@@ -131,7 +132,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
             project = Project(name=actor.user.default_project, created_at=START)
             await store.create_user(actor.user, None, project)
         runtime = FakeRuntime(images=("bare", "pytorch"))
-        renderer = Renderer(settings, {"bare": runtime}, "/python")
+        renderer = Renderer(settings, {"bare": runtime}, own_software())
         jobs = JobService(
             store,
             templates,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from aitne.adapters.node_software import SoftwareFolder, own_software
 from aitne.core.agent_protocol import AgentSpec
 from aitne.core.errors import InvalidInput
 from aitne.core.models.job import Job
 from aitne.core.settings import Settings
-from aitne.services.render import LAUNCHER, Renderer
+from aitne.services.render import Renderer
 from tests.support.jobs import make_array, make_job, make_session
 from tests.support.runtimes import FakeRuntime
 
@@ -24,7 +26,7 @@ RUNTIMES = {
 
 @pytest.fixture
 def renderer() -> Renderer:
-    return Renderer(SETTINGS, RUNTIMES, "/python")
+    return Renderer(SETTINGS, RUNTIMES, own_software())
 
 
 def sent(renderer: Renderer, job: Job) -> AgentSpec:
@@ -39,7 +41,8 @@ def test_images_name_their_runtime(renderer: Renderer) -> None:
 def test_each_command_is_a_program_of_its_own(renderer: Renderer) -> None:
     spec = sent(renderer, make_job(spec={"commands": ("a && b", "c"), "env": {"X": "1"}}))
     assert spec.commands == (("bash", "-c", "a && b"), ("bash", "-c", "c"))
-    assert spec.env == {"PATH": "/session/bin:/usr/bin", "VIRTUAL_ENV": "/session", "X": "1"}
+    assert spec.env == {"VIRTUAL_ENV": "/session", "X": "1"}
+    assert spec.path == ("/session/bin",)
     assert (spec.workdir, spec.platform_url) == ("~", "http://127.0.0.1:9000")
 
 
@@ -49,9 +52,29 @@ def test_a_users_variable_wins_over_the_runtimes(renderer: Renderer) -> None:
 
 def test_a_session_starts_its_launcher_in_the_session_environment(renderer: Renderer) -> None:
     (app,) = sent(renderer, make_session()).apps
-    assert app.argv == ("/session/bin/python", str(LAUNCHER))
+    launcher = own_software().launcher
+    assert app.argv == ("/session/bin/python", str(launcher))
     assert (app.kind, app.readiness_path, app.timeout_s) == ("jupyterhub", "/", 120)
-    assert LAUNCHER.is_file()
+    assert Path(launcher).is_file()
+
+
+def test_on_slurm_the_nodes_own_python_runs_the_agent_from_the_shared_folder() -> None:
+    settings = Settings(
+        data_dir=Path("/srv/aitne"),
+        port=9000,
+        scheduler="slurm",
+        slurm={"software_dir": "/shared/sw", "portal_address": "http://portal:9000/"},
+    )
+    renderer = Renderer(settings, RUNTIMES, SoftwareFolder(settings).software())
+    job = make_session()
+    last = renderer.script(job).splitlines()[-1]
+    assert re.fullmatch(
+        r'exec /usr/bin/python3 -I /shared/sw/agent-[0-9a-f]{12}\.pyz "\$AITNE_JOB_DIR"', last
+    )
+    spec = sent(renderer, job)
+    assert (spec.platform_url, spec.listen) == ("http://portal:9000", "node")
+    (app,) = spec.apps
+    assert re.fullmatch(r"/shared/sw/lab-[0-9a-f]{12}/launcher\.py", app.argv[1])
 
 
 def test_the_token_travels_only_as_a_file(renderer: Renderer) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput
 from aitne.core.ports.runtime import ContainerSpec
-
-_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class BareRuntime:
@@ -42,11 +39,9 @@ class BareRuntime:
         return list(spec.argv)
 
     def environment(self) -> Mapping[str, str]:
-        """PATH that starts with the session environment, as if it were activated."""
-        if self.session_env is None:
-            return {}
-        path = os.environ.get("PATH") or _DEFAULT_PATH
-        return {
-            "PATH": f"{self.session_env / 'bin'}{os.pathsep}{path}",
-            "VIRTUAL_ENV": str(self.session_env),
-        }
+        """As if the session environment were activated."""
+        return {} if self.session_env is None else {"VIRTUAL_ENV": str(self.session_env)}
+
+    def path(self) -> Sequence[str]:
+        """The session environment's programs come first."""
+        return () if self.session_env is None else (str(self.session_env / "bin"),)

@@ -38,5 +38,9 @@ class Runtime(Protocol):
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """Variables the runtime itself adds (``bare``: PATH that starts with the session environment)."""
+        """Variables the runtime itself adds (``bare``: VIRTUAL_ENV)."""
+        ...
+
+    def path(self) -> Sequence[str]:
+        """Folders that come before the node's own PATH (``bare``: the session environment's)."""
         ...

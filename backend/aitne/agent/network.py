@@ -1,0 +1,88 @@
+"""The address of this node at which a session's app listens."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from aitne.agent import wire
+
+NODE = "node"
+
+
+def own_address(listen: str, node: str, platform_url: str | None) -> str:
+    """What ``listen`` means here: ``node``, a network such as ``10.1.0.0/16``, or an address.
+
+    ``node`` is the address that the scheduler's name of the node stands for, if this machine has it
+    and others can reach it; else the one from which this machine speaks to the platform.
+
+    Raises:
+        OSError: there is no such address.
+    """
+    if "/" in listen:
+        return _in_network(listen, node, platform_url)
+    if listen != NODE:
+        return listen
+    named = [address for address in _addresses_of(node) if not _loopback(address)]
+    for address in named:
+        if _is_ours(address):
+            return address
+    spoken = _towards(platform_url)
+    if spoken is None:
+        raise OSError(
+            errno.EADDRNOTAVAIL, f"no address of this node is known: {node} is no name of it"
+        )
+    return spoken
+
+
+def _in_network(network: str, node: str, platform_url: str | None) -> str:
+    import ipaddress  # only where a network is set
+
+    wanted = ipaddress.ip_network(network, strict=False)
+    found = [*_addresses_of(node), *_addresses_of(socket.gethostname()), _towards(platform_url)]
+    # Which of our addresses would be used to reach the network itself: the one that is in it.
+    found.append(_towards_host(str(next(wanted.hosts(), wanted.network_address)), 9))
+    for address in found:
+        if address and ipaddress.ip_address(address) in wanted and _is_ours(address):
+            return address
+    raise OSError(errno.EADDRNOTAVAIL, f"this node has no address in {network}")
+
+
+def _addresses_of(name: str) -> list[str]:
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [str(entry[4][0]) for entry in found]
+
+
+def _towards(platform_url: str | None) -> str | None:
+    if not platform_url:
+        return None
+    _, host, port, _ = wire.split(platform_url)
+    return _towards_host(host, port)
+
+
+def _towards_host(host: str, port: int) -> str | None:
+    """The address from which this machine would speak to that one; nothing is sent."""
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(where)
+            return str(probe.getsockname()[0])
+    except OSError:
+        return None
+
+
+def _is_ours(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def _loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"

@@ -1,0 +1,16 @@
+"""What jobs run of the platform itself, as seen from the node that they run on."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from aitne.core.models.base import Frozen
+
+
+class NodeSoftware(Frozen):
+    """Paths that every node can read, and every account that jobs run as."""
+
+    agent: tuple[str, ...]
+    """The agent's argument vector, up to the job's folder."""
+    launcher: PurePath
+    """The program that becomes the single-user server (``hub/launcher.py``)."""

@@ -1,0 +1,142 @@
+"""Putting on the nodes' shared folder what jobs run there: the agent, JupyterLab, its launcher.
+
+The session environment is made once with the nodes' own interpreter, under the same lock and marker as
+the environments beside the platform (``environments``). Everything is readable for everyone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from aitne.adapters.node_software import SoftwareFolder
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
+from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv, only_builder
+
+MARKER = ".complete"
+"""Holds the version of the Python that the environment was made with."""
+OLDEST_FOR_SESSIONS = (3, 11)
+ANSWER_WITHIN_S = 30.0
+_SAY_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+def session_env(settings: Settings) -> Path:
+    """JupyterLab's environment as nodes see it; ``AITNE_SESSION_ENV`` wins. Raises ``SetupError``."""
+    given = os.environ.get("AITNE_SESSION_ENV")
+    return Path(given).absolute() if given else SoftwareFolder(settings).session_env
+
+
+def ensure(settings: Settings, progress: Progress) -> None:
+    """Write what is missing or was made by another Python; ``progress`` gets a line per step.
+
+    Raises:
+        SetupError: it cannot be made here; the message says why and who can.
+    """
+    folder = SoftwareFolder(settings)
+    if not folder.has_files():
+        folder.write_files()
+        progress(f"The agent for the nodes lies in {folder.root}.")
+    if given := os.environ.get("AITNE_SESSION_ENV"):
+        if not (Path(given) / "bin" / "python").exists():
+            raise SetupError(
+                f"AITNE_SESSION_ENV names {given}, which is not a virtual environment. Correct the "
+                "variable, or unset it to have the environment made."
+            )
+        return
+    python = [*settings.slurm.command_prefix, settings.slurm.python]
+    version = _version(python)
+    if _made_by(folder.session_env) == version:
+        return
+    _check_version(settings, version)
+    _make(folder, python, version, progress)
+
+
+def _make(folder: SoftwareFolder, python: Sequence[str], version: str, progress: Progress) -> None:
+    began = time.monotonic()
+    env = folder.session_env
+
+    def say(what: str) -> None:
+        progress(f"session environment for the nodes: {what} ({time.monotonic() - began:.0f} s)")
+
+    try:
+        with only_builder(env, lambda: say("another process makes it; waiting")):
+            if _made_by(env) == version:
+                return
+            _check_space(folder.root)
+            say(f"making it in {env}, once; it takes a few minutes")
+            if env.exists():
+                shutil.rmtree(env)
+            env.mkdir(parents=True)
+            env.chmod(0o755)
+            _check_venv(python)
+            make_venv("session", env, python, say)
+            (env / MARKER).write_text(f"{version}\n")
+    except OSError as error:
+        raise SetupError(folder.why_not(error)) from error
+    say("ready")
+
+
+def _made_by(env: Path) -> str | None:
+    try:
+        return (env / MARKER).read_text().strip()
+    except OSError:
+        return None
+
+
+def _version(python: Sequence[str]) -> str:
+    done = _said(python, _SAY_VERSION)
+    if done.returncode:
+        raise SetupError(
+            f"The nodes' Python does not run: {' '.join(python)} ended with status "
+            f"{done.returncode}: {done.stderr.strip()[-300:]}. Set `python` (and `command_prefix`) in "
+            "the [slurm] section to an interpreter that every node has."
+        )
+    return done.stdout.strip()
+
+
+def _check_version(settings: Settings, version: str) -> None:
+    if tuple(map(int, version.split("."))) < OLDEST_FOR_SESSIONS:
+        oldest = ".".join(map(str, OLDEST_FOR_SESSIONS))
+        raise SetupError(
+            f"Sessions need Python {oldest} or newer on the nodes; {settings.slurm.python} is "
+            f"{version}. Install one and set `python` in the [slurm] section, or set "
+            "AITNE_SESSION_ENV to an environment with JupyterLab and JupyterHub that every node sees."
+        )
+
+
+def _check_venv(python: Sequence[str]) -> None:
+    # Behind a prefix the environment's own pip is used, which comes with ensurepip.
+    needed = "import venv" if len(python) == 1 else "import venv, ensurepip"
+    if _said(python, needed).returncode:
+        raise SetupError(
+            f"{' '.join(python)} cannot make virtual environments. On Debian and Ubuntu: "
+            f"{' '.join([*python[:-1], 'apt-get install python3-venv'])}. Then run it again."
+        )
+
+
+def _said(python: Sequence[str], program: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [*python, "-I", "-c", program],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_WITHIN_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess([*python], 127, "", str(error))
+
+
+def _check_space(root: Path) -> None:
+    free = shutil.disk_usage(root).free
+    if free < NEEDED_BYTES:
+        raise SetupError(
+            f"The session environment needs {NEEDED_BYTES // 1024**3} GiB in {root}, where "
+            f"{free / 1024**3:.1f} GiB are free. Make room, or set another [slurm] software_dir."
+        )

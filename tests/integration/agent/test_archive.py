@@ -1,0 +1,90 @@
+"""The agent as one file, as nodes run it: with each Python that this machine has."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aitne.adapters.node_software import SoftwareFolder
+from aitne.core.settings import Settings
+
+JOB = "6f9f2c1e-0000-4000-8000-000000000001"
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+
+
+def _python(version: str) -> str | None:
+    """A program of that version which runs; shims of version managers may not."""
+    roots = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
+    for found in [*map(str, roots), shutil.which(f"python{version}")]:
+        if found and subprocess.run([found, "-c", ""], check=False).returncode == 0:
+            return found
+    return None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> SoftwareFolder:
+    root = tmp_path_factory.mktemp("shared")
+    settings = Settings(data_dir=root, scheduler="slurm", slurm={"software_dir": str(root / "sw")})
+    old = os.umask(0o077)
+    try:
+        software = SoftwareFolder(settings)
+        software.write_files()
+    finally:
+        os.umask(old)
+    return software
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_archive_runs_a_job(folder: SoftwareFolder, version: str, tmp_path: Path) -> None:
+    python = _python(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} on this machine")
+    spec = {
+        "job_id": JOB,
+        "attempt": 1,
+        "commands": [["sh", "-c", "echo $PATH; exit 7"]],
+        "path": ["/first"],
+        "workdir": str(tmp_path),
+        # Nobody listens there, and the sampler and reporter run all the same.
+        "platform_url": "http://127.0.0.1:1",
+        "sample_interval_s": 0.05,
+    }
+    (tmp_path / "agent.json").write_text(json.dumps(spec))
+    done = subprocess.run(
+        [python, "-I", str(folder.agent), str(tmp_path)],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (7, "/first:/usr/bin:/bin\n", "")
+
+
+def test_everyone_may_read_it_whatever_the_umask_was(folder: SoftwareFolder) -> None:
+    overrides = folder.launcher.parent / "lab" / "overrides.json"
+    for file in (folder.agent, folder.launcher, overrides):
+        assert file.stat().st_mode & 0o777 == 0o644
+    for place in (folder.root, folder.launcher.parent, overrides.parent):
+        assert place.stat().st_mode & 0o777 == 0o755
+    assert folder.has_files()
+
+
+def test_it_holds_nothing_but_the_agent(folder: SoftwareFolder) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import aitne.agent.main as main, aitne;"
+        "print(main.__file__.startswith(sys.argv[1]), aitne.__file__.startswith(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, str(folder.agent)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["True", "True"]

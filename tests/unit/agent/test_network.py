@@ -1,0 +1,31 @@
+"""Where a session listens."""
+
+from __future__ import annotations
+
+import pytest
+
+from aitne.agent.network import own_address
+
+PORTAL = "http://127.0.0.1:8000"
+
+
+def test_an_address_is_taken_as_it_is() -> None:
+    assert own_address("10.9.8.7", "n1", PORTAL) == "10.9.8.7"
+
+
+def test_a_node_without_an_address_of_its_own_is_where_it_speaks_to_the_portal_from() -> None:
+    # As on a development cluster: several nodes of one machine, whose names nobody knows.
+    assert own_address("node", "n1.invalid", PORTAL) == "127.0.0.1"
+    # A name that stands for loopback, as Debian writes it into /etc/hosts, is no address for others.
+    assert own_address("node", "localhost", PORTAL) == "127.0.0.1"
+
+
+def test_the_address_in_a_network() -> None:
+    assert own_address("127.0.0.0/8", "n1.invalid", PORTAL) == "127.0.0.1"
+    with pytest.raises(OSError, match=r"no address in 203\.0\.113\.0/24"):
+        own_address("203.0.113.0/24", "localhost", PORTAL)
+
+
+def test_no_address_at_all() -> None:
+    with pytest.raises(OSError, match=r"n1\.invalid is no name of it"):
+        own_address("node", "n1.invalid", None)
