@@ -12,6 +12,7 @@ from aitne.adapters.store.history import JobHistory
 from aitne.adapters.store.jobs import JobRecords
 from aitne.adapters.store.migrate import migrate
 from aitne.adapters.store.outbox import Outbox
+from aitne.adapters.store.projects import Projects
 from aitne.adapters.store.transitions import Transitions
 from aitne.adapters.store.urls import parse
 from aitne.adapters.store.users import Credentials, People
@@ -21,7 +22,9 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class SqlStore(JobRecords, Transitions, Outbox, JobHistory, ClusterRecords, People, Credentials):
+class SqlStore(
+    JobRecords, Transitions, Outbox, JobHistory, ClusterRecords, People, Projects, Credentials
+):
     """``core.ports.store.Store`` on SQLite or PostgreSQL, whichever ``url`` names.
 
     Raises:

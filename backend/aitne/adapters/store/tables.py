@@ -258,6 +258,26 @@ members = Table(
     ),
 )
 
+limits = Table(
+    "limits",
+    metadata,
+    Column(
+        "project", String(40), ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True
+    ),
+    # Empty: of the project as a whole.
+    Column("user_name", String(32), primary_key=True),
+    Column("data", JSON, nullable=False),
+)
+
+# What slurmctld last said of each limit: one row, so that a new job is judged without asking it.
+in_use = Table(
+    "in_use",
+    metadata,
+    Column("cluster", String(40), primary_key=True),
+    Column("taken_at", UtcDateTime, nullable=False),
+    Column("data", JSON, nullable=False),
+)
+
 web_sessions = Table(
     "web_sessions",
     metadata,

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from aitne.core.ports.store.cluster import ClusterStore
 from aitne.core.ports.store.jobs import JobStore
+from aitne.core.ports.store.projects import ProjectStore
 from aitne.core.ports.store.records import (
     Created,
     Idempotency,
@@ -30,12 +31,13 @@ __all__ = [
     "OutboxItem",
     "OutboxKind",
     "Page",
+    "ProjectStore",
     "Store",
     "UserStore",
 ]
 
 
-class Store(JobStore, ClusterStore, UserStore, Protocol):
+class Store(JobStore, ClusterStore, UserStore, ProjectStore, Protocol):
     """The whole store."""
 
     async def start(self) -> None:

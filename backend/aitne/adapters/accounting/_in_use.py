@@ -1,0 +1,151 @@
+"""``scontrol show assoc_mgr``: each limit with what is in use of it, as slurmctld counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from aitne.adapters.accounting._slurm import parse_tres, parse_wall, rows
+from aitne.core.models.limits import MIB, AssociationUse, Gauge, QosUse
+
+QOS_FIELDS = ("Name", "MaxTRESPerUser", "MaxWall")
+
+_GAUGE = re.compile(r"(N|\d+)\((\d+)(?:\.\d+)?\)")
+_USER = re.compile(r"\bUserName=(\S+)\((\d+)\)")
+_NUMBER = re.compile(r"\d+")
+_WITH_NUMBER = re.compile(r"^(.*)\(\d+\)$")
+
+
+def _gauge(text: str) -> Gauge:
+    match = _GAUGE.fullmatch(text)
+    if match is None:
+        return Gauge(limit=None, used=0)
+    limit, used = match.groups()
+    return Gauge(limit=None if limit == "N" else int(limit), used=int(used))
+
+
+def _gauges(text: str) -> dict[str, Gauge]:
+    """What is neither limited nor in use is left out: that is most of it."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        gauge = _gauge(value)
+        if gauge.limit is not None or gauge.used:
+            found[name] = gauge
+    return found
+
+
+def _per_job(text: str) -> dict[str, int]:
+    """Limits with nothing in use: ``cpu=4,mem=2048``; memory in MiB as everywhere here."""
+    found = parse_tres(text)
+    if "mem" in found:
+        found["mem"] //= MIB
+    return found
+
+
+def _bare(text: str) -> str:
+    """``ml(3)`` and ``alice(1001)`` without the number."""
+    match = _WITH_NUMBER.match(text)
+    return match[1] if match else text
+
+
+def _blocks(text: str, first: str) -> Iterator[list[str]]:
+    """The lines of each record: the one that begins with ``first`` and those indented below it."""
+    block: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(first):
+            if block:
+                yield block
+            block = [line]
+        elif block and line.startswith(" "):
+            block.append(line)
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _facts(lines: list[str]) -> dict[str, str]:
+    """All ``Name=value`` of some lines. A list such as GrpTRES holds no space."""
+    return {
+        name: value
+        for line in lines
+        for word in line.split()
+        for name, equals, value in (word.partition("="),)
+        if equals
+    }
+
+
+def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
+    """The association records. Those of one partition are left out."""
+    found = []
+    for block in _blocks(text, "ClusterName="):
+        facts = _facts(block)
+        if facts.get("Partition") or not facts.get("Account"):
+            continue
+        wall = facts.get("MaxWallPJ", "")
+        found.append(
+            AssociationUse(
+                account=facts["Account"],
+                user=_bare(facts.get("UserName", "")) or None,
+                parent=_bare(facts.get("ParentAccount", "")) or None,
+                tres=_gauges(facts.get("GrpTRES", "")),
+                tres_minutes={
+                    name: gauge
+                    for name, gauge in _gauges(facts.get("GrpTRESMins", "")).items()
+                    if gauge.limit is not None
+                },
+                per_job=_per_job(facts.get("MaxTRESPJ", "")),
+                grp_jobs=_gauge(facts.get("GrpJobs", "")),
+                grp_submitted=_gauge(facts.get("GrpSubmitJobs", "")),
+                max_jobs=_gauge(facts.get("MaxJobs", "")),
+                max_submitted=_gauge(facts.get("MaxSubmitJobs", "")),
+                max_wall_s=int(wall) * 60 if _NUMBER.fullmatch(wall) else None,
+            )
+        )
+    return tuple(found)
+
+
+def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
+    """The QOS records, and ``sacctmgr show qos`` with ``QOS_FIELDS``.
+
+    slurmctld shows the limit of each user only beside what one uses, so it is taken from the latter.
+    """
+    known = {row["Name"]: row for row in rows(limits, QOS_FIELDS)}
+    names = {number: name for name, number in _USER.findall(text)}
+    found = []
+    for block in _blocks(text, "QOS="):
+        name = _bare(block[0].partition("=")[2].strip())
+        below = next((n for n, line in enumerate(block) if "Account Limits" in line), len(block))
+        facts = _facts(block[:below])
+        row = known.get(name, {})
+        found.append(
+            QosUse(
+                name=name,
+                tres=_gauges(facts.get("GrpTRES", "")),
+                per_job=_per_job(facts.get("MaxTRESPJ", "")),
+                per_user=_per_job(row.get("MaxTRESPerUser", "")),
+                used_by=_by_user(block[below:], names),
+                max_wall_s=parse_wall(row.get("MaxWall", "")),
+            )
+        )
+    return tuple(found)
+
+
+def _by_user(lines: list[str], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """What each user uses. Some releases write the user's number here, others ``alice(1001)``."""
+    found: dict[str, dict[str, int]] = {}
+    user, users = "", False
+    for line in map(str.strip, lines):
+        if line.startswith("User Limits"):
+            users = True
+        elif users and "=" not in line:
+            match = _WITH_NUMBER.match(line)
+            user = match[1] if match else names.get(line, line)
+        elif users and line.startswith("MaxTRESPU="):
+            gauges = _gauges(line.removeprefix("MaxTRESPU="))
+            used = {name: gauge.used for name, gauge in gauges.items() if gauge.used}
+            if used:
+                found[user] = used
+    return found

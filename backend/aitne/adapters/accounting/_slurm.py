@@ -1,0 +1,237 @@
+"""What sacctmgr, sacct and scontrol print, and what sacctmgr is told.
+
+Sources: sacctmgr(1), sacct(1), scontrol(1) of Slurm 22.05 to 26.05.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from aitne.core.models.limits import MIB, Limits, Usage
+from aitne.core.ports.accounting import (
+    AddAccount,
+    AddMember,
+    Association,
+    Change,
+    RemoveMember,
+    SetDefault,
+    SetGpuTypeLimit,
+    SetLimit,
+    SetQos,
+    SlurmUser,
+)
+
+ASSOCIATION_FIELDS = (
+    *("Account", "User", "Partition", "ParentName", "GrpTRES", "GrpTRESMins", "GrpJobs"),
+    *("GrpSubmit", "MaxJobs", "MaxSubmit", "MaxWall", "QOS"),
+)
+USER_FIELDS = ("User", "DefaultAccount", "AdminLevel")
+USAGE_FIELDS = ("JobIDRaw", "Account", "User", "ElapsedRaw", "AllocTRES")
+
+GPU = "gres/gpu"
+_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+_AMOUNT = re.compile(r"(\d+)(?:\.(\d+))?([KMGTP]?)B?", re.IGNORECASE)
+_WALL = re.compile(r"(?:(\d+)-)?(\d+):(\d+):(\d+)")
+_COUNT_LIMITS = {"max_gpus": GPU, "max_cpus": "cpu", "max_nodes": "node"}
+
+
+def rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
+    """Lines of ``-nP`` with these columns. A line with fewer is none of ours."""
+    for line in text.splitlines():
+        cells = line.split("|")
+        if len(cells) >= len(fields):
+            yield dict(zip(fields, cells, strict=False))
+
+
+def parse_tres(text: str) -> dict[str, int]:
+    """``cpu=8,mem=20G,gres/gpu=2`` -> numbers; memory in bytes, written without a suffix it is MiB."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        match = _AMOUNT.fullmatch(value)
+        if match is None:
+            continue
+        whole, fraction, suffix = match.groups()
+        unit = _SUFFIXES[suffix.upper()]
+        if name == "mem" and not suffix:
+            unit = MIB
+        amount = int(whole) * unit
+        if fraction:
+            amount += int(fraction) * unit // 10 ** len(fraction)
+        found[name] = amount
+    return found
+
+
+def parse_wall(text: str) -> int | None:
+    """``1-02:30:00`` -> seconds."""
+    match = _WALL.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
+def parse_associations(text: str) -> tuple[tuple[Association, ...], tuple[Association, ...]]:
+    """Accounts and members of ``sacctmgr show assoc WOPLimits`` with ``ASSOCIATION_FIELDS``."""
+    accounts: list[Association] = []
+    members: list[Association] = []
+    for row in rows(text, ASSOCIATION_FIELDS):
+        if row["Partition"] or not row["Account"]:
+            continue
+        found = Association(
+            account=row["Account"],
+            user=row["User"] or None,
+            parent=row["ParentName"] or None,
+            limits=_limits(row),
+        )
+        (members if row["User"] else accounts).append(found)
+    return tuple(accounts), tuple(members)
+
+
+def _limits(row: Mapping[str, str]) -> Limits:
+    at_once = parse_tres(row["GrpTRES"])
+    minutes = parse_tres(row["GrpTRESMins"]).get(GPU)
+    own = bool(row["User"])
+    return Limits.model_construct(
+        max_gpus=at_once.get(GPU),
+        max_gpus_by_type={
+            name.removeprefix(f"{GPU}:"): count
+            for name, count in at_once.items()
+            if name.startswith(f"{GPU}:")
+        },
+        max_cpus=at_once.get("cpu"),
+        max_memory_bytes=at_once.get("mem"),
+        max_nodes=at_once.get("node"),
+        max_jobs=_number(row["MaxJobs" if own else "GrpJobs"]),
+        max_submitted=_number(row["MaxSubmit" if own else "GrpSubmit"]),
+        max_wall_s=parse_wall(row["MaxWall"]),
+        gpu_hours=None if minutes is None else minutes // 60,
+        qos=tuple(sorted(filter(None, row["QOS"].split(",")))),
+    )
+
+
+def parse_users(text: str) -> tuple[SlurmUser, ...]:
+    """``sacctmgr show user`` with ``USER_FIELDS``."""
+    return tuple(
+        SlurmUser(
+            name=row["User"],
+            default_account=row["DefaultAccount"] or None,
+            admin_level=row["AdminLevel"],
+        )
+        for row in rows(text, USER_FIELDS)
+        if row["User"]
+    )
+
+
+def parse_counted(text: str) -> frozenset[str]:
+    """``sacctmgr show tres format=Type,Name`` -> ``cpu``, ``gres/gpu:a100``."""
+    found = rows(text, ("Type", "Name"))
+    return frozenset("/".join(filter(None, (row["Type"], row["Name"]))) for row in found)
+
+
+def parse_usage(text: str) -> tuple[Usage, ...]:
+    """``sacct -X -T -D`` with ``USAGE_FIELDS``, summed by account and user.
+
+    Every run of a requeued job is a line of its own, so all of its time counts and the job once.
+    """
+    seconds: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    jobs: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in rows(text, USAGE_FIELDS):
+        elapsed = _number(row["ElapsedRaw"]) or 0
+        allocated = parse_tres(row["AllocTRES"])
+        if not elapsed or not allocated or not row["User"]:
+            continue
+        key = (row["Account"], row["User"])
+        jobs[key].add(row["JobIDRaw"])
+        typed = {name: n for name, n in allocated.items() if name.startswith(f"{GPU}:")}
+        spent = {"cpu": allocated.get("cpu", 0), **typed}
+        # Where only types are counted, Slurm leaves the sum out.
+        spent[GPU] = max(allocated.get(GPU, 0), sum(typed.values()))
+        for name, count in spent.items():
+            seconds[key][name] += count * elapsed
+    return tuple(
+        Usage(
+            account=account,
+            user=user,
+            cpu_s=spent["cpu"],
+            gpu_s=spent[GPU],
+            gpu_s_by_type={
+                name.removeprefix(f"{GPU}:"): amount
+                for name, amount in sorted(spent.items())
+                if name.startswith(f"{GPU}:") and amount
+            },
+            jobs=len(jobs[account, user]),
+        )
+        for (account, user), spent in sorted(seconds.items())
+    )
+
+
+def parse_config(text: str, names: Iterable[str]) -> dict[str, str]:
+    """Some lines ``Name = value`` of ``scontrol show config``; empty for ``(null)`` and what is missing."""
+    found = dict.fromkeys(names, "")
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals and name.strip() in found:
+            found[name.strip()] = "" if value.strip() == "(null)" else value.strip()
+    return found
+
+
+def argv(change: Change, cluster: str) -> list[str]:
+    """What sacctmgr is told. ``-i`` asks nothing; names were checked when the change was made."""
+    match change:
+        case AddAccount():
+            return ["add", "account", change.account, f"Cluster={cluster}", "Parent=root"]
+        case AddMember():
+            return ["add", "user", change.user, f"Cluster={cluster}", f"Account={change.account}"]
+        case RemoveMember():
+            return ["delete", "user", "where", *_who(change.account, change.user, cluster)]
+        case SetDefault():
+            where = [f"Name={change.user}", f"Cluster={cluster}"]
+            return ["modify", "user", "where", *where, "set", f"DefaultAccount={change.account}"]
+        case SetLimit():
+            return _modify(change.account, change.user, cluster, _setting(change))
+        case SetGpuTypeLimit():
+            setting = f"GrpTRES={GPU}:{change.type}={_or_none(change.after)}"
+            return _modify(change.account, change.user, cluster, setting)
+        case SetQos():
+            return _modify(change.account, change.user, cluster, f"QOS={','.join(change.after)}")
+
+
+def _who(account: str, user: str, cluster: str) -> list[str]:
+    return [f"Name={user}", f"Account={account}", f"Cluster={cluster}"]
+
+
+def _modify(account: str, user: str | None, cluster: str, setting: str) -> list[str]:
+    if user is None:
+        where = ["account", "where", f"Name={account}", f"Cluster={cluster}"]
+    else:
+        where = ["user", "where", *_who(account, user, cluster)]
+    return ["modify", *where, "set", setting]
+
+
+def _or_none(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _setting(change: SetLimit) -> str:
+    """Slurm's name and unit of one limit; -1 takes it away."""
+    value, name = _or_none(change.after), change.limit
+    kept = change.after is not None
+    if name in _COUNT_LIMITS:
+        return f"GrpTRES={_COUNT_LIMITS[name]}={value}"
+    if name == "max_memory_bytes":
+        return f"GrpTRES=mem={f'{value // MIB}M' if kept else -1}"
+    if name == "gpu_hours":
+        return f"GrpTRESMins={GPU}={value * 60 if kept else -1}"
+    if name == "max_wall_s":
+        return f"MaxWall={value // 60 if kept else -1}"
+    own = change.user is not None
+    if name == "max_jobs":
+        return f"{'MaxJobs' if own else 'GrpJobs'}={value}"
+    return f"{'MaxSubmitJobs' if own else 'GrpSubmitJobs'}={value}"

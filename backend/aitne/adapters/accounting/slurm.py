@@ -1,0 +1,155 @@
+"""slurmdbd's accounts through sacctmgr and sacct, and slurmctld's view of them through scontrol."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from aitne.adapters.accounting import _in_use, _slurm
+from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected, Unavailable
+from aitne.core.models.limits import InUse, Usage
+from aitne.core.ports.accounting import (
+    AddAccount,
+    AddMember,
+    Associations,
+    Change,
+    RemoveMember,
+)
+from aitne.core.ports.command import Command, Completed
+from aitne.core.settings import Settings
+
+_READ_TIMEOUT_S = 30.0
+_APPLY_TIMEOUT_S = 60.0
+_USAGE_TIMEOUT_S = 120.0
+_QOS_KEPT_S = 60.0
+_CONFIG = ("ClusterName", "AccountingStorageType", "AccountingStorageEnforce")
+_DENIED = ("access/permission denied", "not allowed", "permission denied")
+_SILENT = (
+    *("unable to contact slurm", "connection refused", "problem talking to the database"),
+    *("timed out", "unable to connect", "zero bytes were transmitted", "no route to host"),
+    *("connection failure", "connection timed out"),
+)
+NO_ACCOUNTING = (
+    "This cluster keeps no accounts: AccountingStorageType in slurm.conf is not "
+    "accounting_storage/slurmdbd. Without slurmdbd there are no limits and no record of usage."
+)
+
+
+class SlurmAccounting:
+    """Fulfils ``core.ports.accounting.Accounting``."""
+
+    def __init__(self, settings: Settings, command: Command) -> None:
+        conf = settings.slurm.conf
+        # Times of sacct are local ones unless it is told otherwise.
+        self._env = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+        if conf is not None:
+            self._env["SLURM_CONF"] = str(conf)
+        self._command = command
+        self._config: dict[str, str] = {}
+        self._qos = ""
+        self._qos_read_at: float | None = None
+
+    async def read(self) -> Associations:
+        """See the port."""
+        cluster = await self._cluster()
+        associations = await self._show(
+            *("assoc", "WOPLimits", "where", f"Cluster={cluster}"),
+            f"format={','.join(_slurm.ASSOCIATION_FIELDS)}",
+        )
+        users = await self._show("user", f"format={','.join(_slurm.USER_FIELDS)}")
+        counted = await self._show("tres", "format=Type,Name")
+        accounts, members = _slurm.parse_associations(associations)
+        return Associations(
+            cluster=cluster,
+            accounts=accounts,
+            members=members,
+            users=_slurm.parse_users(users),
+            tres=_slurm.parse_counted(counted),
+        )
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """See the port."""
+        cluster = await self._cluster()
+        for change in changes:
+            words = _slurm.argv(change, cluster)
+            ended = await self._run(["sacctmgr", "-i", *words], _APPLY_TIMEOUT_S)
+            # Somebody else may have made the same change a moment ago; that is no failure.
+            done = isinstance(change, AddAccount | AddMember | RemoveMember) and any(
+                word in ended.said for word in ("Nothing new added", "Nothing deleted")
+            )
+            if ended.returncode and not done:
+                raise _error(ended, f"`sacctmgr {' '.join(words)}`")
+
+    async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
+        """See the port.
+
+        sacct and not sreport: the latter's sums grow once an hour only, and they leave out the jobs
+        that just ended. ``-T`` cuts what reaches beyond the time, ``-D`` shows each run of a job that
+        was requeued.
+        """
+        await self._cluster()
+        argv = ["sacct", "-a", "-X", "-T", "-D", "-n", "-P", "-S", _time(start), "-E", _time(end)]
+        argv += ["-o", ",".join(_slurm.USAGE_FIELDS)]
+        return _slurm.parse_usage(_text(await self._ok(argv, _USAGE_TIMEOUT_S)))
+
+    async def in_use(self) -> InUse:
+        """See the port."""
+        await self._cluster()
+        now = time.monotonic()
+        if self._qos_read_at is None or now - self._qos_read_at > _QOS_KEPT_S:
+            self._qos = await self._show("qos", f"format={','.join(_in_use.QOS_FIELDS)}")
+            self._qos_read_at = now
+        argv = ["scontrol", "show", "assoc_mgr", "flags=assoc,qos"]
+        text = _text(await self._ok(argv, _READ_TIMEOUT_S))
+        enforced = self._config["AccountingStorageEnforce"].split(",")
+        return InUse(
+            enforced=frozenset(word for word in enforced if word not in ("", "none")),
+            associations=_in_use.parse_association_use(text),
+            qos=_in_use.parse_qos_use(text, self._qos),
+        )
+
+    async def _cluster(self) -> str:
+        """The cluster's name; what it enforces is read along the way, once."""
+        if not self._config:
+            text = _text(await self._ok(["scontrol", "show", "config"], _READ_TIMEOUT_S))
+            self._config = _slurm.parse_config(text, _CONFIG)
+        if "slurmdbd" not in self._config["AccountingStorageType"]:
+            raise NotSupported(NO_ACCOUNTING)
+        return self._config["ClusterName"]
+
+    async def _show(self, *words: str) -> str:
+        return _text(await self._ok(["sacctmgr", "-n", "-P", "show", *words], _READ_TIMEOUT_S))
+
+    async def _ok(self, argv: Sequence[str], timeout_s: float) -> Completed:
+        ended = await self._run(argv, timeout_s)
+        if ended.returncode:
+            raise _error(ended, argv[0])
+        return ended
+
+    async def _run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+        return await self._command.run(argv, account=None, env=self._env, timeout_s=timeout_s)
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _text(ended: Completed) -> str:
+    return ended.stdout.decode("utf-8", "replace")
+
+
+def _error(ended: Completed, what: str) -> Exception:
+    said = " ".join(ended.said.split())[:500] or f"exit code {ended.returncode}"
+    lower = said.lower()
+    if any(word in lower for word in _SILENT):
+        return Unavailable(
+            f"Slurm's accounting does not answer ({said}). Look at slurmdbd and slurmctld, then try "
+            "again."
+        )
+    if any(word in lower for word in _DENIED):
+        return NotAllowed(
+            f"{what}: {said}. The platform's account needs AdminLevel=Operator: `sacctmgr modify "
+            "user NAME set AdminLevel=Operator`."
+        )
+    return SchedulerRejected(f"{what} was refused: {said}")

@@ -1,0 +1,192 @@
+"""Projects, memberships and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.portable import insert_if_absent, upsert
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.limits import InUse, Limits, Membership
+from aitne.core.models.user import Project
+
+_users = tables.users
+_projects = tables.projects
+_members = tables.members
+_limits = tables.limits
+_in_use = tables.in_use
+
+CLUSTER = "local"
+"""The one cluster's name in ``in_use``."""
+WHOLE = ""
+"""In ``limits``: the project as a whole."""
+CHANGED = "project.changed"
+
+
+class Projects(StorePart):
+    """``ProjectStore``."""
+
+    async def create_project(self, project: Project, limits: Limits, *, actor: str) -> None:
+        """See the port."""
+        try:
+            async with self._db.write() as tx:
+                await tx.execute(insert(_projects), project.model_dump(exclude={"members"}))
+                if not limits.empty:
+                    await _put_limits(tx, project.name, WHOLE, limits)
+                _note(tx, project.name, actor, "created")
+        except IntegrityError as error:
+            raise Conflict(
+                f"There is a project {project.name} already. Choose another name."
+            ) from error
+
+    async def get_project(self, name: str) -> Project:
+        """See the port."""
+        query = (
+            select(_projects, _members.c.user_name)
+            .outerjoin(_members, _members.c.project == _projects.c.name)
+            .where(_projects.c.name == name)
+            .order_by(_members.c.user_name)
+        )
+        async with self._db.read() as connection:
+            rows = (await connection.execute(query)).mappings().all()
+        if not rows:
+            raise NotFound("project", name)
+        members = tuple(row["user_name"] for row in rows if row["user_name"] is not None)
+        return Project.model_validate({**rows[0], "members": members})
+
+    async def rename_project(self, name: str, title: str, *, actor: str) -> None:
+        """See the port."""
+        renamed = update(_projects).where(_projects.c.name == name).values(title=title)
+        async with self._db.write() as tx:
+            if not (await tx.execute(renamed)).rowcount:
+                raise NotFound("project", name)
+            _note(tx, name, actor, "title")
+
+    async def put_member(
+        self,
+        project: str,
+        user: str,
+        *,
+        limits: Limits | None = None,
+        default: bool = False,
+        actor: str,
+    ) -> Membership:
+        """See the port."""
+        async with self._db.write() as tx:
+            await _require(tx, project)
+            row = (await tx.execute(select(_users).where(_users.c.name == user))).first()
+            if row is None:
+                raise NotFound("user", user)
+            own = insert_if_absent(tx.dialect, _members)
+            added = (await tx.execute(own.values(user_name=user, project=project))).rowcount > 0
+            if added:
+                _note(tx, project, actor, "member added", user=user)
+            present = await _get_limits(tx, project, user)
+            if limits is not None and limits != present:
+                await _put_limits(tx, project, user, limits)
+                _note(tx, project, actor, "limits", user=user, limits=_dump(limits))
+            if default and row.default_project != project:
+                changed = update(_users).where(_users.c.name == user)
+                await tx.execute(changed.values(default_project=project))
+                _note(tx, project, actor, "default project", user=user)
+        return Membership(project=project, user=user, limits=limits or present)
+
+    async def remove_member(self, project: str, user: str, *, actor: str) -> None:
+        """See the port."""
+        mine = delete(_members).where(_members.c.project == project, _members.c.user_name == user)
+        own = delete(_limits).where(_limits.c.project == project, _limits.c.user_name == user)
+        default = select(_users.c.default_project).where(_users.c.name == user)
+        async with self._db.write() as tx:
+            if not (await tx.execute(mine)).rowcount:
+                raise NotFound("member", f"{user} of project {project}")
+            if (await tx.execute(default)).scalar() == project:
+                raise Conflict(
+                    f"{project} is the default project of {user}. Make another one that first: "
+                    f"`aitne admin member add PROJECT {user} --default`."
+                )
+            await tx.execute(own)
+            _note(tx, project, actor, "member removed", user=user)
+
+    async def set_limits(self, project: str, limits: Limits, *, actor: str) -> None:
+        """See the port."""
+        async with self._db.write() as tx:
+            await _require(tx, project)
+            if limits != await _get_limits(tx, project, WHOLE):
+                await _put_limits(tx, project, WHOLE, limits)
+                _note(tx, project, actor, "limits", limits=_dump(limits))
+
+    async def limits_of(self, project: str) -> Limits:
+        """See the port."""
+        query = select(_limits.c.data).where(
+            _limits.c.project == project, _limits.c.user_name == WHOLE
+        )
+        async with self._db.read() as connection:
+            return Limits.model_validate((await connection.execute(query)).scalar() or {})
+
+    async def memberships(self, project: str | None = None) -> Sequence[Membership]:
+        """See the port."""
+        same = (_limits.c.project == _members.c.project) & (
+            _limits.c.user_name == _members.c.user_name
+        )
+        query = (
+            select(_members, _limits.c.data)
+            .outerjoin(_limits, same)
+            .order_by(_members.c.project, _members.c.user_name)
+        )
+        if project is not None:
+            query = query.where(_members.c.project == project)
+        async with self._db.read() as connection:
+            return [
+                Membership(
+                    project=row.project,
+                    user=row.user_name,
+                    limits=Limits.model_validate(row.data or {}),
+                )
+                for row in await connection.execute(query)
+            ]
+
+    async def save_in_use(self, in_use: InUse, taken_at: datetime, *, epoch: int) -> None:
+        """See the port."""
+        data = in_use.model_dump(mode="json", exclude_defaults=True)
+        values = {"cluster": CLUSTER, "taken_at": taken_at, "data": data}
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            await tx.execute(upsert(tx.dialect, _in_use, values, ["cluster"]))
+
+    async def in_use(self) -> tuple[InUse, datetime] | None:
+        """See the port."""
+        query = select(_in_use.c.data, _in_use.c.taken_at).where(_in_use.c.cluster == CLUSTER)
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).first()
+        return None if row is None else (InUse.model_validate(row.data), row.taken_at)
+
+
+def _dump(limits: Limits) -> dict[str, Any]:
+    return limits.model_dump(mode="json", exclude_defaults=True)
+
+
+def _note(tx: Transaction, project: str, actor: str, what: str, **about: Any) -> None:
+    tx.append_event(CHANGED, {"actor": actor, "what": what, **about}, project=project)
+
+
+async def _require(tx: Transaction, project: str) -> None:
+    if (await tx.execute(select(_projects.c.name).where(_projects.c.name == project))).first():
+        return
+    raise NotFound("project", project)
+
+
+async def _get_limits(tx: Transaction, project: str, user: str) -> Limits:
+    query = select(_limits.c.data).where(_limits.c.project == project, _limits.c.user_name == user)
+    return Limits.model_validate((await tx.execute(query)).scalar() or {})
+
+
+async def _put_limits(tx: Transaction, project: str, user: str, limits: Limits) -> None:
+    values = {"project": project, "user_name": user, "data": _dump(limits)}
+    await tx.execute(upsert(tx.dialect, _limits, values, ["project", "user_name"]))

@@ -1,0 +1,189 @@
+"""What a project, or one member of it, may use at once: what Slurm's associations can hold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from aitne.core import units
+from aitne.core.models.base import (
+    DurationText,
+    Frozen,
+    MemoryText,
+    ProjectName,
+    Strict,
+    UserName,
+)
+
+MIB = 1 << 20
+GPU_TYPE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
+QOS_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+
+_Count = Annotated[int, Field(strict=True, ge=0, le=1 << 31)]
+
+
+def _memory(value: object) -> object:
+    return units.parse_memory(value) if isinstance(value, str) else value
+
+
+def _wall(value: object) -> object:
+    return units.parse_duration(value) if isinstance(value, str) else value
+
+
+def _whole(unit: int, name: str) -> AfterValidator:
+    def check(value: int) -> int:
+        if value % unit:
+            raise ValueError(f"must be whole {name}: Slurm counts no finer")
+        return value
+
+    return AfterValidator(check)
+
+
+_Memory = Annotated[
+    int,
+    Field(strict=True, ge=0, le=1 << 60),
+    _whole(MIB, "MiB"),
+    BeforeValidator(_memory, json_schema_input_type=int | MemoryText),
+]
+_Wall = Annotated[
+    int,
+    Field(strict=True, ge=60, le=10 * 365 * 86_400),
+    _whole(60, "minutes"),
+    BeforeValidator(_wall, json_schema_input_type=int | DurationText),
+]
+
+
+class Limits(Strict):
+    """Each is at most; None is no limit. The names in brackets are sacctmgr's for an association."""
+
+    max_gpus: _Count | None = Field(None, description="GPUs in use at once (GrpTRES gres/gpu).")
+    max_gpus_by_type: dict[Annotated[str, Field(pattern=GPU_TYPE)], _Count] = Field(
+        default_factory=dict,
+        max_length=50,
+        description="GPUs of a type in use at once (GrpTRES gres/gpu:type).",
+    )
+    max_cpus: _Count | None = Field(None, description="CPUs in use at once (GrpTRES cpu).")
+    max_memory_bytes: _Memory | None = Field(
+        None, description="Memory in use at once, whole MiB (GrpTRES mem)."
+    )
+    max_nodes: _Count | None = Field(None, description="Nodes in use at once (GrpTRES node).")
+    max_jobs: _Count | None = Field(
+        None, description="Jobs that run at once (of a project GrpJobs, of a member MaxJobs)."
+    )
+    max_submitted: _Count | None = Field(
+        None,
+        description="Jobs that wait or run (of a project GrpSubmitJobs, of a member MaxSubmitJobs).",
+    )
+    max_wall_s: _Wall | None = Field(
+        None, description="The longest time limit of one job, whole minutes (MaxWall)."
+    )
+    gpu_hours: _Count | None = Field(
+        None,
+        description="GPU-hours in all (GrpTRESMins gres/gpu); what was used fades as Slurm's "
+        "PriorityDecayHalfLife says.",
+    )
+    qos: tuple[Annotated[str, Field(pattern=QOS_NAME)], ...] = Field(
+        (), max_length=50, description="The QOS that its jobs may name; empty: the cluster's own."
+    )
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is limited."""
+        return self == Limits()
+
+
+class Membership(Frozen):
+    """One user in one project."""
+
+    project: ProjectName
+    user: UserName
+    limits: Limits = Limits()
+
+
+class Usage(Frozen):
+    """What one user's jobs of one project have used in a time."""
+
+    account: str
+    user: str
+    cpu_s: int
+    """CPU-seconds allocated."""
+    gpu_s: int
+    """GPU-seconds allocated: two GPUs for an hour are 7200."""
+    gpu_s_by_type: dict[str, int] = Field(default_factory=dict)
+    jobs: int
+    """Jobs that ran in that time, each counted once however often it was requeued."""
+
+
+class Gauge(Frozen):
+    """How much of something is in use, and the most that may be."""
+
+    limit: int | None
+    used: int
+
+
+class AssociationUse(Frozen):
+    """One account, or one user in it, as slurmctld counts it now."""
+
+    account: str
+    user: str | None = None
+    parent: str | None = None
+    tres: dict[str, Gauge] = Field(default_factory=dict)
+    """GrpTRES by Slurm's name; ``mem`` in MiB. What is neither limited nor in use is left out."""
+    tres_minutes: dict[str, Gauge] = Field(default_factory=dict)
+    """GrpTRESMins, in minutes, where there is such a limit."""
+    per_job: dict[str, int] = Field(default_factory=dict)
+    """MaxTRESPerJob."""
+    grp_jobs: Gauge = Gauge(limit=None, used=0)
+    grp_submitted: Gauge = Gauge(limit=None, used=0)
+    max_jobs: Gauge = Gauge(limit=None, used=0)
+    """Of this user alone."""
+    max_submitted: Gauge = Gauge(limit=None, used=0)
+    max_wall_s: int | None = None
+
+
+class QosUse(Frozen):
+    """One QOS as slurmctld counts it now."""
+
+    name: str
+    tres: dict[str, Gauge] = Field(default_factory=dict)
+    per_job: dict[str, int] = Field(default_factory=dict)
+    per_user: dict[str, int] = Field(default_factory=dict)
+    """MaxTRESPerUser."""
+    used_by: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """TRES in use, by user."""
+    max_wall_s: int | None = None
+
+
+class InUse(Frozen):
+    """Limits and what is in use of them, all from one look at slurmctld."""
+
+    enforced: frozenset[str] = frozenset()
+    """Words of ``AccountingStorageEnforce``: associations, limits, qos, …"""
+    associations: tuple[AssociationUse, ...] = ()
+    qos: tuple[QosUse, ...] = ()
+
+    def of(self, account: str, user: str | None = None) -> AssociationUse | None:
+        """That account, or that user in it."""
+        for each in self.associations:
+            if each.account == account and each.user == user:
+                return each
+        return None
+
+    def chain(self, account: str, user: str) -> tuple[AssociationUse, ...]:
+        """The user in the account, the account, and the accounts above it."""
+        found = [each for each in (self.of(account, user),) if each is not None]
+        above: str | None = account
+        while above is not None:
+            each = self.of(above)
+            if each is None or each in found:
+                break
+            found.append(each)
+            above = each.parent
+        return tuple(found)
+
+    def users_of(self, account: str) -> tuple[AssociationUse, ...]:
+        """The members of one account."""
+        return tuple(
+            each for each in self.associations if each.account == account and each.user is not None
+        )

@@ -1,0 +1,76 @@
+"""The store's part about projects, who is a member, and what each may use.
+
+Every change appends an event ``project.changed`` that the project's members may see. Its data says
+who made it (``actor``), ``what`` it was, and to which ``user``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from aitne.core.models.limits import InUse, Limits, Membership
+from aitne.core.models.user import Project
+
+
+class ProjectStore(Protocol):
+    """Projects, memberships, limits, and the last look at what is in use."""
+
+    async def create_project(self, project: Project, limits: Limits, *, actor: str) -> None:
+        """Make it, without members. Raises ``Conflict`` if the name is taken."""
+        ...
+
+    async def get_project(self, name: str) -> Project:
+        """Raises ``NotFound``."""
+        ...
+
+    async def rename_project(self, name: str, title: str, *, actor: str) -> None:
+        """Give it another title. Raises ``NotFound``."""
+        ...
+
+    async def put_member(
+        self,
+        project: str,
+        user: str,
+        *,
+        limits: Limits | None = None,
+        default: bool = False,
+        actor: str,
+    ) -> Membership:
+        """Make the user a member if that is not so yet; set the user's own limits if they are given,
+        and make it the user's default project if ``default``. What changes nothing writes no event.
+
+        Raises:
+            NotFound: no such project or user.
+        """
+        ...
+
+    async def remove_member(self, project: str, user: str, *, actor: str) -> None:
+        """The user's own limits go too.
+
+        Raises:
+            NotFound: no such member.
+            Conflict: it is the user's default project.
+        """
+        ...
+
+    async def set_limits(self, project: str, limits: Limits, *, actor: str) -> None:
+        """Of the project as a whole. Raises ``NotFound``."""
+        ...
+
+    async def limits_of(self, project: str) -> Limits:
+        """Of the project as a whole; no limits if none were set."""
+        ...
+
+    async def memberships(self, project: str | None = None) -> Sequence[Membership]:
+        """Of one project, or of all; by project and user."""
+        ...
+
+    async def save_in_use(self, in_use: InUse, taken_at: datetime, *, epoch: int) -> None:
+        """Replace the last look. Raises ``StaleEpoch``."""
+        ...
+
+    async def in_use(self) -> tuple[InUse, datetime] | None:
+        """The last look and when it was taken; None before the first."""
+        ...
