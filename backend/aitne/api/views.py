@@ -11,7 +11,15 @@ from pydantic import ConfigDict, Field
 
 from aitne.core.models.base import Frozen, ProjectName, Seconds, Strict, UserName, UtcTime
 from aitne.core.models.event import Event
-from aitne.core.models.job import Job, JobFile, JobType, RetryPolicy, Sample, Scalar
+from aitne.core.models.job import (
+    Job,
+    JobFile,
+    JobType,
+    RetryPolicy,
+    Sample,
+    Scalar,
+    SlurmSpec,
+)
 from aitne.core.models.node import Node
 from aitne.core.models.resources import Resources
 from aitne.core.models.template import Template
@@ -53,6 +61,7 @@ class JobView(Frozen):
     array: str | None
     after: tuple[UUID, ...]
     retry: RetryPolicy
+    slurm: SlurmSpec
     state: JobState
     reason: Annotated[TerminationReason | None, Field(description="Why it ended.")]
     message: Annotated[str | None, Field(description="Why it waits or why it ended, in words.")]
@@ -61,6 +70,11 @@ class JobView(Frozen):
     exit_code: int | None
     signal: int | None
     nodes: tuple[str, ...]
+    account: Annotated[str | None, Field(description="The Unix account it runs as.")]
+    partition: Annotated[str | None, Field(description="Where the scheduler put it.")]
+    priority: Annotated[
+        int | None, Field(description="The scheduler's number while it waits: higher is sooner.")
+    ]
     array_job_id: UUID | None
     array_task_id: int | None
     scheduler_id: str | None
@@ -98,7 +112,7 @@ def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
 
 _FROM_SPEC = (
     *("template", "template_version", "parameters", "image", "commands", "env", "workdir"),
-    *("resources", "max_duration_s", "array", "after", "retry"),
+    *("resources", "max_duration_s", "array", "after", "retry", "slurm"),
 )
 _FROM_JOB = tuple(
     name

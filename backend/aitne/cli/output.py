@@ -57,6 +57,11 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2]) or "0s"
 
 
+def moment(time: datetime | None) -> str:
+    """A time as people here read it, to the minute; nothing without one."""
+    return "" if time is None else f"{time.astimezone():%Y-%m-%d %H:%M}"
+
+
 def since(start: datetime | None, end: datetime | None = None) -> str:
     """The time between two moments; without an end, until now; nothing without a start."""
     if start is None:

@@ -75,7 +75,9 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
             ("Resources", resources(spec.resources)),
             ("Time limit", output.duration(spec.max_duration_s)),
             ("Array", spec.array),
+            ("Slurm", _slurm(spec.slurm)),
             ("Starts", starts if plan.fits else "never"),
+            ("Expected start", output.moment(plan.expected_start_at)),
             *(("Note", warning) for warning in plan.warnings),
         ],
         file=file,
@@ -91,6 +93,15 @@ def refuse_unfit(plan: Plan) -> None:
             f"This can never start here: {plan.waits_for or 'no node is large enough'}. "
             "`aitne node ls` shows what there is."
         )
+
+
+def _slurm(options: dict[str, Any]) -> str:
+    """What of the ``slurm`` section was said."""
+    return ", ".join(
+        f"{name} {' '.join(value) if isinstance(value, list) else value}"
+        for name, value in options.items()
+        if value
+    )
 
 
 def _commands(commands: list[str]) -> str:

@@ -94,6 +94,7 @@ class Resources(Record, gpu=Gpu):
     cpu: int
     memory_bytes: int
     gpu: Gpu
+    gres: dict[str, int]
 
 
 class Stage(Record):
@@ -134,6 +135,9 @@ class Job(Record, resources=Resources, stages=Stage):
     exit_code: int | None
     signal: int | None
     nodes: list[str]
+    account: str | None
+    partition: str | None
+    priority: int | None
     array_job_id: str | None
     array_task_id: int | None
     scheduler_id: str | None
@@ -188,6 +192,7 @@ class Spec(Record, resources=Resources):
     resources: Resources
     max_duration_s: int
     array: str | None
+    slurm: dict[str, Any]
 
 
 class Plan(Record, spec=Spec):
@@ -198,6 +203,7 @@ class Plan(Record, spec=Spec):
     starts_now: bool
     waits_for: str | None
     warnings: list[str]
+    expected_start_at: datetime | None
     script: str
 
 

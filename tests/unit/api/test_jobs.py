@@ -55,6 +55,7 @@ async def test_a_job_is_made_and_shown_flat(stage: Stage) -> None:
             "cpu": 2,
             "memory_bytes": 1 << 30,
             "gpu": {"count": 0, "type": None},
+            "gres": {},
         }
         assert job["max_duration_s"] == 3_600
         assert job["actions"] == ["cancel"]

@@ -16,7 +16,12 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
     # body, the field, its value, a part of message or allowed
     "unknown field": ({"gpus": 1}, "gpus", "1", "resources"),
     "misspelt field": ({"comands": ["x"]}, "comands", "['x']", "did you mean commands"),
-    "unknown inner field": ({"resources": {"gpus": 1}}, "resources.gpus", "1", "cpu, gpu, memory"),
+    "unknown inner field": (
+        {"resources": {"gpus": 1}},
+        "resources.gpus",
+        "1",
+        "cpu, gpu, gres, memory",
+    ),
     "wrong unit": ({"resources": {"memory": "16 X"}}, "resources.memory", "16 X", "16G"),
     "no unit": ({"resources": {"memory": "16"}}, "resources.memory", "16", "16G"),
     "no duration": ({"max_duration": "soon"}, "max_duration", "soon", "1h30m"),
@@ -78,7 +83,7 @@ async def test_only_what_belongs_there_is_called_allowed(stage: Stage) -> None:
         allowed = {each["field"]: each["allowed"] for each in answer.json()["problems"]}
         assert allowed == {
             "colour": ", ".join(sorted(JobFile.model_fields)),
-            "resources.memory_bytes": "cpu, gpu, memory, nodes",
+            "resources.memory_bytes": "cpu, gpu, gres, memory, nodes",
         }
         (found,) = (await client.get("/api/v1/jobs?colour=red")).json()["problems"]
         assert found["allowed"] == ", ".join(sorted(AnyJobQuery.model_fields))

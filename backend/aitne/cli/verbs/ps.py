@@ -82,5 +82,6 @@ def resources(asked: Resources) -> str:
     each = [f"{asked.cpu} cpu", output.memory(asked.memory_bytes)]
     if asked.gpu.count:
         each.append(f"gpu {asked.gpu}")
+    each += [f"{name}:{count}" for name, count in asked.gres.items()]
     nodes = f"{asked.nodes} × " if asked.nodes > 1 else ""
     return nodes + " ".join(each)
