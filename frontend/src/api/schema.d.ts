@@ -671,7 +671,7 @@ export interface components {
             value: string | null;
             allowed: string | null;
         };
-        /** @description GPUs of one type on one node. */
+        /** @description GPUs of one type on one node (a MIG profile is a type of its own). */
         GpuCount: {
             type: string | null;
             total: number;
@@ -691,6 +691,12 @@ export interface components {
         GpuRequest: {
             count: number;
             type?: string | null;
+        };
+        /** @description Another generic resource on one node, such as ``shard``. */
+        GresCount: {
+            name: string;
+            total: number;
+            used: number;
         };
         /** @description A count with its default and its bounds for this template. */
         IntLimit: {
@@ -733,6 +739,8 @@ export interface components {
             array?: string | null;
             /** @description Jobs that must have completed first. */
             after?: string[];
+            /** @description Only where Slurm schedules. */
+            slurm?: components["schemas"]["SlurmFile"] | null;
         };
         /** @description What a job used, measurement by measurement and in sum. */
         JobMetrics: {
@@ -774,7 +782,8 @@ export interface components {
              *       "memory_bytes": 1073741824,
              *       "gpu": {
              *         "count": 0
-             *       }
+             *       },
+             *       "gres": {}
              *     }
              */
             resources: components["schemas"]["Resources"];
@@ -790,6 +799,13 @@ export interface components {
             array?: string | null;
             /** @default [] */
             after: string[];
+            /**
+             * @default {
+             *       "exclusive": false,
+             *       "extra": []
+             *     }
+             */
+            slurm: components["schemas"]["SlurmSpec"];
         };
         /**
          * @description Where a job is on its path. Values are what the API, the CLI and the database say.
@@ -826,6 +842,7 @@ export interface components {
             array: string | null;
             after: string[];
             retry: components["schemas"]["RetryPolicy"];
+            slurm: components["schemas"]["SlurmSpec"];
             state: components["schemas"]["JobState"];
             /** @description Why it ended. */
             reason: components["schemas"]["TerminationReason"] | null;
@@ -836,6 +853,12 @@ export interface components {
             exit_code: number | null;
             signal: number | null;
             nodes: string[];
+            /** @description The Unix account it runs as. */
+            account: string | null;
+            /** @description Where the scheduler put it. */
+            partition: string | null;
+            /** @description The scheduler's number while it waits: higher is sooner. */
+            priority: number | null;
             array_job_id: string | null;
             array_task_id: number | null;
             scheduler_id: string | null;
@@ -936,6 +959,14 @@ export interface components {
             memory_used_bytes: number;
             /** @default [] */
             gpus: components["schemas"]["GpuCount"][];
+            /** @default [] */
+            gres: components["schemas"]["GresCount"][];
+            /** @default [] */
+            features: string[];
+            /** @default [] */
+            partitions: string[];
+            address?: string | null;
+            scheduler_state?: string | null;
             /** Format: date-time */
             seen_at: string;
         };
@@ -949,7 +980,7 @@ export interface components {
          * @description What a node can do for a new job.
          * @enum {string}
          */
-        NodeState: "idle" | "mixed" | "allocated" | "drained" | "down" | "unknown";
+        NodeState: "idle" | "mixed" | "allocated" | "draining" | "drained" | "down" | "reserved" | "powered_off" | "unknown";
         /** @description One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``. */
         Parameter: {
             name: string;
@@ -978,6 +1009,7 @@ export interface components {
             waits_for?: string | null;
             /** @default [] */
             warnings: string[];
+            expected_start_at?: string | null;
             script: string;
         };
         /** @description What platform this is. */
@@ -1042,6 +1074,9 @@ export interface components {
              *     }
              */
             gpu: components["schemas"]["GpuRequest"];
+            gres?: {
+                [key: string]: number;
+            };
         };
         /** @description The ``resources`` part of a job file; what is left out comes from the template or the site. */
         ResourcesFile: {
@@ -1053,6 +1088,10 @@ export interface components {
             memory?: number | string | null;
             /** @description GPUs on each node: a number or type:number. */
             gpu?: number | string | null;
+            /** @description Other GRES on each node by name, such as shard: 2. */
+            gres?: {
+                [key: string]: number;
+            } | null;
         };
         /** @description When and how often a job that ended badly is started again. */
         RetryFile: {
@@ -1135,10 +1174,51 @@ export interface components {
             array?: string | null;
             /** @description Jobs that must have completed first. */
             after?: string[];
+            /** @description Only where Slurm schedules. */
+            slurm?: components["schemas"]["SlurmFile"] | null;
         };
         /** @description Where the session answers, on the sessions' own origin. */
         SessionUrl: {
             url: string;
+        };
+        /** @description The ``slurm`` part of a job file: what only Slurm knows (sbatch's options of these names). */
+        SlurmFile: {
+            /** @description One, or several with commas: the first to start it wins. */
+            partition?: string | null;
+            qos?: string | null;
+            /** @description Omitted: the project's own. */
+            account?: string | null;
+            /** @description Features that the nodes must have, such as nvlink&ib. */
+            constraint?: string | null;
+            reservation?: string | null;
+            /**
+             * @description No other job on its nodes.
+             * @default false
+             */
+            exclusive: boolean;
+            /** @description Whether Slurm may start it again; omitted: as the job's retry says. */
+            requeue?: boolean | null;
+            /**
+             * @description A signal so many seconds before the end of its time.
+             * @example USR1@120
+             */
+            signal?: string | null;
+            /** @description Further options of sbatch, of those that the site allows. */
+            extra?: string[];
+        };
+        /** @description ``SlurmFile``, resolved. */
+        SlurmSpec: {
+            partition?: string | null;
+            qos?: string | null;
+            account?: string | null;
+            constraint?: string | null;
+            reservation?: string | null;
+            /** @default false */
+            exclusive: boolean;
+            requeue?: boolean | null;
+            signal?: string | null;
+            /** @default [] */
+            extra: string[];
         };
         /** @description One stage; ``detail`` says why it lasts or why it ended, for the stage that matters now. */
         Stage: {
