@@ -15,6 +15,7 @@ from aitne.core.models.resources import Resources
 from aitne.core.units import format_duration, format_memory
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_GRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,79}")
 _ARRAY = re.compile(r"[0-9,%:-]{1,4000}")
 
 _TEMPLATE = """\
@@ -104,6 +105,7 @@ def _describe(resources: Resources) -> str:
         f"{format_memory(resources.memory_bytes)} of memory",
     ]
     if count := resources.gpu.count:
-        kind = f"{_checked(_WORD, resources.gpu.type)} " if resources.gpu.type else ""
+        kind = f"{_checked(_GRES, resources.gpu.type)} " if resources.gpu.type else ""
         parts.append(f"{count} {kind}GPU{'' if count == 1 else 's'}")
+    parts += [f"{count} {_checked(_GRES, name)}" for name, count in resources.gres.items()]
     return f"{resources.nodes}, {'on it' if resources.nodes == 1 else 'on each'} {', '.join(parts)}"
