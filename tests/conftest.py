@@ -6,8 +6,9 @@ import pytest
 from hypothesis import settings
 
 from tests.support.platform import platform
+from tests.support.slurm import slurm_cluster, slurm_clusters
 
-__all__ = ["platform"]
+__all__ = ["platform", "slurm_cluster", "slurm_clusters"]
 
 # A busy machine is slow at times; how long an example takes is not what these tests are about.
 settings.register_profile("aitne", deadline=None)

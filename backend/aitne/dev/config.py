@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aitne.core.units import compress_hostlist
 from aitne.dev.plan import GPU_TYPE, Plan
 
 CPUS = 8
@@ -12,8 +13,8 @@ SOCKETS = 2
 
 
 def hostlist(prefix: str, first: int, last: int) -> str:
-    """``n[1-4]``, as Slurm writes names; one alone without brackets."""
-    return f"{prefix}{first}" if first == last else f"{prefix}[{first}-{last}]"
+    """``n[1-4]``, as Slurm writes names."""
+    return compress_hostlist([f"{prefix}{number}" for number in range(first, last + 1)])
 
 
 def leaves(nodes: int) -> list[tuple[int, int]]:
@@ -27,15 +28,14 @@ def sharded(plan: Plan) -> set[int]:
     return {first for first, _ in leaves(plan.nodes)} if plan.gpus else set()
 
 
-def slurm_conf(
-    plan: Plan, hostname: str, operator_sees: tuple[str, ...] = ("jobs", "usage")
-) -> str:
+def slurm_conf(plan: Plan, hostname: str) -> str:
     """``slurm.conf`` (https://slurm.schedmd.com/slurm.conf.html) for every release.
 
-    Slurm's own users aside, nobody sees others' jobs, so that a platform needs its operator as it would on a site.
+    Nobody but an operator sees others' jobs, so that a platform needs one as it would on a site.
     """
     root, ports = plan.root, plan.ports
-    private = (*operator_sees, "cloud") if plan.cloud_nodes else operator_sees
+    # "cloud" hides nothing: it shows nodes that are powered down.
+    private = ("jobs", "usage", "cloud") if plan.cloud_nodes else ("jobs", "usage")
     lines = [
         f"ClusterName={plan.name}",
         f"SlurmctldHost={hostname}(127.0.0.1)",

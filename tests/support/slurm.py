@@ -1,0 +1,122 @@
+"""A real Slurm for the tests: one cluster of each release per pytest process, shared by all that need it.
+
+``slurm`` in ``AITNE_REQUIRE`` makes its absence a failure instead of a skip.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aitne.core.dev_cluster import DESCRIPTORS, DevCluster
+from aitne.core.errors import SetupError
+from aitne.dev.cluster import down, up
+from aitne.dev.plan import HOME, ReleaseName
+from aitne.dev.processes import wait_until
+
+NAME = re.compile(r"test-(\d+)(-\w+)?")
+_COMMAND_S = 60.0
+
+
+def cluster_name(suffix: str = "") -> str:
+    """A name that belongs to this pytest process."""
+    return f"test-{os.getpid()}{f'-{suffix}' if suffix else ''}"
+
+
+def say(text: str) -> None:
+    """Progress, for whoever waits for packages."""
+    sys.stderr.write(text + "\n")
+
+
+def root_or_skip() -> None:
+    """Skip the test unless this is root; with ``slurm`` in ``AITNE_REQUIRE`` that is a failure."""
+    if os.geteuid() == 0:
+        return
+    reason = "needs root, to start Slurm's daemons: sudo make test"
+    if "slurm" in os.environ.get("AITNE_REQUIRE", "").split(","):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def remove_orphans() -> None:
+    """Take down the clusters of test runs that were killed before they could."""
+    folders = {path.name for path in HOME.glob("test-*")}
+    for name in folders | {path.stem for path in DESCRIPTORS.glob("test-*.json")}:
+        match = NAME.fullmatch(name)
+        if match and not Path("/proc", match[1]).exists():
+            down(name, progress=say)
+
+
+def run_as(cluster: DevCluster, user: str, *argv: str, stdin: str = "") -> str:
+    """Run a command where the cluster's commands are, as one of its users; what it printed.
+
+    Raises ``CalledProcessError``.
+    """
+    identity = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"]
+    done = subprocess.run(
+        [*cluster.command_prefix, *identity, *argv],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_COMMAND_S,
+        env=cluster.environment
+        | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": f"/home/{user}", "USER": user},
+        cwd="/",
+    )
+    return done.stdout
+
+
+def sbatch(cluster: DevCluster, user: str, script: str, *words: str) -> str:
+    """Submit a batch script from the user's home; the JobID."""
+    said = run_as(
+        cluster, user, "sbatch", "--parsable", f"--chdir=/home/{user}", *words, stdin=script
+    )
+    return said.strip().partition(";")[0]
+
+
+def wait_ended(cluster: DevCluster, job: str, timeout_s: float = 60) -> None:
+    """Wait until the queue knows no live task of a job."""
+
+    def ended() -> bool:
+        return not run_as(cluster, cluster.operator, "squeue", "-h", "-j", job, "-o", "%i").strip()
+
+    assert wait_until(ended, timeout_s, poll_s=0.2), f"job {job} lives after {timeout_s} s"
+
+
+@pytest.fixture(scope="session")
+def slurm_clusters() -> Iterator[Callable[[ReleaseName], DevCluster]]:
+    """Ask for a release; its cluster comes up at the first time and lives as long as the tests."""
+    found: dict[ReleaseName, DevCluster] = {}
+
+    def cluster(release: ReleaseName) -> DevCluster:
+        root_or_skip()
+        if release not in found:
+            remove_orphans()
+            try:
+                found[release] = up(cluster_name(release), release=release, progress=say)
+            except SetupError as error:
+                pytest.fail(f"no Slurm of release {release}: {error.message}")
+        return found[release]
+
+    yield cluster
+    for running in found.values():
+        down(running.name, progress=say)
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster(
+    request: pytest.FixtureRequest, slurm_clusters: Callable[[ReleaseName], DevCluster]
+) -> DevCluster:
+    """This machine's Slurm; with ``@both_releases`` trixie's too."""
+    return slurm_clusters(getattr(request, "param", "system"))
+
+
+both_releases = pytest.mark.parametrize("slurm_cluster", ["system", "trixie"], indirect=True)
+"""Run a test on this machine's Slurm and on trixie's."""
