@@ -26,6 +26,7 @@ from aitne.core.ports.store import Store
 from aitne.core.ports.tools import Tools
 from aitne.core.registry import Registry
 from aitne.core.settings import Settings
+from aitne.services.addresses import NodeAddresses
 from aitne.services.agents import AgentService
 from aitne.services.controller import Controller
 from aitne.services.events import EventHub
@@ -112,7 +113,13 @@ def build(settings: Settings) -> Platform:
         users=users,
         oauth=OAuthService(store, settings, utc_now),
         events=events,
-        agents=AgentService(store, utc_now, events),
+        agents=AgentService(
+            store,
+            utc_now,
+            events,
+            NodeAddresses(store, settings),
+            trusted=not settings.on_slurm,
+        ),
         first_run=FirstRun(store, users, settings, utc_now),
     )
 

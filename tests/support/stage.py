@@ -25,6 +25,7 @@ from aitne.bootstrap import Platform
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Actor, Role, Scope, User
 from aitne.core.settings import Settings
+from aitne.services.addresses import NodeAddresses
 from aitne.services.agents import AgentService
 from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
@@ -177,7 +178,9 @@ def make_stage(folder: Path) -> Stage:
         users=users,
         oauth=OAuthService(store, settings, clock),
         events=events,
-        agents=AgentService(store, clock, events),
+        agents=AgentService(
+            store, clock, events, NodeAddresses(store, settings), trusted=not settings.on_slurm
+        ),
         first_run=FirstRun(store, users, settings, clock),
     )
     return Stage(platform, store, clock, files, create_app(platform))

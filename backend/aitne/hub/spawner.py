@@ -175,6 +175,8 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             raise SpawnException(
                 f"Job {job_id} is not {self.user.name}'s.", reason="owner", status_code=403
             )
+        if job.get("refused"):
+            raise SpawnException(job["refused"], reason="address", status_code=403)
         if not job["live"] or not job["address"]:
             raise SpawnException(f"Job {job_id} does not run.", reason="not_live")
         host, _, port = job["address"].rpartition(":")

@@ -13,6 +13,7 @@ from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.ports.store import JobStore
 from aitne.core.states import ACTIVE, JobState
+from aitne.services.addresses import NodeAddresses
 from aitne.services.events import EventHub
 from aitne.services.secrets import hashed
 
@@ -35,13 +36,28 @@ class HubJob(Frozen):
     owner: str
     address: str | None
     live: bool
+    refused: str | None = None
+    """Why its address must not be used."""
 
 
 class AgentService:
-    """An agent says when the program runs and what it uses; the scheduler decides how it ended."""
+    """An agent says when the program runs and what it uses; the scheduler decides how it ended.
 
-    def __init__(self, store: JobStore, clock: Callable[[], datetime], events: EventHub) -> None:
+    ``trusted``: agents run as the platform's own account, so they may name their node.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        clock: Callable[[], datetime],
+        events: EventHub,
+        addresses: NodeAddresses,
+        *,
+        trusted: bool,
+    ) -> None:
         self._store = store
+        self._addresses = addresses
+        self._trusted = trusted
         self._clock = clock
         self._events = events
 
@@ -80,10 +96,21 @@ class AgentService:
             await self._events.changed(mark, left)
 
     async def hub_job(self, job_id: UUID) -> HubJob:
-        """A session as the Hub needs it. Raises ``NotFound``."""
+        """A session as the Hub needs it.
+
+        Raises:
+            NotFound: no such session.
+            Unavailable: whether its address is its own cannot be told yet.
+        """
         job = await self._session(job_id)
+        live = not job.state.terminal
+        refused = await self._addresses.problem(job) if live else None
         return HubJob(
-            job_id=job.id, owner=job.owner, address=job.address, live=not job.state.terminal
+            job_id=job.id,
+            owner=job.owner,
+            address=job.address if refused is None else None,
+            live=live,
+            refused=refused,
         )
 
     async def put_handover(self, job_id: UUID, handover: Handover) -> None:
@@ -134,7 +161,9 @@ class AgentService:
             return
         if report.restart_count > job.restart_count and job.state not in _BEFORE_RUNNING:
             # The scheduler started the same job again, and its poll was not read yet.
-            job = await self._move(job, JobState.QUEUED, _OVER)
+            # The nodes it had are none of this run's; an agent that is trusted names its own.
+            over = _OVER if self._trusted else _OVER.model_copy(update={"nodes": ()})
+            job = await self._move(job, JobState.QUEUED, over)
         to = JobState.RUNNING if job.state in _BEFORE_RUNNING else job.state
         await self._move(job, to, self._news(job, report))
 
@@ -144,7 +173,8 @@ class AgentService:
         found: dict[str, object] = {}
         if report.restart_count != job.restart_count:
             found["restart_count"] = report.restart_count
-        if report.address is not None and report.address != job.address:
+        # An app's address never changes while it runs, and the Hub leads others' browsers there.
+        if report.address is not None and job.address is None:
             found["address"] = report.address
         if job.started_at is None:
             found["started_at"] = now
@@ -152,7 +182,7 @@ class AgentService:
             found["allocated_at"] = now
         if job.expires_at is None:
             found["expires_at"] = now + timedelta(seconds=job.spec.max_duration_s)
-        if not job.nodes:
+        if not job.nodes and self._trusted:
             found["nodes"] = (report.node,)
         if job.state in _BEFORE_RUNNING and job.message is not None:
             found["message"] = None  # it said why the job waited

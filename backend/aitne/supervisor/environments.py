@@ -180,7 +180,7 @@ def _run(name: str, argv: Sequence[str], watch: Progress, cwd: Path | None = Non
             f"The {name} environment could not be made: "
             f"{Path(argv[0]).name} {' '.join(argv[1:3])} ended with status {process.returncode}. "
             "It said:\n  " + "\n  ".join(tail) + "\nSee that this machine reaches its package "
-            f"indexes (pip and npm settings) and that {_root()} has space, then run it again; "
+            "indexes (pip and npm settings) and that there is space, then run it again; "
             f"or set {_override(name)} to an environment that has what "
             f"{LOCKS / (name if name == 'proxy' else name + '.txt')} lists."
         )

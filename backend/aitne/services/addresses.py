@@ -1,0 +1,114 @@
+"""Whether a session listens where its agent says: the Hub's proxy goes there, so it must be the job's node.
+
+The agent runs as the user. What it reports is a claim; what counts is which nodes the scheduler gave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from aitne.core.errors import Unavailable
+from aitne.core.models.job import Job
+from aitne.core.models.node import Node
+from aitne.core.ports.store import ClusterStore
+from aitne.core.settings import Settings
+
+LOWEST_PORT = 1_024
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+
+
+async def resolve(name: str) -> Sequence[str]:
+    """The addresses of a name as this machine knows them; none if it does not."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return ()
+    return [str(entry[4][0]) for entry in found]
+
+
+class NodeAddresses:
+    """Checks the address of one session at a time."""
+
+    def __init__(self, store: ClusterStore, settings: Settings, resolve: Resolve = resolve) -> None:
+        self._store = store
+        self._settings = settings
+        self._resolve = resolve
+
+    async def problem(self, job: Job) -> str | None:
+        """Why the Hub must not be led to the address of ``job``; None when it may.
+
+        Raises:
+            Unavailable: it is not known yet which nodes the job has.
+        """
+        if not self._settings.on_slurm or job.address is None:
+            return None
+        if not job.nodes:
+            raise Unavailable(f"Which nodes session {job.id} has is not known yet; ask again.")
+        host, _, port = job.address.rpartition(":")
+        host = host.strip("[]")
+        known = {node.name: node for node in await self._store.nodes()}
+        allowed = await self._allowed(_names(job.nodes, known))
+        if not self._listens_there(host, allowed):
+            return (
+                f"the agent says that it listens at {job.address}, and that is no address of "
+                f"{', '.join(job.nodes)} ({', '.join(sorted(allowed))}). If the nodes have several "
+                "networks, an administrator sets agent_host in the [slurm] section to the right one."
+            )
+        if not LOWEST_PORT <= int(port) <= 65_535 or (
+            int(port) in self._own_ports() and _own(host)
+        ):
+            return (
+                f"the agent says that it listens at {job.address}, a port that is not a session's."
+            )
+        return None
+
+    def _listens_there(self, host: str, allowed: Iterable[str]) -> bool:
+        if host in allowed:
+            return True
+        wanted = self._settings.slurm.agent_host
+        if "/" not in wanted:
+            return host == wanted
+        try:
+            return ipaddress.ip_address(host) in ipaddress.ip_network(wanted, strict=False)
+        except ValueError:
+            return False
+
+    async def _allowed(self, names: Iterable[str]) -> set[str]:
+        found = set(names)
+        for addresses in await asyncio.gather(*map(self._resolve, sorted(found))):
+            found |= set(addresses)
+        return found
+
+    def _own_ports(self) -> tuple[int, ...]:
+        settings = self._settings
+        return (
+            settings.port,
+            settings.port_of_sessions,
+            settings.port_of_hub,
+            settings.port_of_proxy_api,
+        )
+
+
+def _names(nodes: Iterable[str], known: dict[str, Node]) -> set[str]:
+    """What the nodes are called on the network."""
+    found = set(nodes)
+    for name in nodes:
+        if name in known and (address := known[name].address):
+            found.add(address)
+    return found
+
+
+def _own(host: str) -> bool:
+    """Whether this machine has the address, so that its own ports are behind it."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        family, kind, _, _, where = found[0]
+        with socket.socket(family, kind) as probe:
+            probe.bind(where)
+    except OSError:
+        return False
+    return True
