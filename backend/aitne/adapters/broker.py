@@ -241,6 +241,14 @@ class FilesByVerb:
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("fence", args, FenceRead)).fence
 
+    async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
+        """Take the fence for the platform unless somebody has it; who has it now."""
+        args = {"place": _place(place), "task": task}
+        fence = (await self._caller.call("close_fence", args, FenceRead)).fence
+        if fence is None:
+            raise Unavailable("The broker did not say who has the fence.")
+        return fence
+
     async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
         """How it ended; None: it has not, or not by itself."""
         args = {"place": _place(place), "task": task}

@@ -190,7 +190,7 @@ class CreateArgs(PlaceArgs):
 
 
 class TaskArgs(PlaceArgs):
-    """Of ``fence`` and ``outcome``."""
+    """Of ``fence``, ``close_fence`` and ``outcome``."""
 
     task: TaskIndex | None = None
 
@@ -301,6 +301,7 @@ VERBS: Mapping[str, Verb] = {
         Verb("create", CreateArgs, Done, 30, Unavailable),
         Verb("read_log", ReadLogArgs, LogRead, 15, Unavailable, audited="refused"),
         Verb("fence", TaskArgs, FenceRead, 15, Unavailable, audited="refused"),
+        Verb("close_fence", TaskArgs, FenceRead, 15, Unavailable),
         Verb("outcome", TaskArgs, OutcomeRead, 15, Unavailable, audited="refused"),
         Verb("notes", NoArgs, Notes, 10, audited="refused"),
         Verb("ping", NoArgs, Done, 10, audited="refused"),

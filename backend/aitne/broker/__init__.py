@@ -1,0 +1,1 @@
+"""The small privileged process that acts as users. It alone is root; the platform is not."""

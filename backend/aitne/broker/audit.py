@@ -1,0 +1,77 @@
+"""The audit log: who asked for what, and what became of it. One line of JSON each, only ever added."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aitne.core.errors import SetupError
+
+_LOG = logging.getLogger("aitne.broker")
+
+
+class Audit:
+    """A file of root's, mode 0600. When it was moved away (log rotation), a new one is begun."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self.trouble: str | None = None
+        """Why the last line could not be written; None: it was."""
+
+    def start(self) -> None:
+        """Open it. Raises ``SetupError``."""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._open()
+        except OSError as error:
+            raise SetupError(f"The audit log {self._path} cannot be written: {error}") from error
+
+    def write(self, **facts: Any) -> None:
+        """Add a line. Never raises: ``trouble`` says whether it worked."""
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
+        try:
+            self._follow_rotation()
+            data = line.encode() + b"\n"
+            if os.write(self._descriptor(), data) != len(data):
+                raise OSError("only a part of the line was written")
+            self.trouble = None
+        except OSError as error:
+            if self.trouble is None:
+                _LOG.critical("The audit log %s cannot be written: %s", self._path, error)
+            self.trouble = str(error)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _descriptor(self) -> int:
+        if self._file is None:
+            self._open()
+        assert self._file is not None  # noqa: S101 - _open set it or raised
+        return self._file
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(self._path, flags, 0o600)
+        os.fchmod(file, 0o600)
+        self.close()
+        self._file = file
+
+    def _follow_rotation(self) -> None:
+        if self._file is None:
+            return
+        mine = os.fstat(self._file)
+        try:
+            there = os.stat(self._path, follow_symlinks=False)
+        except FileNotFoundError:
+            self.close()
+            return
+        if (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
+            self.close()

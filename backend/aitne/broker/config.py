@@ -1,0 +1,92 @@
+"""The broker's own settings. The platform's ``aitne.toml`` is never read: the platform may be hostile."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from aitne.core.errors import SetupError
+from aitne.core.models.base import Seconds, Strict
+from aitne.core.settings import AccountSettings, Settings, SlurmSettings
+
+_MOST_BYTES = 1 << 20
+
+
+class BrokerConfig(Strict):
+    """``broker.toml``: a file of root's that nobody else can write."""
+
+    socket: Path = Field(Path("/run/aitne/broker.sock"), description="Where the platform connects.")
+    peers: list[int | str] = Field(
+        min_length=1, description="The accounts (names or uids) that the platform runs as."
+    )
+    audit: Path = Field(
+        Path("/var/log/aitne/broker.jsonl"),
+        description="What was asked for, by whom, and what became of it: a line of JSON each.",
+    )
+    scheduler: str = Field("slurm", description="The scheduler adapter: slurm or slurm_cli.")
+    max_duration: Seconds = Field(
+        7 * 86_400, description="No job is submitted with, or extended to, more than this."
+    )
+    slurm: SlurmSettings = SlurmSettings()
+    accounts: AccountSettings = AccountSettings()
+
+    def for_adapter(self) -> Settings:
+        """What the scheduler adapter is made with."""
+        return _OnlyGiven(
+            data_dir=self.socket.parent,
+            scheduler=self.scheduler,
+            slurm=self.slurm,
+            accounts=self.accounts,
+        )
+
+
+def load_config(path: Path) -> BrokerConfig:
+    """The settings in ``path``.
+
+    Raises:
+        SetupError: it is not root's alone, or a value in it is wrong.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            facts = os.fstat(file)
+            text = os.read(file, _MOST_BYTES).decode()
+        finally:
+            os.close(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"{path} cannot be read: {error}") from error
+    if facts.st_uid != 0 or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise SetupError(
+            f"{path} could be written by others than root, so nothing is started. "
+            f"`chown root {path}; chmod go-w {path}` mends it."
+        )
+    try:
+        return BrokerConfig.model_validate(tomllib.loads(text))
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()
+        )
+        raise SetupError(f"The settings in {path} are wrong: {wrong}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SetupError(f"{path} is no TOML: {error}") from error
+
+
+class _OnlyGiven(Settings):
+    """``Settings`` that look neither at the environment nor at the platform's file."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What was passed, alone."""
+        return (init_settings,)

@@ -1,0 +1,97 @@
+"""What the broker does not take the platform's word for: accounts, places, options, limits."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+
+from aitne.adapters.accounts import UnixUser, jobs_folder, permitted_user
+from aitne.broker.config import BrokerConfig
+from aitne.core.broker_protocol import WireRequest
+from aitne.core.errors import InvalidInput, NotAllowed
+from aitne.core.layout import job_dir
+from aitne.core.ports.files import JobPlace
+
+_REMEMBER_S = 10.0
+"""A directory service is not asked again for the same account within this time."""
+
+
+class Guard:
+    """Looks at what is asked for before anything is done. May be used by several threads."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._known: dict[str, tuple[float, UnixUser]] = {}
+        self._lock = Lock()
+
+    def account(self, name: str | None) -> UnixUser:
+        """The account, if jobs may run as it.
+
+        Raises:
+            NotAllowed: it is none, or its uid or groups do not permit it.
+        """
+        if name is None:
+            raise NotAllowed("The broker acts for an account, and none was named.")
+        with self._lock:
+            kept = self._known.get(name)
+        if kept is not None and kept[0] > time.monotonic():
+            return kept[1]
+        user = permitted_user(name, self._config.accounts)
+        with self._lock:
+            if len(self._known) > 10_000:
+                self._known.clear()
+            self._known[name] = (time.monotonic() + _REMEMBER_S, user)
+        return user
+
+    def place(self, place: JobPlace) -> UnixUser:
+        """Whose place it is.
+
+        Raises:
+            NotAllowed: it is not where ``slurm.jobs_dir`` puts this account's job.
+        """
+        user = self.account(place.account)
+        expected = jobs_folder(self._config.slurm.jobs_dir, user) / str(place.job_id)
+        if place.folder != str(expected):
+            raise NotAllowed(
+                f"The files of {user.name}'s job {place.job_id} lie in {expected}, not in "
+                f"{place.folder}; nothing else is touched. slurm.jobs_dir must be the same in the "
+                "platform's settings and in the broker's."
+            )
+        return user
+
+    def request(self, request: WireRequest) -> UnixUser:
+        """Whose request it is.
+
+        Raises:
+            NotAllowed: of its account or its folder.
+            InvalidInput: of an option or a limit that this site does not allow.
+        """
+        user = self.account(request.account)
+        root = jobs_folder(self._config.slurm.jobs_dir, user)
+        expected = job_dir(root, request.job_id, request.attempt)
+        if request.job_dir != str(expected):
+            raise NotAllowed(
+                f"The files of {user.name}'s job {request.job_id} lie in {expected}, not in "
+                f"{request.job_dir}; nothing else is touched. slurm.jobs_dir must be the same in "
+                "the platform's settings and in the broker's."
+            )
+        for option in request.slurm.extra:
+            if option.partition("=")[0] not in self._config.slurm.extra:
+                raise InvalidInput.field(
+                    "slurm.extra",
+                    "the broker passes no such option",
+                    value=option,
+                    allowed=", ".join(self._config.slurm.extra) or "none",
+                )
+        self.duration(request.time_limit_s)
+        return user
+
+    def duration(self, time_limit_s: int) -> None:
+        """Raises ``InvalidInput`` when it is longer than this site's longest."""
+        if time_limit_s > self._config.max_duration:
+            raise InvalidInput.field(
+                "max_duration",
+                "longer than the broker's max_duration",
+                value=f"{time_limit_s} s",
+                allowed=f"at most {self._config.max_duration} s",
+            )

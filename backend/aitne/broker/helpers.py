@@ -1,0 +1,224 @@
+"""One helper process per account, kept while it is used: files are touched by it alone, never by root."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from select import select
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+
+from aitne.adapters.accounts import UnixUser
+from aitne.broker.guard import Guard
+from aitne.broker.zygote import LENGTH, MAX_FRAME_BYTES, Zygote
+from aitne.core.broker_protocol import VERBS, PlaceArgs, error_from_wire
+from aitne.core.errors import Unavailable
+
+IDLE_S = 60.0
+MOST_HELPERS = 500
+_MARGIN_S = 2.0
+"""A helper has so much less time than its verb, so that the broker's own word is the first."""
+
+A = TypeVar("A", bound=BaseModel)
+
+
+class Helpers:
+    """Answers the verbs for files (``adapters.broker.FilesByVerb`` makes a ``JobFiles`` of it)."""
+
+    def __init__(self, zygote: Zygote, guard: Guard) -> None:
+        self._zygote = zygote
+        self._guard = guard
+        self._helpers: dict[str, _Helper] = {}
+        self._forking = asyncio.Lock()
+
+    async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
+        """Let the account's helper do it.
+
+        Raises:
+            NotAllowed: the account or the place is none that may be touched.
+            Unavailable: the file system does not answer, or what the helper itself raised.
+        """
+        place = PlaceArgs.model_validate({"place": args["place"]}).place
+        user = await asyncio.to_thread(self._guard.place, place)
+        body = json.dumps({"verb": verb, "args": args}).encode()
+        for last in (False, True):
+            helper, fresh = await self._helper(user)
+            try:
+                found = await helper.ask(body, VERBS[verb].timeout_s - _MARGIN_S)
+                break
+            except _Gone as error:
+                # One that idled may have been ended by its own user: nothing was done yet, or the
+                # same is done again.
+                if fresh or last:
+                    raise Unavailable(
+                        f"The process that reads the files of {user.name} ended without an answer. "
+                        "Try again; if it stays so, look at what ends that account's processes."
+                    ) from error
+        if "error" in found:
+            raise error_from_wire(found["error"])
+        try:
+            return answer.model_validate(found.get("ok"))
+        except ValidationError as error:
+            raise Unavailable(f"The helper of {user.name} answered nonsense.") from error
+
+    async def close_idle(self) -> None:
+        """End those that nobody used for a while, and forget those that have ended."""
+        for name, helper in list(self._helpers.items()):
+            if helper.ended or helper.idle_s > IDLE_S:
+                del self._helpers[name]
+                await helper.close()
+
+    async def close(self) -> None:
+        """End all."""
+        for helper in self._helpers.values():
+            await helper.close()
+        self._helpers.clear()
+
+    async def _helper(self, user: UnixUser) -> tuple[_Helper, bool]:
+        """The account's helper and whether it was started just now."""
+        async with self._forking:
+            found = self._helpers.get(user.name)
+            if found is not None and found.user == user and not found.ended:
+                return found, False
+            if found is not None:
+                del self._helpers[user.name]
+                await found.close()
+            await self._make_room()
+            connection, pid = await asyncio.to_thread(
+                self._zygote.helper, user.uid, user.gid, user.groups
+            )
+            connection.setblocking(False)
+            reader, writer = await asyncio.open_unix_connection(
+                sock=connection, limit=MAX_FRAME_BYTES
+            )
+            helper = _Helper(user, pid, reader, writer)
+            self._helpers[user.name] = helper
+            return helper, True
+
+    async def _make_room(self) -> None:
+        if len(self._helpers) < MOST_HELPERS:
+            return
+        name, helper = max(self._helpers.items(), key=lambda item: item[1].idle_s)
+        if helper.idle_s == 0.0:
+            raise Unavailable("The files of too many accounts are read at once. Try again.")
+        del self._helpers[name]
+        await helper.close()
+
+
+@asynccontextmanager
+async def _turn(lock: asyncio.Lock, timeout_s: float) -> AsyncIterator[None]:
+    async with asyncio.timeout(timeout_s):
+        await lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class _Gone(Exception):
+    """The helper hung up."""
+
+
+class _Helper:
+    """One of them. When a file system hangs only its own account waits."""
+
+    def __init__(
+        self,
+        user: UnixUser,
+        pid: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self.user = user
+        self._reader = reader
+        self._writer = writer
+        self._turn = asyncio.Lock()
+        self._queued = 0
+        self._used_at = time.monotonic()
+        self._stuck = False
+        self._process: int | None = None
+        with suppress(ProcessLookupError):
+            self._process = os.pidfd_open(pid)
+
+    @property
+    def idle_s(self) -> float:
+        """Since when nobody has used it; 0 while somebody does."""
+        return 0.0 if self._queued else time.monotonic() - self._used_at
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has hung up, or what was killed is gone."""
+        if self._stuck:
+            return self._process is None or bool(select([self._process], [], [], 0)[0])
+        return self._reader.at_eof() or self._writer.is_closing()
+
+    async def ask(self, body: bytes, timeout_s: float) -> dict[str, Any]:
+        """Its answer.
+
+        Raises:
+            Unavailable: it hangs.
+            _Gone: it hung up.
+        """
+        if self._stuck:
+            raise self._hangs()
+        self._queued += 1
+        try:
+            async with _turn(self._turn, timeout_s / 2):
+                return await self._exchange(body, timeout_s / 2)
+        except TimeoutError:
+            raise self._hangs() from None
+        finally:
+            self._queued -= 1
+            self._used_at = time.monotonic()
+
+    async def close(self) -> None:
+        """Let it end."""
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+        if self._process is not None:
+            os.close(self._process)
+            self._process = None
+
+    async def _exchange(self, body: bytes, timeout_s: float) -> dict[str, Any]:
+        whole = False
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._writer.write(LENGTH.pack(len(body)) + body)
+                await self._writer.drain()
+                (size,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
+                if size > MAX_FRAME_BYTES:
+                    raise _Gone("a frame of absurd length")
+                answer = from_json(await self._reader.readexactly(size))
+            whole = isinstance(answer, dict)
+            if not whole:
+                raise _Gone("no answer")
+            return answer  # type: ignore[no-any-return]
+        except TimeoutError:
+            raise
+        except (OSError, EOFError, ValueError) as error:
+            raise _Gone(str(error)) from error
+        finally:
+            if not whole:
+                # It may sleep in the kernel until the file system is back: then nobody can end it,
+                # and no second one is started for the account before it is gone.
+                self._stuck = True
+                self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+
+    def _hangs(self) -> Unavailable:
+        return Unavailable(
+            f"The file system with the jobs of {self.user.name} does not answer. Nothing is known "
+            "to have failed; an administrator should look at it."
+        )

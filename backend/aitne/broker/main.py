@@ -1,0 +1,125 @@
+"""Starting and ending the broker."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from aitne import __version__
+from aitne.adapters.accounts import unix_user
+from aitne.adapters.broker import FilesByVerb
+from aitne.adapters.command.as_user import AsUserCommand
+from aitne.bootstrap import SCHEDULERS
+from aitne.broker.audit import Audit
+from aitne.broker.config import BrokerConfig, load_config
+from aitne.broker.guard import Guard
+from aitne.broker.handlers import Handlers, check_handlers
+from aitne.broker.helpers import Helpers
+from aitne.broker.server import Server, lock_socket, peer_uids
+from aitne.broker.zygote import Zygote
+from aitne.core.broker_protocol import PROTOCOL, Welcome
+from aitne.core.errors import AitneError, NotAllowed, SetupError
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.tools import Tools
+
+_LOG = logging.getLogger("aitne.broker")
+_HOUSEKEEPING_S = 5.0
+MakeScheduler = Callable[..., Scheduler]
+
+
+def main(make: MakeScheduler | None = None) -> int:
+    """Parse, run, and turn expected errors into one sentence. ``make`` is for tests of the broker."""
+    parser = argparse.ArgumentParser(
+        prog="aitne-broker", description="Does as users what the platform asks for."
+    )
+    parser.add_argument("--config", type=Path, default=Path("/etc/aitne/broker.toml"))
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        return _run(load_config(arguments.config), make)
+    except AitneError as error:
+        sys.stderr.write(f"{error.message}\n")
+        return 1
+
+
+def _run(config: BrokerConfig, make: MakeScheduler | None) -> int:
+    if os.geteuid() != 0:
+        raise SetupError(
+            "The broker acts as other accounts, which only root may. Start it as root (its unit is "
+            "in docs/howto/slurm.md), or leave broker.socket unset."
+        )
+    os.umask(0o022)
+    os.chdir("/")
+    check_handlers()
+    make = make or SCHEDULERS.get(config.scheduler)
+    lock = lock_socket(config.socket)
+    # Before the first thread, and before the adapter reads any key: its children have this memory.
+    zygote = Zygote()
+    try:
+        return asyncio.run(_serve(config, make, zygote))
+    finally:
+        zygote.close()
+        os.close(lock)
+
+
+async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    guard = Guard(config)
+    helpers = Helpers(zygote, guard)
+    audit = Audit(config.audit)
+    audit.start()
+    scheduler = _scheduler(config, make, guard, helpers)
+    handlers = Handlers(config, guard, scheduler, helpers)
+    welcome = Welcome(
+        protocol=PROTOCOL,
+        release=__version__,
+        scheduler=scheduler.name,
+        settle_s=scheduler.settle_s,
+    )
+    server = Server(config.socket, peer_uids(config.peers), handlers, audit, welcome)
+    try:
+        handlers.start_notes = await scheduler.start()
+        for note in handlers.start_notes:
+            _LOG.warning("%s", note)
+        await server.start()
+        audit.write(verb="start", outcome="done", release=__version__)
+        _LOG.info("serving %s", config.socket)
+        await _housekeep(stop, helpers, zygote)
+    finally:
+        await server.close()
+        await scheduler.close()
+        await helpers.close()
+        audit.write(verb="stop", outcome="done")
+        audit.close()
+    return 0
+
+
+async def _housekeep(stop: asyncio.Event, helpers: Helpers, zygote: Zygote) -> None:
+    while not stop.is_set():
+        try:
+            async with asyncio.timeout(_HOUSEKEEPING_S):
+                await stop.wait()
+        except TimeoutError:
+            await helpers.close_idle()
+        if zygote.broken:
+            raise SetupError("The process that helpers are forked from is gone: start again.")
+
+
+def _scheduler(
+    config: BrokerConfig, make: MakeScheduler, guard: Guard, helpers: Helpers
+) -> Scheduler:
+    try:
+        operator = None if config.slurm.operator is None else unix_user(config.slurm.operator)
+    except NotAllowed as error:
+        raise SetupError(f"slurm.operator: {error.message}") from error
+    command = AsUserCommand(guard.account, operator, config.slurm.command_prefix)
+    return make(config.for_adapter(), Tools(command, FilesByVerb(helpers)))

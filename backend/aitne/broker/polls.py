@@ -1,0 +1,124 @@
+"""One query of the scheduler for all who ask at the same time, and only its changes to each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from aitne.core.broker_protocol import Polled
+from aitne.core.errors import AitneError
+from aitne.core.ports.scheduler import SchedulerJob
+
+_MAX_GONE = 200_000
+"""So many departures are remembered; who was away for longer is told everything anew."""
+
+T = TypeVar("T")
+
+
+class Shared(Generic[T]):
+    """Asks once for all who ask within ``fresh_s``; a failure is everybody's too."""
+
+    def __init__(self, ask: Callable[[], Awaitable[T]], fresh_s: float) -> None:
+        self._ask = ask
+        self._fresh_s = fresh_s
+        self._busy = asyncio.Lock()
+        self._begun_at = float("-inf")
+        self._result: T | None = None
+        self._error: AitneError | None = None
+
+    async def get(self) -> T:
+        """An answer that was begun at most ``fresh_s`` before this call."""
+        clock = asyncio.get_running_loop().time
+        wanted = clock() - self._fresh_s
+        async with self._busy:
+            if self._begun_at < wanted:
+                begun_at = clock()
+                self._result = self._error = None
+                try:
+                    self._result = await self._ask()
+                except AitneError as error:
+                    self._error = error
+                self._begun_at = begun_at
+            if self._error is not None:
+                raise self._error
+            assert self._result is not None  # noqa: S101 - neither means: not yet asked
+            return self._result
+
+
+class Generations:
+    """Numbers each record, so that a caller who names the generation he holds is told the rest.
+
+    The scheduler's port promises that a record that has not changed is the very same object, so
+    comparing two polls costs one look-up a record.
+    """
+
+    def __init__(self) -> None:
+        # Another broker's generations are never taken for this one's.
+        self._origin = os.urandom(6).hex()
+        self._generation = 0
+        self._next = 1
+        self._live: dict[int, SchedulerJob] = {}
+        self._born: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
+        self._gone: deque[tuple[int, int]] = deque()
+        self._forgotten_before = 0
+        self._last: Sequence[SchedulerJob] | None = None
+
+    def update(self, records: Sequence[SchedulerJob]) -> None:
+        """Take the latest poll in."""
+        if records is self._last:
+            return
+        self._last = records
+        present: dict[int, int] = {}
+        fresh: list[SchedulerJob] = []
+        for record in records:
+            number = self._numbers.get(id(record))
+            if number is None:
+                fresh.append(record)
+            else:
+                present[id(record)] = number
+        departed = [key for key in self._numbers if key not in present]
+        if not fresh and not departed:
+            return
+        self._generation += 1
+        for key in departed:
+            number = self._numbers.pop(key)
+            del self._live[number], self._born[number]
+            self._gone.append((self._generation, number))
+        for record in fresh:
+            if id(record) in self._numbers:
+                continue  # the same object twice in one poll
+            number, self._next = self._next, self._next + 1
+            self._live[number] = record
+            self._born[number] = self._generation
+            self._numbers[id(record)] = number
+        while len(self._gone) > _MAX_GONE:
+            self._forgotten_before = self._gone.popleft()[0]
+
+    def since(self, held: str | None) -> Polled:
+        """What a caller who holds that generation has to be told."""
+        generation = f"{self._origin}:{self._generation}"
+        known = self._known(held)
+        if known is None:
+            return Polled(generation=generation, full=True, gone=[], new=list(self._live.items()))
+        gone = []
+        for at, number in reversed(self._gone):
+            if at <= known:
+                break
+            gone.append(number)
+        new = []
+        for number in reversed(self._live):
+            if self._born[number] <= known:
+                break
+            new.append((number, self._live[number]))
+        return Polled(generation=generation, full=False, gone=gone, new=new)
+
+    def _known(self, held: str | None) -> int | None:
+        origin, _, number = (held or "").partition(":")
+        if origin != self._origin or not number.isdecimal():
+            return None
+        known = int(number)
+        return known if self._forgotten_before <= known <= self._generation else None

@@ -1,0 +1,357 @@
+"""The socket: who may connect, what a line may hold, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import pwd
+import socket
+import struct
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ValidationError
+
+from aitne import __version__
+from aitne.broker.audit import Audit
+from aitne.core.broker_protocol import (
+    MAX_REQUEST_BYTES,
+    PROTOCOL,
+    VERBS,
+    Args,
+    Ask,
+    Hello,
+    Verb,
+    Welcome,
+    error_to_wire,
+)
+from aitne.core.errors import (
+    AitneError,
+    FieldProblem,
+    InvalidInput,
+    NotAllowed,
+    SetupError,
+    Unavailable,
+)
+
+_LOG = logging.getLogger("aitne.broker")
+_CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
+_HELLO_TIMEOUT_S = 10.0
+_AT_ONCE = 64
+"""Requests of one connection that are worked on; further ones wait in the socket."""
+_MOST_CONNECTIONS = 64
+_LAST_WORK_S = 10.0
+"""What was begun when the broker is stopped has so long to end."""
+_REFUSAL_EVERY_S = 60.0
+_MOST_REFUSED = 1_000
+
+
+class Handling(Protocol):
+    """Does what a verb says."""
+
+    async def handle(self, verb: str, args: Args) -> BaseModel:
+        """The verb's answer; raises ``AitneError``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The process at the other end, as the kernel says (SO_PEERCRED)."""
+
+    pid: int
+    uid: int
+
+    @classmethod
+    def of(cls, connection: socket.socket) -> Peer:
+        """Of a connected UNIX socket."""
+        packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        pid, uid, _ = _CREDENTIALS.unpack(packed)
+        return cls(pid, uid)
+
+
+def peer_uids(peers: list[int | str]) -> frozenset[int]:
+    """The uids of these accounts. Raises ``SetupError`` for a name that this machine does not know."""
+    found = set()
+    for peer in peers:
+        try:
+            found.add(peer if isinstance(peer, int) else pwd.getpwnam(peer).pw_uid)
+        except KeyError:
+            raise SetupError(
+                f"peers names the account {peer}, which this machine does not know. Make it with "
+                "`useradd --system`, or correct the broker's settings."
+            ) from None
+    return frozenset(found)
+
+
+class Server:
+    """Serves the verbs to the peers."""
+
+    def __init__(
+        self, path: Path, peers: frozenset[int], handlers: Handling, audit: Audit, welcome: Welcome
+    ) -> None:
+        self._path = path
+        self._peers = peers
+        self._handlers = handlers
+        self._audit = audit
+        self._welcome = welcome.model_dump_json().encode() + b"\n"
+        self._server: asyncio.Server | None = None
+        self._closing = False
+        self._connections: set[asyncio.Task[None]] = set()
+        self._refused: dict[int, tuple[float, int]] = {}
+
+    async def start(self) -> None:
+        """Listen. Anybody may connect, so that whoever is refused is told so and written down.
+
+        Raises:
+            SetupError: the socket cannot be made.
+        """
+        new = self._path.with_name(f".{self._path.name}.new")
+        try:
+            self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            new.unlink(missing_ok=True)
+            self._server = await asyncio.start_unix_server(
+                self._connected, new, limit=MAX_REQUEST_BYTES
+            )
+            new.chmod(0o666)
+            new.replace(self._path)
+        except OSError as error:
+            raise SetupError(f"The socket {self._path} cannot be made: {error}") from error
+
+    async def close(self) -> None:
+        """Stop listening, end all connections."""
+        self._closing = True
+        if self._server is not None:
+            self._server.close()
+            self._path.unlink(missing_ok=True)
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = _Connection(reader, writer)
+        try:
+            peer = Peer.of(writer.get_extra_info("socket"))
+            async with asyncio.timeout(_HELLO_TIMEOUT_S):
+                self._admit(peer)
+                await self._greet(reader)
+                await connection.send(self._welcome)
+            await self._requests(connection, peer)
+        except AitneError as error:
+            await connection.tell(error)
+        except (OSError, TimeoutError) as error:
+            _LOG.info("a connection ended: %s", error)
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    def _admit(self, peer: Peer) -> None:
+        if peer.uid not in self._peers:
+            self._write_refusal(peer)
+            raise NotAllowed(
+                f"uid {peer.uid} may not speak to the broker. Only the platform's own account may "
+                "(`peers` in the broker's settings)."
+            )
+        if len(self._connections) > _MOST_CONNECTIONS:
+            raise Unavailable(f"The broker has {_MOST_CONNECTIONS} connections already.")
+
+    def _write_refusal(self, peer: Peer) -> None:
+        """The first at once, further ones of the same uid counted: nobody can fill the disk."""
+        now = time.monotonic()
+        last, count = self._refused.get(peer.uid, (float("-inf"), 0))
+        if now - last < _REFUSAL_EVERY_S:
+            self._refused[peer.uid] = (last, count + 1)
+            return
+        if len(self._refused) > _MOST_REFUSED:
+            self._refused.clear()
+        self._refused[peer.uid] = (now, 0)
+        self._audit.write(
+            peer_uid=peer.uid, peer_pid=peer.pid, verb="connect", outcome="refused", unwritten=count
+        )
+
+    async def _greet(self, reader: asyncio.StreamReader) -> None:
+        try:
+            hello = Hello.model_validate_json(await reader.readline())
+        except ValueError as error:
+            raise InvalidInput("The first line must be a greeting of this protocol.") from error
+        if hello.protocol != PROTOCOL:
+            raise SetupError(
+                f"The platform (release {hello.release}) speaks protocol {hello.protocol}, this "
+                f"broker (release {__version__}) {PROTOCOL}. Install the same release of both."
+            )
+
+    async def _requests(self, connection: _Connection, peer: Peer) -> None:
+        """Until the peer hangs up. What it asked for is done, whether or not it stays for the answer."""
+        room = asyncio.Semaphore(_AT_ONCE)
+        tasks: set[asyncio.Task[None]] = set()
+
+        def ended(task: asyncio.Task[None]) -> None:
+            room.release()
+            tasks.discard(task)
+
+        try:
+            while True:
+                await room.acquire()
+                try:
+                    line = await connection.reader.readline()
+                except ValueError as error:
+                    self._record(peer, "?", (None, None), "refused", "a line that is too long")
+                    raise InvalidInput(f"A line has at most {MAX_REQUEST_BYTES} bytes.") from error
+                if not line:
+                    return
+                task = asyncio.create_task(self._answer(connection, peer, line))
+                tasks.add(task)
+                task.add_done_callback(ended)
+        finally:
+            await self._finish(tasks)
+
+    async def _finish(self, tasks: set[asyncio.Task[None]]) -> None:
+        """Let them end; when the broker itself ends, only for a while."""
+        if not tasks:
+            return
+        try:
+            _, late = await asyncio.wait(tasks, timeout=_LAST_WORK_S if self._closing else None)
+        except asyncio.CancelledError:
+            _, late = await asyncio.wait(tasks, timeout=_LAST_WORK_S)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def _answer(self, connection: _Connection, peer: Peer, line: bytes) -> None:
+        try:
+            ask = Ask.model_validate_json(line)
+        except ValidationError as error:
+            self._record(peer, "?", (None, None), "refused", "not a request")
+            await connection.tell(_invalid("The line is no request", error))
+            return
+        try:
+            answer = await self._do(peer, ask)
+        except AitneError as error:
+            await connection.tell(error, ask.id)
+            return
+        head = b'{"id":%d,"ok":' % ask.id
+        await connection.send(head + answer.model_dump_json().encode() + b"}\n")
+
+    async def _do(self, peer: Peer, ask: Ask) -> BaseModel:
+        verb = VERBS.get(ask.verb)
+        if verb is None:
+            self._record(peer, ask.verb, (None, None), "refused", "unknown verb")
+            raise InvalidInput.field(
+                "verb", "the broker knows no such verb", value=ask.verb, allowed=", ".join(VERBS)
+            )
+        try:
+            args = verb.args.model_validate(ask.args)
+        except ValidationError as error:
+            invalid = _invalid(f"The arguments of {verb.name} are wrong", error)
+            self._record(peer, verb.name, (None, None), "refused", invalid.message)
+            raise invalid from error
+        if verb.audited == "always" and self._audit.trouble is not None:
+            # The line about this refusal is also the attempt to write again.
+            self._record(peer, verb.name, args.about, "refused", "no audit log")
+            if self._audit.trouble is not None:
+                raise Unavailable(
+                    f"The broker does nothing that it cannot write down: {self._audit.trouble}. "
+                    "Make room for its audit log."
+                )
+        begun = time.monotonic()
+        try:
+            answer = await self._timed(verb, args)
+        except AitneError as error:
+            refused = isinstance(error, NotAllowed | InvalidInput)
+            outcome = "refused" if refused else error.code
+            if refused or verb.audited == "always":
+                self._record(peer, verb.name, args.about, outcome, error.message, begun)
+            raise
+        if verb.audited == "always":
+            result = getattr(answer, "scheduler_id", None)
+            self._record(peer, verb.name, args.about, "done", result, begun)
+        return answer
+
+    async def _timed(self, verb: Verb, args: Args) -> BaseModel:
+        try:
+            async with asyncio.timeout(verb.timeout_s):
+                return await self._handlers.handle(verb.name, args)
+        except TimeoutError as error:
+            raise verb.lost(
+                f"The broker's {verb.name} did not end within {verb.timeout_s:g} s."
+            ) from error
+        except AitneError:
+            raise
+        except Exception as error:
+            _LOG.exception("%s failed", verb.name)
+            raise verb.lost(
+                f"The broker's {verb.name} failed: {type(error).__name__}. Its log says more."
+            ) from error
+
+    def _record(
+        self,
+        peer: Peer,
+        verb: str,
+        about: tuple[str | None, str | None],
+        outcome: str,
+        detail: str | None,
+        begun: float | None = None,
+    ) -> None:
+        took = None if begun is None else round(time.monotonic() - begun, 4)
+        self._audit.write(
+            peer_uid=peer.uid,
+            peer_pid=peer.pid,
+            verb=verb,
+            account=about[0],
+            job=about[1],
+            outcome=outcome,
+            detail=None if detail is None else detail[:500],
+            seconds=took,
+        )
+
+
+class _Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self._writer = writer
+        self._draining = asyncio.Lock()
+
+    async def send(self, line: bytes) -> None:
+        with suppress(OSError):  # who hung up does not want the answer
+            self._writer.write(line)
+            async with self._draining:
+                await self._writer.drain()
+
+    async def tell(self, error: AitneError, number: int | None = None) -> None:
+        answer: dict[str, Any] = {"id": number, "error": error_to_wire(error)}
+        await self.send(json.dumps(answer).encode() + b"\n")
+
+
+def _invalid(what: str, error: ValidationError) -> InvalidInput:
+    """Names the fields, never their values: those may be secrets."""
+    problems = [
+        FieldProblem(".".join(map(str, part["loc"])) or "line", part["msg"])
+        for part in error.errors(include_input=False, include_url=False)
+    ]
+    said = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
+    return InvalidInput(f"{what}: {said}", problems[:20])
+
+
+def lock_socket(path: Path) -> int:
+    """Held while the process lives. Raises ``SetupError`` when another broker has it."""
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    file = os.open(
+        path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise SetupError(f"Another broker serves {path} already.") from None
+    return file

@@ -1,0 +1,211 @@
+"""The process that users' helpers are forked from.
+
+It is forked from the broker before the broker has read any secret, and keeps root only to give it up:
+every child takes on one account for good and then serves that account's files. A fork rather than a
+program of its own, because an ordinary user cannot read the Python installation of root.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from aitne.adapters import files
+from aitne.core.broker_protocol import (
+    MAX_READ_BYTES,
+    CreateArgs,
+    Done,
+    FenceRead,
+    LogRead,
+    OutcomeRead,
+    ReadLogArgs,
+    TaskArgs,
+    error_to_wire,
+)
+from aitne.core.errors import AitneError, InvalidInput, Unavailable
+
+LENGTH = struct.Struct(">I")
+MAX_FRAME_BYTES = 64 << 20
+_MAX_ORDER_BYTES = 1 << 20
+# https://man7.org/linux/man-pages/man2/prctl.2.html
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+
+
+class Zygote:
+    """The broker's end: asks for helpers. Make it before any thread and before any secret is read."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                ours.close()
+                _serve_orders(theirs, parent)
+            finally:
+                os._exit(1)
+        theirs.close()
+        ours.settimeout(10.0)
+        self._orders = ours
+        self.broken = False
+        """It is gone, or its answers no longer fit the questions: the broker must start anew."""
+
+    def helper(self, uid: int, gid: int, groups: tuple[int, ...]) -> tuple[socket.socket, int]:
+        """A new helper that runs as this account: the connection to it and its pid.
+
+        Not to be called by two threads at once.
+
+        Raises:
+            Unavailable: the zygote is gone, or could not fork.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            order = json.dumps({"uid": uid, "gid": gid, "groups": groups}).encode()
+            socket.send_fds(self._orders, [order], [theirs.fileno()])
+            answer = self._orders.recv(_MAX_ORDER_BYTES)
+            pid = int(json.loads(answer)["pid"])
+        except (OSError, ValueError, KeyError) as error:
+            ours.close()
+            self.broken = True
+            raise Unavailable(
+                f"No process could be started for uid {uid}: {error or 'the zygote is gone'}."
+            ) from error
+        finally:
+            theirs.close()
+        return ours, pid
+
+    def close(self) -> None:
+        """Let it end; helpers that still run end with their connections."""
+        self._orders.close()
+        os.waitpid(self.pid, 0)
+
+
+def _serve_orders(orders: socket.socket, parent: int) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends when the broker does
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    _keep_only([2, orders.fileno()])
+    while True:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(orders, _MAX_ORDER_BYTES, 1)
+        except OSError:
+            return
+        if not data:
+            return
+        order = json.loads(data)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                orders.close()
+                _become(order, descriptors[0])
+                _serve_files(socket.socket(fileno=descriptors[0]))
+            finally:
+                os._exit(1)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        orders.send(json.dumps({"pid": pid}).encode())
+
+
+def _become(order: dict[str, Any], connection: int) -> None:
+    """Take on the account, for good."""
+    uid, gid = int(order["uid"]), int(order["gid"])
+    if uid < 1 or gid < 0:
+        raise ValueError(f"uid {uid} is never taken on")
+    _keep_only([connection])
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        if number != null:
+            os.dup2(null, number)
+    os.setgroups([int(each) for each in order["groups"]])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    _prctl(_PR_SET_DUMPABLE, 0)  # its user must not read what root's memory left in it
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
+        raise PermissionError("the account was not taken on")
+    os.umask(0o077)
+    os.chdir("/")
+
+
+def _serve_files(connection: socket.socket) -> None:
+    """Answer until the broker hangs up. One request at a time."""
+    while True:
+        head = _receive(connection, LENGTH.size)
+        if head is None:
+            return
+        (size,) = LENGTH.unpack(head)
+        body = _receive(connection, size) if size <= MAX_FRAME_BYTES else None
+        if body is None:
+            return
+        answer = _answer(body)
+        connection.sendall(LENGTH.pack(len(answer)) + answer)
+
+
+def _answer(body: bytes) -> bytes:
+    try:
+        ask = json.loads(body)
+        return b'{"ok":' + _do(ask["verb"], ask["args"]).model_dump_json().encode() + b"}"
+    except AitneError as error:
+        return json.dumps({"error": error_to_wire(error)}).encode()
+    except ValidationError as error:
+        return json.dumps({"error": error_to_wire(InvalidInput(str(error)))}).encode()
+
+
+def _do(verb: str, args: dict[str, Any]) -> BaseModel:
+    if verb == "create":
+        create = CreateArgs.model_validate(args)
+        files.create(create.place, create.files)
+        return Done()
+    if verb == "read_log":
+        read = ReadLogArgs.model_validate(args)
+        limit = min(read.limit, MAX_READ_BYTES)
+        chunk = files.read_log(read.place, read.task, offset=read.offset, limit=limit)
+        data = base64.b64encode(chunk.data)
+        return LogRead(data=data, offset=chunk.offset, size=chunk.size)
+    task = TaskArgs.model_validate(args)
+    if verb == "fence":
+        return FenceRead(fence=files.read_fence(task.place, task.task))
+    if verb == "close_fence":
+        return FenceRead(fence=files.close_fence(task.place, task.task))
+    if verb == "outcome":
+        return OutcomeRead(outcome=files.read_outcome(task.place, task.task))
+    raise InvalidInput(f"A helper knows no verb {verb!r}.")
+
+
+def _receive(connection: socket.socket, size: int) -> bytes | None:
+    """Exactly so many bytes; None when the broker hung up."""
+    data = bytearray()
+    while len(data) < size:
+        part = connection.recv(min(size - len(data), 1 << 20))
+        if not part:
+            return None
+        data += part
+    return bytes(data)
+
+
+def _keep_only(descriptors: list[int]) -> None:
+    """Close everything else: no socket of a peer, no file of the audit log stays open."""
+    low = 0
+    for keep in sorted(descriptors):
+        os.closerange(low, keep)
+        low = keep + 1
+    os.closerange(low, os.sysconf("SC_OPEN_MAX"))
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl {option}")
