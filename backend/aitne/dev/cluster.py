@@ -9,7 +9,18 @@ from pathlib import Path
 
 from aitne.core.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster
 from aitne.core.errors import SetupError
-from aitne.dev import accounting, daemons, files, packages, ports, processes, roots, state, users
+from aitne.dev import (
+    accounting,
+    broker,
+    daemons,
+    files,
+    packages,
+    ports,
+    processes,
+    roots,
+    state,
+    users,
+)
 from aitne.dev.locks import ALL, locked
 from aitne.dev.packages import Progress
 from aitne.dev.plan import HOME, Plan, ReleaseName, check_name, check_request, read_plan
@@ -122,6 +133,9 @@ def _start(plan: Plan, base: Path | None, progress: Progress) -> DevCluster:
         daemons.launch(plan, daemon)
     daemons.wait_ready(plan, *rest)
     state.wait_idle(plan)
+    if broker.available():
+        broker.write_settings(plan, PYTHON)
+        _start_one(plan, daemons.the_broker(plan))
     return _describe(plan, release)
 
 
@@ -137,11 +151,11 @@ def _describe(plan: Plan, release: str) -> DevCluster:
         slurm_release=release,
         slurm_conf=plan.slurm_conf,
         command_prefix=plan.prefix,
-        rest_url=f"http://127.0.0.1:{plan.ports.slurmrestd}",
+        rest_url=plan.rest_url,
         jwt_key=plan.jwt_key,
         operator=users.OPERATOR,
-        broker_socket=None,
-        software_dir=plan.root / "software",
+        broker_socket=plan.broker_socket if broker.available() else None,
+        software_dir=plan.software,
         python=PYTHON,
         nodes=plan.node_names,
         users=users.USERS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput, SetupError
-from aitne.dev import processes
+from aitne.dev import broker, processes
 from aitne.dev.plan import Plan
 from aitne.dev.processes import environment
 
@@ -22,7 +22,11 @@ _POLL_S = 0.03
 
 @dataclass(frozen=True)
 class Daemon:
-    """One program. ``detaches``: it goes to the background by itself once its configuration is read."""
+    """One program.
+
+    ``detaches``: it goes to the background by itself once its configuration is read. ``inside``: it
+    runs in the cluster's root file system, if that is another than this machine's.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -30,11 +34,12 @@ class Daemon:
     log: Path
     user: str | None = None
     detaches: bool = True
+    inside: bool = True
     variables: tuple[tuple[str, str], ...] = ()
 
 
 def daemons(plan: Plan) -> Iterator[Daemon]:
-    """All of a cluster's, in the order in which they start; the nodes' come last."""
+    """All of a cluster's, in the order in which they start."""
     yield munged(plan)
     yield mariadbd(plan)
     yield slurmdbd(plan)
@@ -42,6 +47,8 @@ def daemons(plan: Plan) -> Iterator[Daemon]:
     yield slurmrestd(plan)
     for name in plan.node_names:
         yield slurmd(plan, name)
+    if broker.available():
+        yield the_broker(plan)
 
 
 def munged(plan: Plan) -> Daemon:
@@ -136,6 +143,18 @@ def slurmrestd(plan: Plan) -> Daemon:
     )
 
 
+def the_broker(plan: Plan) -> Daemon:
+    """What acts as users for a platform."""
+    return Daemon(
+        "broker",
+        broker.argv(plan),
+        lambda: _answers(plan.broker_socket),
+        plan.log / "broker.out",
+        detaches=False,
+        inside=False,
+    )
+
+
 def named(plan: Plan, name: str) -> Daemon:
     """The daemon of that name. Raises ``InvalidInput``."""
     known = {daemon.name: daemon for daemon in daemons(plan)}
@@ -159,7 +178,8 @@ def launch(plan: Plan, daemon: Daemon) -> None:
         ["setpriv", "--reuid", user, "--regid", _group(user), "--clear-groups"] if user else []
     )
     background = [] if daemon.detaches else ["setsid", "--fork"]
-    argv = [*background, *plan.prefix, *as_user, *daemon.argv]
+    prefix = plan.prefix if daemon.inside else ()
+    argv = [*background, *prefix, *as_user, *daemon.argv]
     with out.open("wb") as stream:
         try:
             done = subprocess.run(

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.dev import config
+from aitne.dev import broker, config
 from aitne.dev.plan import Plan
 
 _NULL_DEVICE = os.makedev(1, 3)
@@ -34,7 +34,8 @@ def make(plan: Plan, version: tuple[int, ...]) -> None:
     slurm, munge, mysql = (ids(plan, user) for user in ("slurm", "munge", "mysql"))
     root = plan.root
     _folder(root / "etc")
-    _folder(root / "software")
+    # Whoever called sudo may start the platform without it, which then puts its agent here.
+    _folder(plan.software, owner=broker.caller())
     _folder(root / "spool")
     _folder(root / "dev")
     _folder(root / "tmp")

@@ -87,6 +87,16 @@ class Plan(Frozen):
         return self.run / "broker.sock"
 
     @property
+    def rest_url(self) -> str:
+        """Where slurmrestd answers."""
+        return f"http://127.0.0.1:{self.ports.slurmrestd}"
+
+    @property
+    def software(self) -> Path:
+        """What the platform installs for all nodes."""
+        return self.root / "software"
+
+    @property
     def node_names(self) -> tuple[str, ...]:
         """The nodes with a slurmd."""
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))

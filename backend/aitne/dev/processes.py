@@ -126,10 +126,11 @@ def find(plan: Plan) -> list[Found]:
     marked: dict[int, tuple[str, bool]] = {}
     for pid in parents:
         seen = variables(pid)
-        if seen.get(ROOT_MARK) == str(plan.root):
-            marked[pid] = (seen.get(DAEMON_MARK, ""), _is_minder(pid))
-        elif "SLURM_JOB_ID" in seen and seen.get("SLURM_CONF") == str(plan.slurm_conf):
+        # A job first: it may have been submitted with the environment of one of our daemons.
+        if "SLURM_JOB_ID" in seen and seen.get("SLURM_CONF") == str(plan.slurm_conf):
             marked[pid] = (f"slurmd.{seen.get('SLURMD_NODENAME', '')}", True)
+        elif seen.get(ROOT_MARK) == str(plan.root):
+            marked[pid] = (seen.get(DAEMON_MARK, ""), _is_minder(pid))
     found = []
     for pid, parent in parents.items():
         mark = marked.get(pid) or _inherited(pid, parents, marked)

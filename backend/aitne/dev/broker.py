@@ -1,0 +1,57 @@
+"""The cluster's broker: what lets an unprivileged platform act as alice and bob."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+
+from aitne.dev.plan import Plan
+from aitne.dev.users import OPERATOR
+
+ADAPTER = "slurm"
+_NEEDED = ("aitne.broker", f"aitne.adapters.schedulers.{ADAPTER}")
+
+
+def available() -> bool:
+    """Whether this installation has a broker that can speak to Slurm."""
+    return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
+
+
+def argv(plan: Plan) -> tuple[str, ...]:
+    """The broker's command line. It runs on this machine, whatever root the daemons are in."""
+    return (sys.executable, "-m", "aitne.broker", "--config", str(plan.root / "broker.toml"))
+
+
+def write_settings(plan: Plan, python: str) -> None:
+    """Write ``broker.toml``: root's own file, as the broker insists. Raises ``OSError``."""
+    path = plan.root / "broker.toml"
+    path.write_text(settings(plan, python, {0, caller()[0]}), encoding="utf-8")
+    path.chmod(0o644)
+
+
+def caller() -> tuple[int, int]:
+    """The uid and gid of whoever called sudo; root's without."""
+    uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    return (int(uid), int(gid)) if uid.isdigit() and gid.isdigit() else (0, 0)
+
+
+def settings(plan: Plan, python: str, peers: set[int]) -> str:
+    """The broker's settings as TOML, whose strings and lists of these kinds are JSON's."""
+    lines = [
+        f"socket = {json.dumps(str(plan.broker_socket))}",
+        f"peers = {json.dumps(sorted(peers))}",
+        f"audit = {json.dumps(str(plan.log / 'broker.jsonl'))}",
+        f"scheduler = {json.dumps(ADAPTER)}",
+        "",
+        "[slurm]",
+        f"conf = {json.dumps(str(plan.slurm_conf))}",
+        f"command_prefix = {json.dumps(plan.prefix)}",
+        f"rest_url = {json.dumps(plan.rest_url)}",
+        f"jwt_key = {json.dumps(str(plan.jwt_key))}",
+        f"operator = {json.dumps(OPERATOR)}",
+        f"software_dir = {json.dumps(str(plan.software))}",
+        f"python = {json.dumps(python)}",
+    ]
+    return "\n".join(lines) + "\n"
