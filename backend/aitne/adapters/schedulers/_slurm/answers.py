@@ -1,0 +1,177 @@
+"""What the commands of Slurm say when they do not do what was asked, and what that proves.
+
+The texts are those of ``slurm_strerror`` (src/common/slurm_errno.c) behind "Batch job submission
+failed: " and "allocation failure: " (src/sbatch/sbatch.c).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from enum import Enum
+
+from aitne.adapters.schedulers._slurm.queue import node_names
+from aitne.adapters.schedulers._slurm.times import parse_time
+from aitne.core.errors import SchedulerRejected
+from aitne.core.ports.scheduler import Forecast, SubmitRequest
+
+
+class Proof(Enum):
+    """What an unsuccessful submission proves."""
+
+    REFUSED = "refused"
+    """slurmctld (or sbatch itself) read the request and said no."""
+    NOT_SENT = "not sent"
+    """The request cannot have been taken: trying again is safe."""
+    OPEN = "open"
+    """It may have been taken."""
+
+
+# No connection was made, no message was complete, or slurmctld answered that it takes nothing now.
+_NOT_SENT = re.compile(
+    r"controller \(connect failure\)|Communication connection failure|Connection refused"
+    r"|No route to host|Network is unreachable|Can't find an address|standby mode"
+    r"|Could not establish a configuration source|[Uu]nable to resolve|Could not read|Could not stat"
+    r"|Unable to create job record, try again|System submissions disabled"
+    r"|temporarily unable to accept job|Resource temporarily unavailable|job queue full"
+    r"|Munge encode failed|If munged is up|Unable to generate|[Nn]o such file or directory"
+    r"|Plugin initialization failed|cannot find .* plugin|Incompatible versions"
+)
+# The request was on its way when something broke: slurmctld may have read all of it.
+_OPEN = re.compile(
+    r"controller \((?:send|receive|shutdown) failure\)|Message (?:send|receive) failure"
+    r"|timed out|shutdown failure|Unexpected (?:message|missing socket)|[Zz]ero (?:[Bb]ytes|length)"
+    r"|message length|Failed to send entire|Header lengths|reset by peer|Broken pipe"
+    r"|authentication|Protocol|Unexpected message|I/O error"
+)
+_FAILED = re.compile(r"(?:Batch job submission failed|allocation failure): (.+)")
+
+_GPUS = "resources.gpu"
+_FIELDS: tuple[tuple[str, str, str], ...] = (
+    # text, field, sentence
+    ("Invalid partition name", "slurm.partition", "there is no such partition"),
+    ("No partition specified", "slurm.partition", "the cluster has no default partition; name one"),
+    ("User's group not permitted", "slurm.partition", "it is not open to the groups you are in"),
+    ("Partition in DOWN state", "slurm.partition", "the partition is down"),
+    ("Required partition not available", "slurm.partition", "the partition takes no jobs now"),
+    ("Multiple partition job request", "slurm.partition", "name a single one here"),
+    ("Invalid account", "project", "it is no account of Slurm that you may use in that partition"),
+    ("Invalid qos", "slurm.qos", "there is no such QOS, or it is not open to you"),
+    ("breached requested QOS usage", "slurm.qos", "your project has used up what it allows for now"),
+    ("Invalid feature", "slurm.constraint", "no node has these features"),
+    ("Invalid preferred feature", "slurm.constraint", "no node has these features"),
+    ("--batch option", "slurm.constraint", "no node has these features"),
+    ("requested reservation", "slurm.reservation", "the reservation is not open to you"),
+    ("reservation is invalid", "slurm.reservation", "there is no such reservation"),
+    ("reservation not usable", "slurm.reservation", "the reservation cannot be used now"),
+    ("reservation is in use", "slurm.reservation", "the reservation is in use"),
+    ("--reservation", "slurm.reservation", "there is no such reservation"),
+    ("Invalid generic resource", "resources.gres", "the cluster has no such generic resource"),
+    ("Invalid GRES", "resources.gres", "with and without a type cannot be mixed here"),
+    ("Duplicate generic resource", "resources.gres", "it is named twice"),
+    ("Insufficient GRES", _GPUS, "there are not as many"),
+    ("Invalid Trackable RESource", "resources", "Slurm does not count such a resource"),
+    ("Memory ", "resources.memory", "it is more than Slurm gives on one node"),
+    ("memory", "resources.memory", "it is more than Slurm gives on one node"),
+    ("CPU count", "resources.cpu", "it is more than Slurm gives on one node"),
+    ("More processors requested", "resources.cpu", "it is more than Slurm gives"),
+    ("Node count specification", "resources.nodes", "the partition does not allow as many, or as few"),
+    ("time limit is invalid", "max_duration", "it is missing or more than Slurm allows here"),
+    ("time-min", "max_duration", "it is more than Slurm allows here"),
+    ("Invalid job array", "array", "an index or the number of tasks is more than Slurm allows"),
+    ("dependency", "after", "Slurm no longer knows that job, or the jobs wait for each other"),
+    ("--signal", "slurm.signal", "there is no such signal"),
+    ("license", "slurm.extra", "there is no such licence"),
+    ("unrecognized option", "slurm.extra", "sbatch here does not know it"),
+    ("Invalid --", "slurm.extra", "sbatch does not understand it"),
+    ("ambiguous", "slurm.extra", "sbatch does not understand it"),
+    ("requires an argument", "slurm.extra", "an option needs a value"),
+    ("Invalid node name", "slurm.extra", "there is no such node"),
+    ("Requested nodes not in this", "slurm.extra", "these nodes are not in that partition"),
+    ("wckey", "slurm.extra", "there is no such wckey"),
+    ("violates accounting/QOS policy", "resources", "it is more than your project or QOS allows"),
+    ("node configuration is not available", "resources", "no node has all of it"),
+    ("partition configuration not available", "resources", "the partition does not allow it"),
+    ("Invalid user", "owner", "Slurm does not know this account"),
+    ("Access/permission denied", "project", "Slurm does not let this account submit there"),
+)  # fmt: skip
+
+
+def proof(said: str) -> Proof:
+    """What sbatch's words prove when it ended with an error."""
+    failed = _FAILED.search(said)
+    reason = said if failed is None else failed[1]
+    if _OPEN.search(reason):
+        return Proof.OPEN
+    if _NOT_SENT.search(reason):
+        return Proof.NOT_SENT
+    # sbatch ends with "Batch job submission failed" for every refusal of slurmctld, and without it
+    # for an option that it does not even send.
+    return Proof.REFUSED
+
+
+def refusal(said: str, request: SubmitRequest) -> SchedulerRejected:
+    """sbatch's words -> which field Slurm does not like, and why; its own words stand behind."""
+    field, why = _field(said, request)
+    words = " ".join(line.removeprefix("sbatch: error: ") for line in _lines(said))
+    if field is None:
+        return SchedulerRejected(f"Slurm refused the job: {words}")
+    shown = _value(field, request)
+    return SchedulerRejected(f"{field}: {shown}{why}. Slurm says: {words}", field)
+
+
+def _lines(said: str) -> list[str]:
+    return [line.strip() for line in said.splitlines() if line.strip()][:4]
+
+
+def _field(said: str, request: SubmitRequest) -> tuple[str | None, str]:
+    for text, field, why in _FIELDS:
+        if text in said:
+            if field == "project" and request.slurm.account:
+                return "slurm.account", why
+            if field == "resources.gres" and not request.resources.gres:
+                return _GPUS, why
+            return field, why
+    return None, ""
+
+
+def _value(field: str, request: SubmitRequest) -> str:
+    wants, slurm = request.resources, request.slurm
+    value: object = {
+        "slurm.partition": slurm.partition,
+        "slurm.qos": slurm.qos,
+        "slurm.account": slurm.account,
+        "slurm.constraint": slurm.constraint,
+        "slurm.reservation": slurm.reservation,
+        "slurm.signal": slurm.signal,
+        "project": request.project,
+        "array": request.array,
+        "resources.gpu": wants.gpu if wants.gpu.count else None,
+        "resources.cpu": wants.cpu,
+        "resources.nodes": wants.nodes,
+        "after": ", ".join(request.after) or None,
+    }.get(field)
+    return "" if value is None else f"{value}: "
+
+
+def parse_id(output: str) -> str | None:
+    """sbatch --parsable's ``123`` or ``123;cluster`` -> the id; None: it is something else."""
+    match = re.fullmatch(r"([1-9][0-9]*)(?:;[^\n]*)?", output.strip())
+    return None if match is None else match[1]
+
+
+_START = re.compile(
+    r"Job [0-9]+ to start at (?P<at>\S+) using [0-9]+ processors"
+    r"(?: on(?: nodes)? (?P<nodes>\S+))?(?: in partition (?P<partition>\S+))?"
+)
+
+
+def parse_forecast(said: str) -> Forecast:
+    """``sbatch --test-only`` on success."""
+    match = _START.search(said)
+    if match is None:
+        return Forecast()
+    at: datetime | None = parse_time(match["at"])
+    return Forecast(
+        starts_at=at, nodes=node_names(match["nodes"] or ""), partition=match["partition"]
+    )

@@ -1,0 +1,139 @@
+"""What can never run in a partition, said with the limit.
+
+Slurm itself takes a job that asks for more time or nodes than its partition allows, and lets it
+wait for ever (EnforcePartLimits=NO); where it refuses, it names neither the field nor the limit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from aitne.core.errors import SchedulerRejected
+from aitne.core.models.node import Cluster, Node, Partition
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.units import format_duration, format_memory
+
+_OVERRIDES = frozenset(
+    {"PartitionTimeLimit", "PartitionMaxNodes", "PartitionMinNodes", "OverPartQOS"}
+)
+"""Flags of a QOS with which a partition's own limits no longer bind."""
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What one node has; the many of a cluster are of few shapes."""
+
+    cpus: int
+    memory_bytes: int
+    gpus: tuple[tuple[str | None, int], ...]
+    gres: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, node: Node) -> _Shape:
+        return cls(
+            node.cpu_total,
+            node.memory_total_bytes,
+            tuple((gpu.type, gpu.total) for gpu in node.gpus),
+            tuple((gres.name, gres.total) for gres in node.gres),
+        )
+
+    def gpu_count(self, kind: str | None) -> int:
+        return sum(count for name, count in self.gpus if kind is None or name == kind)
+
+    def gres_count(self, name: str) -> int:
+        whole = ":" not in name
+        return sum(
+            count
+            for own, count in self.gres
+            if own == name or (whole and own.partition(":")[0] == name)
+        )
+
+
+class Limits:
+    """One look at a cluster, ready to be asked about many jobs."""
+
+    def __init__(self, cluster: Cluster, qos_flags: Mapping[str, frozenset[str]]) -> None:
+        self._partitions = {partition.name: partition for partition in cluster.partitions}
+        self._qos_flags = qos_flags
+        shapes = {node.name: _Shape.of(node) for node in cluster.nodes}
+        self._shapes = {
+            partition.name: Counter(shapes[name] for name in partition.nodes if name in shapes)
+            for partition in cluster.partitions
+        }
+        self._max_array_size = cluster.max_array_size
+
+    def partitions_of(self, request: SubmitRequest) -> list[Partition] | None:
+        """Where it may run; None: that cannot be told (a partition that is not known)."""
+        if request.slurm.partition is None:
+            return [p for p in self._partitions.values() if p.default] or None
+        names = request.slurm.partition.split(",")
+        if any(name not in self._partitions for name in names):
+            return None
+        return [self._partitions[name] for name in names]
+
+    def why_never(self, request: SubmitRequest) -> SchedulerRejected | None:
+        """Why no partition that it may go to can ever run it; None: one can, or Slurm must say."""
+        partitions = self.partitions_of(request)
+        if partitions is None:
+            return None
+        problems = [next(self._problems(partition, request), None) for partition in partitions]
+        return None if None in problems else problems[0]
+
+    def _problems(
+        self, partition: Partition, request: SubmitRequest
+    ) -> Iterator[SchedulerRejected | None]:
+        wants, shapes = request.resources, self._shapes[partition.name]
+        where = f"partition {partition.name}"
+        if not self._overridden(request):
+            limit = partition.max_time_s
+            if limit is not None and request.time_limit_s > limit:
+                asked = format_duration(request.time_limit_s)
+                yield _no("max_duration", asked, f"{where} allows {format_duration(limit)}")
+            if partition.max_nodes is not None and wants.nodes > partition.max_nodes:
+                yield _no("resources.nodes", wants.nodes, f"{where} allows {partition.max_nodes}")
+        if not shapes:
+            return
+        if wants.nodes > shapes.total():
+            yield _no("resources.nodes", wants.nodes, f"{where} has {shapes.total()}")
+        most = f"the largest node of {where} has"
+        if wants.cpu > (cpus := max(shape.cpus for shape in shapes)):
+            yield _no("resources.cpu", wants.cpu, f"{most} {cpus}")
+        if wants.memory_bytes > (memory := max(shape.memory_bytes for shape in shapes)):
+            asked = format_memory(wants.memory_bytes)
+            yield _no("resources.memory", asked, f"{most} {format_memory(memory)}")
+        kind = wants.gpu.type
+        if wants.gpu.count > (gpus := max(shape.gpu_count(kind) for shape in shapes)):
+            asked = f"{wants.gpu.count} of type {kind}" if kind else str(wants.gpu.count)
+            yield _no("resources.gpu", asked, f"{most} {gpus}")
+        for name, count in wants.gres.items():
+            if count > (there := max(shape.gres_count(name) for shape in shapes)):
+                yield _no(f"resources.gres.{name}", count, f"{most} {there}")
+        fitting = sum(number for shape, number in shapes.items() if _fits(shape, request))
+        if fitting < wants.nodes:
+            yield SchedulerRejected(
+                f"resources: {where} has {fitting} nodes with all that is asked for on each; "
+                f"{wants.nodes} are needed.",
+                "resources",
+            )
+
+    def _overridden(self, request: SubmitRequest) -> bool:
+        """Whether a QOS may lift the partition's limits: the job's, or any where it names none."""
+        if request.slurm.qos is not None:
+            return bool(self._qos_flags.get(request.slurm.qos, frozenset()) & _OVERRIDES)
+        return any(flags & _OVERRIDES for flags in self._qos_flags.values())
+
+
+def _fits(shape: _Shape, request: SubmitRequest) -> bool:
+    wants = request.resources
+    return (
+        wants.cpu <= shape.cpus
+        and wants.memory_bytes <= shape.memory_bytes
+        and wants.gpu.count <= shape.gpu_count(wants.gpu.type)
+        and all(count <= shape.gres_count(name) for name, count in wants.gres.items())
+    )
+
+
+def _no(field: str, asked: object, limit: str) -> SchedulerRejected:
+    return SchedulerRejected(f"{field}: {asked} is too much; {limit}.", field)

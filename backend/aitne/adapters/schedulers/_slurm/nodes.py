@@ -1,0 +1,183 @@
+"""Nodes, partitions and reservations, as ``scontrol --oneliner show`` prints them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from aitne.adapters.schedulers._slurm.queue import node_names
+from aitne.adapters.schedulers._slurm.times import parse_limit, parse_time
+from aitne.core.models.node import GpuCount, GresCount, Node, NodeState, Partition, Reservation
+
+_S = NodeState
+_FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
+_KEY = re.compile(r" (?=[A-Za-z][A-Za-z_/]*=)")
+_GRES = re.compile(
+    r"(?P<kind>[a-z][\w.-]*?)"
+    r"(?::(?P<type>(?![0-9]+[KMGTP]?(?:$|[(,]))[\w.-]+))?"
+    r"(?::no_consume)?(?::(?P<count>[0-9]+)(?P<unit>[KMGTP]?))?(?:\(.*)?"
+)
+_UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+_BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
+_POWER = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP"})
+_BASE = {
+    "IDLE": _S.IDLE,
+    "PLANNED": _S.IDLE,
+    "MIXED": _S.MIXED,
+    "COMPLETING": _S.MIXED,
+    "ALLOCATED": _S.ALLOCATED,
+    "BLOCKED": _S.RESERVED,
+    "MAINT": _S.RESERVED,
+    "RESERVED": _S.RESERVED,
+}
+
+
+def pairs(line: str) -> dict[str, str]:
+    """One line's ``Key=value`` pairs; free text at its end is a value like others.
+
+    Values hold spaces (``OS=Linux 6.1 #1 SMP``). Of a key that stands there twice the first counts:
+    what somebody wrote as a reason comes last and cannot change the facts.
+    """
+    found: dict[str, str] = {}
+    cut = _FREE_TEXT.search(line)
+    facts, text = (line, "") if cut is None else (line[: cut.start()], line[cut.start() :])
+    for part in _KEY.split(facts):
+        key, _, value = part.partition("=")
+        found.setdefault(key.strip(), value.strip())
+    if text.startswith(" Reason="):
+        found["Reason"] = text.removeprefix(" Reason=").strip()
+    return found
+
+
+def _lines(output: str, first_key: str) -> Iterator[dict[str, str]]:
+    for line in output.splitlines():
+        if line.startswith(f"{first_key}="):
+            yield pairs(line)
+
+
+def node_state(words: Iterable[str]) -> NodeState:
+    """``IDLE``, ``DRAIN`` -> state. A word may carry squeue's suffixes (``DOWN*``)."""
+    found = set()
+    for word in words:
+        plain = word.upper().rstrip("*~#!%$@^-+")
+        found.add(plain)
+        if "*" in word:
+            found.add("NOT_RESPONDING")
+    busy = bool(found & _BUSY)
+    if found & {"DOWN", "ERROR", "INVAL", "INVALID_REG"}:
+        return _S.DOWN
+    if found & {"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING"}:
+        return _S.DRAINING if busy or "DRAINING" in found else _S.DRAINED
+    if found & _POWER and not busy:
+        return _S.POWERED_OFF
+    if "NOT_RESPONDING" in found and not found & _POWER:
+        return _S.DOWN
+    if found & {"REBOOT_ISSUED", "MAINT", "MAINTENANCE", "RESERVED"} and not busy:
+        return _S.RESERVED
+    for word, state in _BASE.items():
+        if word in found and (busy is (word in _BUSY)):
+            return state
+    return _S.UNKNOWN
+
+
+def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
+    """``gpu:h200:4(S:0-1),shard:8`` -> how many of each (name, type); lenient."""
+    counts: dict[tuple[str, str | None], int] = {}
+    for part in re.split(r",(?![^()]*\))", text.strip()):
+        match = _GRES.fullmatch(part)
+        if match is None or part in ("(null)", "N/A"):
+            continue
+        number = int(match["count"]) * _UNIT[match["unit"]] if match["count"] else 1
+        key = (match["kind"], match["type"])
+        counts[key] = counts.get(key, 0) + number
+    return counts
+
+
+def parse_nodes(output: str, cluster: str, seen_at: datetime) -> tuple[Node, ...]:
+    """The answer of ``scontrol --details --oneliner show node``."""
+    return tuple(_node(said, cluster, seen_at) for said in _lines(output, "NodeName"))
+
+
+def _node(said: dict[str, str], cluster: str, seen_at: datetime) -> Node:
+    total, used = gres_counts(said.get("Gres", "")), gres_counts(said.get("GresUsed", ""))
+    word = said.get("State", "UNKNOWN")
+    state = node_state(word.split("+"))
+    name, address = said["NodeName"], said.get("NodeAddr")
+    return Node(
+        name=name,
+        cluster=cluster,
+        state=state,
+        reason=said.get("Reason") or None,
+        cpu_total=_number(said.get("CPUEfctv") or said.get("CPUTot")),
+        cpu_used=_number(said.get("CPUAlloc")),
+        memory_total_bytes=_number(said.get("RealMemory")) << 20,
+        memory_used_bytes=_number(said.get("AllocMem")) << 20,
+        gpus=tuple(
+            GpuCount(type=kind, total=count, used=used.get((gres, kind), 0))
+            for (gres, kind), count in total.items()
+            if gres == "gpu"
+        ),
+        gres=tuple(
+            GresCount(
+                name=gres if kind is None else f"{gres}:{kind}",
+                total=count,
+                used=used.get((gres, kind), 0),
+            )
+            for (gres, kind), count in total.items()
+            if gres != "gpu"
+        ),
+        features=_names(said.get("AvailableFeatures")) or (),
+        partitions=_names(said.get("Partitions")) or (),
+        address=address if address and address != name else None,
+        scheduler_state=word,
+        seen_at=seen_at,
+    )
+
+
+def parse_partitions(output: str) -> tuple[Partition, ...]:
+    """The answer of ``scontrol --oneliner show partition``."""
+    return tuple(
+        Partition(
+            name=said["PartitionName"],
+            up=said.get("State", "UP") == "UP",
+            default=said.get("Default") == "YES",
+            nodes=node_names(said.get("Nodes", "")),
+            max_time_s=parse_limit(said.get("MaxTime", "")),
+            default_time_s=parse_limit(said.get("DefaultTime", "")),
+            max_nodes=_number(said.get("MaxNodes")) or None,
+            min_nodes=max(1, _number(said.get("MinNodes"))),
+            allow_accounts=_names(said.get("AllowAccounts")),
+            deny_accounts=_names(said.get("DenyAccounts")) or (),
+            allow_qos=_names(said.get("AllowQos")),
+            allow_groups=_names(said.get("AllowGroups")),
+            exclusive=said.get("OverSubscribe") == "EXCLUSIVE",
+        )
+        for said in _lines(output, "PartitionName")
+    )
+
+
+def parse_reservations(output: str) -> tuple[Reservation, ...]:
+    """The answer of ``scontrol --oneliner show reservation``; a sentence where there is none."""
+    return tuple(
+        Reservation(
+            name=said["ReservationName"],
+            starts_at=parse_time(said.get("StartTime", "")),
+            ends_at=parse_time(said.get("EndTime", "")),
+            nodes=node_names(said.get("Nodes", "")),
+            accounts=_names(said.get("Accounts")) or (),
+            users=_names(said.get("Users")) or (),
+        )
+        for said in _lines(output, "ReservationName")
+    )
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    """A list with commas; None for all of them, or for nothing said."""
+    if not text or text in ("ALL", "(null)", "N/A"):
+        return None
+    return tuple(text.split(","))

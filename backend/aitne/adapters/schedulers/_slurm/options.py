@@ -1,0 +1,117 @@
+"""A job in sbatch's options (https://slurm.schedmd.com/sbatch.html): what a user chose, as argv.
+
+Nothing of it passes through a shell or into the script, and what the user called the job is not
+among it. The options that a site lets through come first, so that ours win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from aitne.adapters.schedulers._slurm import identity
+from aitne.core.errors import SchedulerRejected
+from aitne.core.layout import log_name
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.units import format_slurm_time
+
+_OURS = frozenset({
+    "--account", "--array", "--begin", "--chdir", "--clusters", "--comment", "--constraint",
+    "--cpus-per-task", "--dependency", "--error", "--export", "--export-file", "--get-user-env",
+    "--gid", "--gres", "--help", "--hold", "--input", "--job-name", "--kill-on-invalid-dep",
+    "--mem", "--no-requeue", "--nodes", "--ntasks", "--ntasks-per-node", "--open-mode", "--output",
+    "--parsable", "--partition", "--propagate", "--qos", "--quiet", "--requeue", "--reservation",
+    "--signal", "--test-only", "--time", "--uid", "--usage", "--version", "--wait", "--wrap",
+})  # fmt: skip
+"""No site's list opens these: the platform sets them, or they would make it another job."""
+
+
+def options(
+    request: SubmitRequest, *, accounting: bool, allowed: Sequence[str] = ()
+) -> Iterator[str]:
+    """All options of sbatch for ``request``; the script goes in on stdin.
+
+    ``accounting``: whether the site keeps accounts in slurmdbd. ``allowed``: the options that its
+    ``[slurm] extra`` opens.
+
+    Raises:
+        SchedulerRejected: ``slurm.extra`` holds an option that is not open.
+    """
+    wants, slurm = request.resources, request.slurm
+    for option in slurm.extra:
+        yield _checked(option, allowed)
+        # sbatch takes the word after an option that lacks its value for that value: this one, then.
+        yield "--parsable"
+    yield "--parsable"
+    yield f"--job-name={identity.name(request.job_id, request.attempt)}"
+    yield f"--comment={identity.comment(request.job_id, request.attempt)}"
+    yield f"--chdir={request.job_dir}"
+    yield f"--output={_log(request)}"
+    # A requeued job goes on writing where it was.
+    yield "--open-mode=append"
+    # All of the environment that the command itself was given, which is the job's account's alone.
+    # Anything else makes the node run the user's login shell first (--get-user-env), which can hang.
+    yield "--export=ALL"
+    # The limits of the process that submits, a service's, say nothing about a job.
+    yield "--propagate=NONE"
+    yield f"--nodes={wants.nodes}"
+    yield "--ntasks-per-node=1"
+    yield f"--cpus-per-task={wants.cpu}"
+    yield f"--mem={-(-wants.memory_bytes // (1 << 20))}M"
+    yield f"--time={format_slurm_time(request.time_limit_s)}"
+    if gres := gres_option(request):
+        yield f"--gres={gres}"
+    if slurm.partition:
+        yield f"--partition={slurm.partition}"
+    if slurm.qos:
+        yield f"--qos={slurm.qos}"
+    if accounting:
+        yield f"--account={slurm.account or request.project}"
+    if slurm.constraint:
+        yield f"--constraint={slurm.constraint}"
+    if slurm.reservation:
+        yield f"--reservation={slurm.reservation}"
+    if slurm.exclusive:
+        yield "--exclusive"
+    if request.array is not None:
+        yield f"--array={request.array}"
+    if request.after:
+        yield f"--dependency=afterok:{':'.join(request.after)}"
+        yield "--kill-on-invalid-dep=yes"
+    if slurm.signal:
+        yield f"--signal=B:{slurm.signal}"
+    yield "--requeue" if requeues(request) else "--no-requeue"
+
+
+def requeues(request: SubmitRequest) -> bool:
+    """Whether Slurm may start it again by itself. How often is nothing that Slurm can be told:
+    the restart count comes back with every poll, and who polls ends a job that had enough."""
+    if request.session:
+        return False
+    if request.slurm.requeue is not None:
+        return request.slurm.requeue
+    return request.max_requeues > 0
+
+
+def gres_option(request: SubmitRequest) -> str:
+    """``gpu:a100:4,shard:2``: per node, GPUs and the others by name; empty for none."""
+    wants = request.resources
+    parts = [f"gpu:{wants.gpu}"] if wants.gpu.count else []
+    return ",".join([*parts, *(f"{name}:{count}" for name, count in wants.gres.items())])
+
+
+def _log(request: SubmitRequest) -> PurePath:
+    """Where the log goes; in the folder's own name a ``%`` is no pattern."""
+    folder = request.job_dir.replace("%", "%%")
+    if request.array is None:
+        return PurePath(folder) / log_name(None)
+    return PurePath(folder) / log_name(0).replace("0", "%a")
+
+
+def _checked(option: str, allowed: Sequence[str]) -> str:
+    name = option.partition("=")[0]
+    if name in allowed and name not in _OURS:
+        return option
+    usable = sorted(set(allowed) - _OURS)
+    what = f"open are {', '.join(usable)}" if usable else "this site opens none"
+    raise SchedulerRejected(f"slurm.extra: {name} is not open to jobs; {what}.", "slurm.extra")

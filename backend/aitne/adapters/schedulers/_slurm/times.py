@@ -1,0 +1,54 @@
+"""Slurm's times and limits as text (with ``SLURM_TIME_FORMAT=%s``), and its exit statuses."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from aitne.core.units import parse_duration
+
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
+"""With it Slurm prints seconds since 1970 instead of the local time of whoever asks."""
+
+_HIGHEST_SIGNAL = 64
+_FAR = 253_402_300_799  # the last second of the year 9999
+_STATUS = re.compile(r"([0-9]{1,10})(?::([0-9]{1,5}))?")
+
+
+def parse_time(text: str) -> datetime | None:
+    """``1795266493`` -> a moment; ``N/A``, ``Unknown``, ``None``, ``0`` and the like -> None."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    seconds = int(text)
+    return datetime.fromtimestamp(seconds, UTC) if 0 < seconds <= _FAR else None
+
+
+def parse_limit(text: str) -> int | None:
+    """``1-00:30:00`` -> seconds; ``UNLIMITED``, ``NOT_SET``, ``NONE`` and the like -> None."""
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return None
+
+
+def parse_minutes(text: str) -> int | None:
+    """sacct's TimelimitRaw, in minutes -> seconds."""
+    return int(text) * 60 if text.isascii() and text.isdigit() else None
+
+
+def parse_exit(text: str) -> tuple[int | None, int | None]:
+    """How a job's script ended -> (exit code, signal), at most one of them known.
+
+    Newer releases of squeue (and sacct always) print ``code:signal``, older ones the number that
+    wait(2) gives. A "signal" above 64 is one of Slurm's own marks (125: out of memory).
+    """
+    match = _STATUS.fullmatch(text)
+    if match is None:
+        return None, None
+    if match[2] is not None:
+        code, signal = int(match[1]), int(match[2])
+    else:
+        code, signal = int(match[1]) >> 8, int(match[1]) & 0x7F
+    if signal == 0:
+        return (code, None) if code <= 255 else (None, None)
+    return None, signal if signal <= _HIGHEST_SIGNAL else None
