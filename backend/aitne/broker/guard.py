@@ -10,6 +10,7 @@ from aitne.broker.config import BrokerConfig
 from aitne.core.broker_protocol import WireRequest
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.layout import job_dir
+from aitne.core.ports.accounting import ROOT, Change, RemoveMember
 from aitne.core.ports.files import JobPlace
 
 _REMEMBER_S = 10.0
@@ -42,6 +43,19 @@ class Guard:
                 self._known.clear()
             self._known[name] = (time.monotonic() + _REMEMBER_S, user)
         return user
+
+    def accounting(self, change: Change) -> None:
+        """Pass for a change of accounting that a project can bring about.
+
+        Raises:
+            NotAllowed: it is about Slurm's own account, or would let an account in, or limit one,
+                that jobs may not run as.
+        """
+        user: str | None = getattr(change, "user", None)
+        if ROOT in (change.account, user):
+            raise NotAllowed("The broker changes nothing about Slurm's own account and user root.")
+        if user is not None and not isinstance(change, RemoveMember):
+            self.account(user)
 
     def place(self, place: JobPlace) -> UnixUser:
         """Whose place it is.

@@ -14,6 +14,7 @@ from aitne.broker.helpers import Helpers
 from aitne.broker.polls import Generations, Shared
 from aitne.core.broker_protocol import (
     VERBS,
+    AccountingArgs,
     Args,
     CreateArgs,
     Done,
@@ -36,8 +37,12 @@ from aitne.core.broker_protocol import (
     SubmitArgs,
     Submitted,
     TaskArgs,
+    UsageArgs,
+    Used,
 )
+from aitne.core.models.limits import InUse
 from aitne.core.models.node import Cluster
+from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 
 _FRESH_S = 0.5
@@ -50,11 +55,18 @@ class Handlers:
     """Judges with ``guard``, then hands over to the scheduler's adapter or to an account's helper."""
 
     def __init__(
-        self, config: BrokerConfig, guard: Guard, scheduler: Scheduler, helpers: Helpers
+        self,
+        config: BrokerConfig,
+        guard: Guard,
+        scheduler: Scheduler,
+        accounting: Accounting,
+        helpers: Helpers,
     ) -> None:
         self._config = config
         self._guard = guard
         self._scheduler = scheduler
+        self._accounting = accounting
+        self._in_use: Shared[InUse] = Shared(accounting.in_use, _FRESH_S)
         self._helpers = helpers
         self._polled: Shared[Sequence[SchedulerJob]] = Shared(scheduler.poll, _FRESH_S)
         self._cluster: Shared[Cluster] = Shared(scheduler.cluster, _FRESH_S)
@@ -131,6 +143,25 @@ class Handlers:
     async def outcome(self, args: TaskArgs) -> OutcomeRead:
         """As the account, by its helper."""
         return await self._by_helper("outcome", args, OutcomeRead)
+
+    async def accounting_read(self, args: NoArgs) -> Associations:
+        """As the operator."""
+        return await self._accounting.read()
+
+    async def accounting_apply(self, args: AccountingArgs) -> Done:
+        """As the operator, on no account and no user but those that jobs may run as."""
+        for change in args.changes:
+            await asyncio.to_thread(self._guard.accounting, change)
+        await self._accounting.apply(args.changes)
+        return Done()
+
+    async def accounting_usage(self, args: UsageArgs) -> Used:
+        """As the operator."""
+        return Used(rows=list(await self._accounting.usage(args.start, args.end)))
+
+    async def accounting_in_use(self, args: NoArgs) -> InUse:
+        """As the operator; one query for all who ask now."""
+        return await self._in_use.get()
 
     async def notes(self, args: NoArgs) -> Notes:
         """What the adapter said when it started, and as whom the broker looks at Slurm."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aitne import __version__
+from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.adapters.accounts import unix_user
 from aitne.adapters.broker import FilesByVerb
 from aitne.adapters.command.as_user import AsUserCommand
@@ -77,8 +78,11 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
     helpers = Helpers(zygote, guard)
     audit = Audit(config.audit)
     audit.start()
-    scheduler = _scheduler(config, make, guard, helpers)
-    handlers = Handlers(config, guard, scheduler, helpers)
+    command = _command(config, guard)
+    settings = config.for_adapter()
+    scheduler = make(settings, Tools(command, FilesByVerb(helpers)))
+    accounting = SlurmAccounting(settings, command)
+    handlers = Handlers(config, guard, scheduler, accounting, helpers)
     welcome = Welcome(
         protocol=PROTOCOL,
         release=__version__,
@@ -114,12 +118,9 @@ async def _housekeep(stop: asyncio.Event, helpers: Helpers, zygote: Zygote) -> N
             raise SetupError("The process that helpers are forked from is gone: start again.")
 
 
-def _scheduler(
-    config: BrokerConfig, make: MakeScheduler, guard: Guard, helpers: Helpers
-) -> Scheduler:
+def _command(config: BrokerConfig, guard: Guard) -> AsUserCommand:
     try:
         operator = None if config.slurm.operator is None else unix_user(config.slurm.operator)
     except NotAllowed as error:
         raise SetupError(f"slurm.operator: {error.message}") from error
-    command = AsUserCommand(guard.account, operator, config.slurm.command_prefix)
-    return make(config.for_adapter(), Tools(command, FilesByVerb(helpers)))
+    return AsUserCommand(guard.account, operator, config.slurm.command_prefix)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import json
+import logging
 import os
 import resource
 import signal
@@ -33,6 +34,7 @@ from aitne.core.broker_protocol import (
 )
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
 
+_LOG = logging.getLogger("aitne.broker")
 LENGTH = struct.Struct(">I")
 MAX_FRAME_BYTES = 64 << 20
 _MAX_ORDER_BYTES = 1 << 20
@@ -51,6 +53,8 @@ class Zygote:
             try:
                 ours.close()
                 _serve_orders(theirs, parent)
+            except Exception:  # noqa: BLE001 - the last thing this process does is to tell
+                _LOG.exception("the process that helpers are forked from failed")
             finally:
                 os._exit(1)
         theirs.close()
@@ -96,7 +100,8 @@ def _serve_orders(orders: socket.socket, parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
-    _keep_only([2, orders.fileno()])
+    _speak_to_nobody(0, 1)
+    _keep_only([0, 1, 2, orders.fileno()])
     while True:
         try:
             data, descriptors, _, _ = socket.recv_fds(orders, _MAX_ORDER_BYTES, 1)
@@ -123,11 +128,8 @@ def _become(order: dict[str, Any], connection: int) -> None:
     uid, gid = int(order["uid"]), int(order["gid"])
     if uid < 1 or gid < 0:
         raise ValueError(f"uid {uid} is never taken on")
-    _keep_only([connection])
-    null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        if number != null:
-            os.dup2(null, number)
+    _speak_to_nobody(2)
+    _keep_only([0, 1, 2, connection])
     os.setgroups([int(each) for each in order["groups"]])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -196,16 +198,25 @@ def _receive(connection: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
+def _speak_to_nobody(*descriptors: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in descriptors:
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
 def _keep_only(descriptors: list[int]) -> None:
     """Close everything else: no socket of a peer, no file of the audit log stays open."""
     low = 0
     for keep in sorted(descriptors):
-        os.closerange(low, keep)
+        if low < keep:  # of an empty range from 0 CPython makes all
+            os.closerange(low, keep)
         low = keep + 1
     os.closerange(low, os.sysconf("SC_OPEN_MAX"))
 
 
 def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+    numbers = [ctypes.c_ulong(each) for each in (value, 0, 0, 0)]
+    if libc.prctl(option, *numbers) != 0:
         raise OSError(ctypes.get_errno(), f"prctl {option}")

@@ -1,0 +1,232 @@
+"""What is done for a user is done as that user, and nowhere but in his own jobs' folders."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from aitne.adapters.broker import BrokerFiles, BrokerScheduler
+from aitne.core.errors import NotAllowed, SchedulerRejected, Unavailable
+from aitne.core.ports.files import Fence, JobPlace
+from aitne.core.ports.scheduler import Run
+from tests.support.broker import BrokerBench, as_uid
+
+SECRET = "a word that only root may read"
+
+
+def facts(path: Path) -> tuple[int, int, int]:
+    found = path.lstat()
+    return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
+
+
+async def test_a_jobs_files_belong_to_its_user(
+    shared_bench: BrokerBench, scheduler: BrokerScheduler
+) -> None:
+    for user in ("anna", "ben"):
+        request = shared_bench.request(user)
+
+        assert await scheduler.submit(request)
+
+        uid, folder = shared_bench.uid(user), Path(request.job_dir)
+        assert facts(folder) == facts(folder.parent) == (uid, uid, 0o700)
+        assert facts(folder / "token") == (uid, uid, 0o600)
+        assert (folder / "token").read_bytes() == b"\xff\x00secret"
+        assert {path.name for path in folder.iterdir()} == {"agent.json", "token"}
+
+
+async def test_writing_again_replaces_and_leaves_the_fence(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    place = shared_bench.place("anna", uuid4())
+    await files.create(place, {"token": b"one"})
+    assert await files.fence(place, None) is None
+    Path(place.directory, "fence").write_text('{"owner": "7", "restart_count": 2}')
+
+    await files.create(place, {"token": b"two"})
+
+    assert Path(place.directory, "token").read_bytes() == b"two"
+    assert await files.fence(place, None) == Fence(owner="7", restart_count=2)
+    assert await files.close_fence(place, None) == Fence(owner="7", restart_count=2)
+    assert (await files.close_fence(place, 3)).owner == "platform"
+    assert facts(Path(place.directory, "fence-3"))[0] == shared_bench.uid("anna")
+
+
+async def test_a_fence_in_a_folder_that_is_not_there_proves_nothing(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    with pytest.raises(Unavailable, match="No such file"):
+        await files.fence(shared_bench.place("anna", uuid4()), None)
+
+
+async def test_a_log_is_read_from_either_end(shared_bench: BrokerBench, files: BrokerFiles) -> None:
+    place = shared_bench.place("ben", uuid4())
+    assert (await files.read_log(place, None, offset=0, limit=10)).data == b""
+    await files.create(place, {})
+    Path(place.directory, "output.log").write_bytes(b"\xff first\nlast\n")
+
+    head = await files.read_log(place, None, offset=0, limit=3)
+    tail = await files.read_log(place, None, offset=-5, limit=100)
+
+    assert (head.data, head.size) == (b"\xff f", 13)
+    assert (tail.data, tail.offset) == (b"last\n", 8)
+
+
+async def test_a_log_is_read_with_the_users_rights_only(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    place = shared_bench.place("anna", uuid4())
+    await files.create(place, {})
+    log = Path(place.directory, "output.log")
+    log.write_text(SECRET)  # root's, as an earlier mistake may have left it
+    log.chmod(0o600)
+
+    with pytest.raises(Unavailable, match="Permission denied"):
+        await files.read_log(place, None, offset=0, limit=100)
+
+
+@pytest.mark.parametrize("target", ["/etc/shadow", "/etc/passwd", "secret"])
+async def test_a_link_in_a_logs_place_leads_nowhere(
+    shared_bench: BrokerBench, files: BrokerFiles, target: str
+) -> None:
+    place = shared_bench.place("anna", uuid4())
+    await files.create(place, {})
+    secret = shared_bench.root / "secret"
+    secret.write_text(SECRET)
+    where = target if target.startswith("/") else str(secret)
+    link = str(Path(place.directory, "output.log"))
+    as_uid(shared_bench.uid("anna"), lambda: os.symlink(where, link))
+
+    with pytest.raises(Unavailable):
+        await files.read_log(place, None, offset=0, limit=1_000)
+
+
+@pytest.mark.parametrize("level", ["job", "attempt"])
+async def test_a_link_in_a_folders_place_leads_nowhere(
+    shared_bench: BrokerBench, files: BrokerFiles, scheduler: BrokerScheduler, level: str
+) -> None:
+    """The user puts a link to a folder with somebody else's log where the job's own folder is."""
+    elsewhere = shared_bench.root / f"elsewhere-{level}"
+    for folder in (elsewhere, elsewhere / "1"):
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)
+        (folder / "output.log").write_text(SECRET)
+    place = shared_bench.place("anna", uuid4())
+    job = Path(place.folder)
+
+    def plant() -> None:
+        os.makedirs(job.parent, exist_ok=True)
+        if level == "job":
+            os.symlink(elsewhere, job)
+        else:
+            os.mkdir(job)
+            os.symlink(elsewhere, job / "1")
+
+    as_uid(shared_bench.uid("anna"), plant)
+
+    with pytest.raises(Unavailable):
+        await files.read_log(place, None, offset=0, limit=100)
+    with pytest.raises(Unavailable):
+        await scheduler.submit(shared_bench.request(job_id=place.job_id))
+    assert sorted(path.name for path in elsewhere.rglob("*")) == ["1", "output.log", "output.log"]
+
+
+async def test_a_pipe_in_a_logs_place_holds_nobody_up(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    place = shared_bench.place("anna", uuid4())
+    await files.create(place, {})
+    os.mkfifo(Path(place.directory, "output.log"), 0o666)
+    os.mkfifo(Path(place.directory, "fence"), 0o666)
+
+    assert (await files.read_log(place, None, offset=0, limit=100)).size == 0
+    with pytest.raises(Unavailable):
+        await files.fence(place, None)
+
+
+async def test_only_the_accounts_own_jobs_folder_is_touched(
+    shared_bench: BrokerBench, files: BrokerFiles, scheduler: BrokerScheduler
+) -> None:
+    anna, job_id = shared_bench.jobs["anna"], uuid4()
+    theirs = shared_bench.jobs["ben"] / str(job_id) / "1"
+    for wrong in (theirs, Path("/etc/cron.d"), anna / str(uuid4()) / "1", anna / str(job_id) / "2"):
+        with pytest.raises(SchedulerRejected, match="nothing else is touched"):
+            await scheduler.submit(shared_bench.request(job_id=job_id, job_dir=str(wrong)))
+    assert not theirs.exists()
+    for folder in (f"{anna}/x/../{job_id}", f"{anna}//{job_id}", "/etc", str(theirs.parent)):
+        place = JobPlace(
+            job_id=job_id, attempt=1, folder=folder, account=shared_bench.users["anna"]
+        )
+        with pytest.raises(NotAllowed):
+            await files.read_log(place, None, offset=0, limit=1)
+    assert shared_bench.audited(verb="read_log", outcome="refused")
+
+
+@pytest.mark.parametrize(
+    ("account", "why"),
+    [("root", "uid 0"), ("nobody", "uid 65534"), ("daemon", "uid 1 "), ("nosuchone", "no Unix")],
+)
+async def test_accounts_that_jobs_may_not_run_as(
+    shared_bench: BrokerBench,
+    files: BrokerFiles,
+    scheduler: BrokerScheduler,
+    account: str,
+    why: str,
+) -> None:
+    request = shared_bench.request(account=account)
+    with pytest.raises(SchedulerRejected, match=why) as refused:
+        await scheduler.submit(request)
+    assert refused.value.field == "account"
+    run = Run(job_id=request.job_id, attempt=1, account=account, scheduler_id="1")
+    with pytest.raises(NotAllowed, match=why):
+        await scheduler.cancel(run)
+    with pytest.raises(SchedulerRejected, match=why):
+        await scheduler.extend(run, 600)
+    place = shared_bench.place("anna", request.job_id).model_copy(update={"account": account})
+    with pytest.raises(NotAllowed, match=why):
+        await files.read_log(place, None, offset=0, limit=1)
+    assert shared_bench.audited(verb="submit", account=account, outcome="refused")
+
+
+async def test_acting_without_an_account_is_refused(
+    shared_bench: BrokerBench, scheduler: BrokerScheduler
+) -> None:
+    with pytest.raises(SchedulerRejected, match="account"):
+        await scheduler.submit(shared_bench.request(account=None))
+    with pytest.raises(NotAllowed, match="none was named"):
+        await scheduler.cancel(Run(job_id=uuid4(), attempt=1, scheduler_id="1"))
+
+
+async def test_a_user_who_ends_his_own_helper_is_served_again(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    place = shared_bench.place("ben", uuid4())
+    await files.create(place, {})
+    uid = shared_bench.uid("ben")
+    mine = [
+        int(each.name)
+        for each in Path("/proc").iterdir()
+        if each.name.isdecimal() and each.stat().st_uid in (0, uid) and _real_uid(each) == uid
+    ]
+    assert mine, "the helper runs as its user"
+    for pid in mine:
+        status = Path("/proc", str(pid), "status").read_text()
+        assert "CapEff:\t0000000000000000" in status
+        assert "CapPrm:\t0000000000000000" in status
+        assert "NoNewPrivs:\t1" in status
+        # Its memory is a copy of what was root's: its own user cannot look into it.
+        assert as_uid(uid, lambda pid=pid: os.access(f"/proc/{pid}/mem", os.R_OK)) is False
+        as_uid(uid, lambda pid=pid: os.kill(pid, 9))
+
+    assert (await files.read_log(place, None, offset=0, limit=1)).size == 0
+
+
+def _real_uid(process: Path) -> int | None:
+    try:
+        lines = (process / "status").read_text().splitlines()
+    except OSError:
+        return None
+    return next(int(line.split()[1]) for line in lines if line.startswith("Uid:"))

@@ -1,0 +1,187 @@
+"""A broker of root's with Unix users of its own, for tests that act as them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from aitne.adapters.broker import BrokerFiles, BrokerScheduler
+from aitne.core.broker_protocol import PROTOCOL
+from aitne.core.models.resources import Resources
+from aitne.core.ports.files import JobPlace
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.settings import Settings, load_settings
+from tests.support.slurm import root_or_skip
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+USERS = ("anna", "ben")
+
+
+@contextmanager
+def unix_users() -> Iterator[dict[str, str]]:
+    """``anna`` and ``ben``: accounts of this machine for as long as the tests run."""
+    root_or_skip()
+    names = {user: f"aitne-{user}-{os.getpid()}" for user in USERS}
+    try:
+        for name in names.values():
+            subprocess.run(["useradd", "--no-create-home", "--user-group", name], check=True)
+        yield names
+    finally:
+        for name in names.values():
+            subprocess.run(["userdel", name], check=False, stderr=subprocess.DEVNULL)
+
+
+def as_uid(uid: int, what: Callable[[], object]) -> Any:
+    """Call ``what`` in a child with this uid; what it returned, as JSON carries it."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(read)
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            os.write(write, json.dumps(what()).encode())
+            code = 0
+        except BaseException:  # noqa: BLE001 - the child must never come back into the tests
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"the child of uid {uid} failed"
+    return json.loads(text)
+
+
+class BrokerBench:
+    """One broker process, its folders, and how a platform of root's is set up for it."""
+
+    def __init__(self, users: dict[str, str], scheduler: str = "fake") -> None:
+        self.users = users
+        self.root = Path(tempfile.mkdtemp(prefix="aitne-broker-", dir="/tmp"))
+        self.root.chmod(0o755)
+        self.socket = self.root / "run" / "broker.sock"
+        self.audit = self.root / "log" / "broker.jsonl"
+        self.config = self.root / "broker.toml"
+        self.jobs = {}
+        for user, name in users.items():
+            folder = self.root / "home" / name
+            folder.mkdir(parents=True)
+            os.chown(folder, self.uid(user), self.uid(user))
+            folder.chmod(0o700)
+            self.jobs[user] = folder / "jobs"
+        self.pattern = f"{self.root}/home/{{user}}/jobs"
+        self.write_config(scheduler=scheduler)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def uid(self, user: str) -> int:
+        """The account's uid."""
+        return pwd.getpwnam(self.users[user]).pw_uid
+
+    def write_config(self, *, scheduler: str = "fake", peers: str = "[0]", more: str = "") -> None:
+        """The broker's own settings."""
+        self.config.write_text(
+            f'socket = "{self.socket}"\naudit = "{self.audit}"\npeers = {peers}\n'
+            f'scheduler = "{scheduler}"\nmax_duration = "1d"\n'
+            f'[slurm]\njobs_dir = "{self.pattern}"\nextra = ["--mail-type"]\n{more}'
+        )
+
+    def start(self, module: str = "tests.support.fake_broker") -> None:
+        """Start it and wait until it serves."""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, "--config", str(self.config)],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        )
+        until = time.monotonic() + 30
+        while not self.socket.exists():
+            assert self.process.poll() is None, "the broker ended"
+            assert time.monotonic() < until, "the broker does not serve"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """As a power cut does."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.socket.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """As systemd does; then clear away."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            self.process.wait(timeout=20)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def settings(self) -> Settings:
+        """What the platform's own settings say."""
+        return load_settings(
+            self.root / "platform",
+            scheduler="fake",
+            broker={"socket": self.socket},
+            slurm={"jobs_dir": self.pattern},
+        )
+
+    def scheduler(self) -> BrokerScheduler:
+        """The platform's end."""
+        return BrokerScheduler(self.settings())
+
+    def files(self) -> BrokerFiles:
+        """The platform's end."""
+        return BrokerFiles(self.settings())
+
+    def place(self, user: str, job_id: UUID, attempt: int = 1) -> JobPlace:
+        """Where the user's job lies."""
+        folder = str(self.jobs[user] / str(job_id))
+        return JobPlace(job_id=job_id, attempt=attempt, folder=folder, account=self.users[user])
+
+    def request(self, user: str = "anna", **changes: Any) -> SubmitRequest:
+        """A small job of the user's."""
+        job_id = changes.setdefault("job_id", uuid4())
+        facts: dict[str, Any] = {
+            "attempt": 1,
+            "owner": user,
+            "account": self.users[user],
+            "project": "engines",
+            "name": "test",
+            "script": "#!/bin/bash\ntrue\n",
+            "files": {"agent.json": b"{}", "token": b"\xff\x00secret"},
+            "job_dir": str(self.jobs[user] / str(job_id) / "1"),
+            "resources": Resources(),
+            "time_limit_s": 600,
+        }
+        return SubmitRequest(**(facts | changes))
+
+    def audited(self, **wanted: object) -> list[dict[str, Any]]:
+        """The lines of the audit log that say so."""
+        lines = [json.loads(line) for line in self.audit.read_text().splitlines()]
+        return [line for line in lines if wanted.items() <= line.items()]
+
+    async def lines(self, *sent: bytes, hello: bool = True) -> list[dict[str, Any]]:
+        """Send raw lines over a connection of its own; all that the broker says before it hangs up."""
+        reader, writer = await asyncio.open_unix_connection(self.socket)
+        greeting = json.dumps({"protocol": PROTOCOL, "release": "test"}).encode() + b"\n"
+        try:
+            writer.write((greeting if hello else b"") + b"".join(sent))
+            writer.write_eof()
+            return [json.loads(line) async for line in reader]
+        finally:
+            writer.close()
