@@ -10,6 +10,8 @@ MEMORY_MB = 16_000
 SHARDS_PER_GPU = 4
 DEBUG_NODES = 2
 SOCKETS = 2
+CLOUD_BOOT_S = 36_000
+"""Nodes without a slurmd never boot: their jobs go on configuring, and nobody calls them down."""
 
 
 def hostlist(prefix: str, first: int, last: int) -> str:
@@ -115,6 +117,7 @@ def _nodes(plan: Plan, hostname: str) -> list[str]:
             "SuspendProgram=/bin/true",
             "ResumeProgram=/bin/true",
             "SuspendTime=-1",
+            f"ResumeTimeout={CLOUD_BOOT_S}",
             *lines,
             f"NodeName={hostlist('c', 1, plan.cloud_nodes)} Feature={GPU_TYPE},cloud{gres_text} State=CLOUD",
         ]

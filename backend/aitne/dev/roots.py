@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +27,7 @@ _COPIED = (
     "etc/ssl/certs/ca-certificates.crt",
 )
 """What programs in the root need to reach what this machine reaches."""
+_MIRROR_OPTIONS = ("::Proxy", "::Check-Valid-Until", "::Check-Date")
 _SHARED_TREES = ("/proc", "/sys", "/dev", "/tmp", "/home")  # noqa: S108 - the nodes' own /tmp
 
 
@@ -51,8 +51,8 @@ def ensure(suite: str, progress: Progress) -> Path:
         _remove_tree(partial)
         argv = [
             "mmdebstrap",
-            "--quiet",
             "--variant=minbase",
+            *(f"--aptopt={option}" for option in _apt_options()),
             f"--include={','.join(PACKAGES)}",
             suite,
             str(partial),
@@ -64,14 +64,19 @@ def ensure(suite: str, progress: Progress) -> Path:
     return base
 
 
+def _apt_options() -> list[str]:
+    """What this machine's apt was told about the way to its mirror, and about that mirror's age."""
+    argv = ["apt-config", "dump", "--no-empty", "--format", '%F "%v"%n', "Acquire"]
+    return [
+        line
+        for line in run(argv, env=dict(os.environ)).splitlines()
+        if line.partition(" ")[0].endswith(_MIRROR_OPTIONS)
+    ]
+
+
 def _mirror() -> str:
-    done = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    addresses = done.stdout.split()
+    argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    addresses = run(argv, env=dict(os.environ)).split()
     if not addresses:
         raise SetupError(
             "apt knows no Debian mirror on this machine: `apt-get indextargets` lists none."
