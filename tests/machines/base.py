@@ -35,14 +35,14 @@ PACKAGES = (
     *("sudo", "ca-certificates", "procps", "curl", "python3", "python3-venv", "python3-pip"),
     *("munge", "slurm-wlm", "slurmctld", "slurmd", "slurm-client", "slurmdbd", "slurmrestd"),
     *("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-wlm-mysql-plugin"),
-    *("mariadb-server", "nodejs"),
+    "mariadb-server",
 )
 
 # A test says which machine runs what; the timers would only take processor time away from it.
 DISABLED = (
     *("mariadb.service", "munge.service", "slurmctld.service", "slurmd.service"),
     *("slurmdbd.service", "slurmrestd.service", "apt-daily.timer", "apt-daily-upgrade.timer"),
-    *("dpkg-db-backup.timer", "fstrim.timer", "e2scrub_all.timer"),
+    *("dpkg-db-backup.timer", "fstrim.timer"),
 )
 # nspawn's console is a log, and nobody logs in there.
 MASKED = ("console-getty.service",)
@@ -90,19 +90,18 @@ def ensure_base() -> Base:
     bases = machines_dir() / "bases"
     bases.mkdir(parents=True, exist_ok=True)
     name = f"{SUITE}-{hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]}"
-    with _locked(bases / ".lock"):
+    with locked(bases / ".lock"):
         folder = bases / name
         if not (folder / "root").is_dir():
-            for old in bases.glob(f"{SUITE}-*"):
-                _remove_unused(old)
+            remove_unused(bases, f"{SUITE}-*")
             _make(folder)
     return Base(folder / "root", folder / "ssh_key")
 
 
 @contextmanager
-def in_use(base: Base) -> Iterator[None]:
-    """Keep other runs from removing the base."""
-    descriptor = os.open(base.root.parent, os.O_RDONLY | os.O_DIRECTORY)
+def in_use(folder: Path) -> Iterator[None]:
+    """Keep other runs from removing a base or an installation of software."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield
@@ -150,18 +149,21 @@ def _mirror() -> str:
     return found[0]
 
 
-def _remove_unused(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder)
-    finally:
-        os.close(descriptor)
+def remove_unused(parent: Path, pattern: str) -> None:
+    """Remove the folders that nobody uses: each is some hundred megabytes."""
+    for folder in parent.glob(pattern):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Let one run in at a time."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -23,6 +23,7 @@ from typing import IO, Self
 from tests.machines import base as bases
 from tests.machines.machine import Machine, MachineError
 from tests.machines.network import Network
+from tests.machines.software import SOFTWARE, software_folder
 
 SLOTS = 10
 SHARED = ("home", "srv/aitne")
@@ -38,11 +39,13 @@ LinkLocalAddressing=no
 
 
 class Fleet:
-    """Machines that boot together. ``read_only`` are further folders of this machine, such as a checkout."""
+    """Machines that boot together.
 
-    def __init__(self, read_only: Sequence[tuple[Path, str]] = ()) -> None:
+    All of them have ``software`` at ``SOFTWARE``; it is empty until ``ensure_software`` was called.
+    """
+
+    def __init__(self) -> None:
         self.machines: dict[str, Machine] = {}
-        self._read_only = list(read_only)
         self._ends = ExitStack()
 
     def __enter__(self) -> Self:
@@ -52,7 +55,9 @@ class Fleet:
             MachineError: as many fleets as there are slots run already.
         """
         self.base = bases.ensure_base()
-        self._ends.enter_context(bases.in_use(self.base))
+        self._ends.enter_context(bases.in_use(self.base.root.parent))
+        self.software = software_folder(self.base)
+        self._ends.enter_context(bases.in_use(self.software))
         slot, lock = _free_slot()
         self._ends.enter_context(lock)
         self.slot = slot
@@ -91,7 +96,7 @@ class Fleet:
         hosts = "".join(f"{address} {name}\n" for name, address in addresses.items())
         resolv = Path("/etc/resolv.conf").read_text()
         options = bases.bind_argv([(self.shared(name), f"/{name}") for name in SHARED])
-        options += bases.bind_argv(self._read_only, read_only=True)
+        options += bases.bind_argv([(self.software, SOFTWARE)], read_only=True)
         for name, address in addresses.items():
             machine = Machine(
                 name,

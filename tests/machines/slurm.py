@@ -184,7 +184,7 @@ def set_up(fleet: Fleet, nodes: Sequence[str] = ("n1", "n2")) -> SlurmCluster:
         machine.put("/etc/slurm/gres.conf", GRES_CONF)
         machine.put("/etc/tmpfiles.d/fakegpu.conf", DEVICES)
         machine.run(["systemd-tmpfiles", "--create", "fakegpu.conf"])
-        _start(machine, "slurmd.service")
+        start(machine, "slurmd.service")
     cluster.wait_idle()
     return cluster
 
@@ -199,7 +199,7 @@ def _common(machine: Machine, munge_key: bytes, conf: str) -> None:
     machine.put("/etc/slurm/cgroup.conf", "CgroupPlugin=disabled\n")
     for folder in ("/var/log/slurm", "/var/lib/slurm/slurmctld", "/var/lib/slurm/slurmd"):
         machine.run(["install", "-d", "--owner=slurm", "--group=slurm", folder])
-    _start(machine, "munge.service")
+    start(machine, "munge.service")
 
 
 def _portal(cluster: SlurmCluster) -> None:
@@ -214,9 +214,9 @@ def _portal(cluster: SlurmCluster) -> None:
     )
     portal.put("/etc/systemd/system/slurmrestd.service.d/user.conf", RESTD)
     portal.run(["systemctl", "daemon-reload"])
-    _start(portal, "mariadb.service")
+    start(portal, "mariadb.service")
     portal.run(["mariadb"], stdin=SQL.format(password=password))
-    _start(portal, "slurmdbd.service")
+    start(portal, "slurmdbd.service")
 
     def answers() -> bool:
         return portal.run(["sacctmgr", "-n", "show", "cluster"], check=False).returncode == 0
@@ -230,11 +230,11 @@ def _portal(cluster: SlurmCluster) -> None:
         portal.run([*sacctmgr, "add", "user", user, f"account={account}"])
     first = next(iter(ACCOUNTS.values()))
     portal.run([*sacctmgr, "add", "user", OPERATOR, f"account={first}", "adminlevel=Operator"])
-    _start(portal, "slurmctld.service")
-    _start(portal, "slurmrestd.service")
+    start(portal, "slurmctld.service")
+    start(portal, "slurmrestd.service")
 
 
-def _start(machine: Machine, unit: str) -> None:
+def start(machine: Machine, unit: str) -> None:
     """Now and at every boot."""
     done = machine.run(["systemctl", "enable", "--quiet", "--now", unit], check=False)
     if done.returncode:
