@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from aitne.broker.main import main
 from aitne.core.errors import SchedulerRejected
+from aitne.core.models.node import Cluster
 from aitne.core.ports.files import JobPlace
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.ports.tools import Tools
@@ -30,6 +31,12 @@ class InMemory(FakeScheduler):
     async def start(self) -> Sequence[str]:
         """Says what it was made with."""
         return (f"jobs lie in {self._settings.slurm.jobs_dir}",)
+
+    async def cluster(self) -> Cluster:
+        """Tells by its one node how often it was polled."""
+        found = await super().cluster()
+        node = found.nodes[0].model_copy(update={"cpu_used": self.polls})
+        return found.model_copy(update={"nodes": (node,)})
 
     async def submit(self, request: SubmitRequest) -> str:
         """Slow, dying or refusing when the name says so."""

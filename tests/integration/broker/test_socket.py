@@ -1,0 +1,382 @@
+"""Who may speak to the broker, what he may say, and what becomes of it when somebody dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from aitne.adapters.broker import BrokerFiles, BrokerScheduler
+from aitne.core.broker_protocol import MAX_REQUEST_BYTES, PROTOCOL
+from aitne.core.errors import (
+    InvalidInput,
+    NotAllowed,
+    SchedulerRejected,
+    SchedulerUnavailable,
+    SetupError,
+    SubmitUncertain,
+    Unavailable,
+)
+from aitne.core.models.job import SlurmSpec
+from aitne.core.models.resources import Resources
+from aitne.core.ports.scheduler import Run
+from aitne.core.states import JobState
+from tests.support.broker import REPOSITORY, BrokerBench, as_uid
+
+
+def speak(path: Path) -> list[dict[str, Any]]:
+    """Greet and ask for a poll, as whoever calls; all that is answered."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(str(path))
+        lines = [{"protocol": PROTOCOL, "release": "x"}, {"id": 1, "verb": "poll", "args": {}}]
+        try:
+            connection.sendall(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it hung up already; what it said is still there
+        with connection.makefile("rb") as answers:
+            return [json.loads(line) for line in answers]
+
+
+async def test_another_uid_is_refused_and_written_down(shared_bench: BrokerBench) -> None:
+    uid = shared_bench.uid("ben")
+
+    answers = await asyncio.to_thread(as_uid, uid, lambda: speak(shared_bench.socket))
+    again = await asyncio.to_thread(as_uid, uid, lambda: speak(shared_bench.socket))
+
+    assert [answer["error"]["code"] for answer in [*answers, *again]] == ["not_allowed"] * 2
+    assert f"uid {uid}" in answers[0]["error"]["message"]
+    refusals = shared_bench.audited(verb="connect", outcome="refused", peer_uid=uid)
+    assert len(refusals) == 1, "nobody can fill the disk with refusals"
+
+
+async def test_the_platforms_own_account_need_not_be_root(bench: BrokerBench) -> None:
+    bench.write_config(peers=f'["{bench.users["ben"]}"]')
+    bench.start()
+
+    answers = await asyncio.to_thread(as_uid, bench.uid("ben"), lambda: speak(bench.socket))
+    as_root = await asyncio.to_thread(speak, bench.socket)
+
+    assert answers[1]["ok"]["full"] is True
+    assert as_root[0]["error"]["code"] == "not_allowed"
+
+
+async def test_a_platform_that_is_refused_is_told_at_start(
+    bench: BrokerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aitne.adapters.broker._START_TIMEOUT_S", 0.3)
+    bench.write_config(peers="[1]")
+    bench.start()
+    scheduler = bench.scheduler()
+
+    with pytest.raises(SetupError, match="uid 0 may not speak to the broker"):
+        await scheduler.start()
+    with pytest.raises(SchedulerUnavailable):
+        await scheduler.submit(bench.request())
+
+
+async def test_what_start_says_and_another_scheduler(shared_bench: BrokerBench) -> None:
+    scheduler = shared_bench.scheduler()
+    assert await scheduler.start() == [f"jobs lie in {shared_bench.pattern}"]
+    assert scheduler.settle_s == 15.0
+    await scheduler.close()
+    other = BrokerScheduler(shared_bench.settings().model_copy(update={"scheduler": "slurm"}))
+    with pytest.raises(SetupError, match="'fake'"):
+        await other.start()
+    await other.close()
+
+
+async def test_lines_that_are_no_requests(shared_bench: BrokerBench) -> None:
+    welcome, *answers = await shared_bench.lines(
+        b'{"id": 1, "verb": "run", "args": {"argv": ["id"]}}\n',
+        b"}{\n",
+        b'{"id": 2, "verb": "ping", "args": {}, "as": "root"}\n',
+        b'{"id": 3, "verb": "resume", "args": {"node": "n1;reboot", "x": 1}}\n',
+        b'{"id": 4, "verb": "ping"}\n',
+    )
+    assert welcome["protocol"] == PROTOCOL
+    assert sorted(str(answer["id"]) for answer in answers) == ["1", "3", "4", "None", "None"]
+    said = {answer["id"]: answer.get("error") for answer in answers}
+    assert said[4] is None
+    assert {said[each]["code"] for each in (1, 3, None)} == {"invalid_input"}
+    assert {problem[0] for problem in said[3]["problems"]} == {"node", "x"}
+    assert shared_bench.audited(verb="run", outcome="refused", detail="unknown verb")
+
+
+async def test_a_line_that_never_ends(shared_bench: BrokerBench, files: BrokerFiles) -> None:
+    answers = await shared_bench.lines(b"x" * (MAX_REQUEST_BYTES + 10))
+    assert answers[-1]["error"]["code"] == "invalid_input"
+    assert str(MAX_REQUEST_BYTES) in answers[-1]["error"]["message"]
+    with pytest.raises(InvalidInput, match="bytes"):
+        await files.create(
+            shared_bench.place("anna", uuid4()), {"token": b"x" * (MAX_REQUEST_BYTES)}
+        )
+
+
+async def test_another_protocol_is_refused(shared_bench: BrokerBench) -> None:
+    (refused,) = await shared_bench.lines(b'{"protocol": 99, "release": "9.0"}\n', hello=False)
+    assert refused["error"]["code"] == "setup_error"
+    assert "release 9.0" in refused["error"]["message"]
+    (not_one,) = await shared_bench.lines(b"GET / HTTP/1.1\r\n\r\n", hello=False)
+    assert not_one["error"]["code"] == "invalid_input"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"slurm": SlurmSpec(partition="gpu\n#SBATCH --uid=0")},
+        {"slurm": SlurmSpec(extra=("--uid=0",))},
+        {"slurm": SlurmSpec(extra=("--chdir=/etc",))},
+        {"slurm": SlurmSpec(qos="a b")},
+        {"resources": Resources(gres={"gpu:x --uid": 1})},
+        {"after": ("1;2",)},
+        {"array": "0-3; id"},
+        {"project": "../x"},
+        {"files": {"../../.bashrc": b""}},
+        {"files": {"fence": b""}},
+        {"attempt": 0},
+        {"time_limit_s": 86_401},
+    ],
+    ids=str,
+)
+async def test_every_field_is_looked_at_again(
+    shared_bench: BrokerBench, scheduler: BrokerScheduler, changes: dict[str, Any]
+) -> None:
+    request = shared_bench.request(**changes)
+    with pytest.raises(SchedulerRejected):
+        await scheduler.submit(request)
+    assert await scheduler.find([Run(job_id=request.job_id, attempt=1)]) == []
+
+
+async def test_an_option_that_the_site_allows(
+    shared_bench: BrokerBench, scheduler: BrokerScheduler
+) -> None:
+    spec = SlurmSpec(extra=("--mail-type=END",), partition="gpu,cpu")
+    assert await scheduler.submit(shared_bench.request(slurm=spec))
+
+
+async def test_errors_come_back_as_what_they_are(
+    shared_bench: BrokerBench, scheduler: BrokerScheduler
+) -> None:
+    with pytest.raises(SchedulerRejected, match="Invalid partition") as refused:
+        await scheduler.submit(shared_bench.request(name="refused"))
+    assert refused.value.field == "slurm.partition"
+    with pytest.raises(SubmitUncertain, match="RuntimeError"):
+        await scheduler.submit(shared_bench.request(name="bug"))
+    run = Run(job_id=uuid4(), attempt=1, account=shared_bench.users["ben"], scheduler_id="9999")
+    with pytest.raises(SchedulerRejected, match="does not run"):
+        await scheduler.extend(run, 600)
+
+
+async def test_an_unchanged_record_is_the_very_same_object(
+    shared_bench: BrokerBench, scheduler: BrokerScheduler
+) -> None:
+    requests = [shared_bench.request() for _ in range(3)]
+    ids = [await scheduler.submit(request) for request in requests]
+    first = {record.scheduler_id: record for record in await scheduler.poll()}
+
+    run = Run(
+        job_id=requests[1].job_id,
+        attempt=1,
+        account=requests[1].account,
+        scheduler_id=ids[1],
+    )
+    await scheduler.cancel(run)
+    await asyncio.sleep(0.6)  # past the time for which a poll is shared
+    second = {record.scheduler_id: record for record in await scheduler.poll()}
+
+    assert first.keys() == second.keys()
+    assert second[ids[0]] is first[ids[0]]
+    assert second[ids[2]] is first[ids[2]]
+    assert second[ids[1]].state is JobState.CANCELLED
+    assert shared_bench.audited(verb="cancel", account=requests[1].account, outcome="done")
+
+
+async def test_all_who_ask_at_once_share_one_query(
+    shared_bench: BrokerBench, scheduler: BrokerScheduler
+) -> None:
+    others = [shared_bench.scheduler() for _ in range(5)]
+    await asyncio.sleep(0.6)
+    before = (await scheduler.cluster()).nodes[0].cpu_used
+
+    polls = await asyncio.gather(*(other.poll() for other in others))
+
+    await asyncio.sleep(0.6)
+    assert (await scheduler.cluster()).nodes[0].cpu_used == before + 1
+    assert all(poll == polls[0] for poll in polls)
+    for other in others:
+        await other.close()
+
+
+async def test_one_who_was_away_is_told_what_he_missed(shared_bench: BrokerBench) -> None:
+    here, away = shared_bench.scheduler(), shared_bench.scheduler()
+    kept = {record.scheduler_id: record for record in await away.poll()}
+    new = [await here.submit(shared_bench.request()) for _ in range(2)]
+    for _ in range(2):
+        await asyncio.sleep(0.6)
+        await here.poll()
+    found = {record.scheduler_id: record for record in await away.poll()}
+    assert found.keys() == kept.keys() | set(new)
+    assert all(found[each] is kept[each] for each in kept)
+    await here.close()
+    await away.close()
+
+
+async def test_a_broker_that_dies_while_it_submits(bench: BrokerBench) -> None:
+    bench.start()
+    scheduler = bench.scheduler()
+    with pytest.raises(SubmitUncertain):
+        await scheduler.submit(bench.request(name="dies"))
+    with pytest.raises(SchedulerUnavailable) as known:
+        await scheduler.submit(bench.request())
+    assert not isinstance(known.value, SubmitUncertain), "nobody got that one"
+    await scheduler.close()
+
+
+async def test_a_broker_that_is_killed_and_comes_back(bench: BrokerBench) -> None:
+    bench.start()
+    scheduler, files = bench.scheduler(), bench.files()
+    place = bench.place("anna", uuid4())
+    await files.create(place, {"token": b"kept"})
+    slow = asyncio.create_task(scheduler.submit(bench.request(name="slow")))
+    await asyncio.sleep(0.3)
+    assert len(await scheduler.poll()) == 1, "others are served while one is slow"
+
+    bench.kill()
+
+    with pytest.raises(SubmitUncertain):
+        await slow
+    with pytest.raises(SchedulerUnavailable):
+        await scheduler.poll()
+    with pytest.raises(Unavailable):
+        await files.read_log(place, None, offset=0, limit=1)
+    bench.start()
+    until = asyncio.get_running_loop().time() + 10
+    while True:
+        try:
+            assert await scheduler.poll() == ()
+            await files.create(place, {})
+            break
+        except Unavailable:
+            assert asyncio.get_running_loop().time() < until
+            await asyncio.sleep(0.1)
+    assert Path(place.directory, "token").read_bytes() == b"kept"
+    await scheduler.close()
+    await files.close()
+
+
+async def test_a_file_system_that_hangs_holds_up_its_own_user_alone(bench: BrokerBench) -> None:
+    bench.start()
+    files = bench.files()
+    places = {user: bench.place(user, uuid4()) for user in ("anna", "ben")}
+    for place in places.values():
+        await files.create(place, {})
+    for pid in processes_of(bench.uid("anna")):
+        os.kill(pid, signal.SIGSTOP)
+    stuck = asyncio.create_task(files.read_log(places["anna"], None, offset=0, limit=1))
+    await asyncio.sleep(0.1)
+
+    begun = asyncio.get_running_loop().time()
+    await files.read_log(places["ben"], None, offset=0, limit=1)
+    assert asyncio.get_running_loop().time() - begun < 2
+
+    with pytest.raises(Unavailable, match="does not answer"):
+        await stuck
+    assert (await files.read_log(places["anna"], None, offset=0, limit=1)).size == 0
+    await files.close()
+
+
+def processes_of(uid: int) -> list[int]:
+    found = []
+    for each in Path("/proc").iterdir():
+        try:
+            if each.name.isdecimal() and f"Uid:\t{uid}\t" in (each / "status").read_text():
+                found.append(int(each.name))
+        except OSError:
+            continue
+    return found
+
+
+async def test_nothing_is_done_that_cannot_be_written_down(bench: BrokerBench) -> None:
+    bench.start()
+    scheduler = bench.scheduler()
+    await scheduler.submit(bench.request())
+    log = bench.audit
+    log.rename(log.with_suffix(".1"))  # as log rotation does
+    await scheduler.submit(bench.request())
+    assert len(bench.audited(verb="submit", outcome="done")) == 1
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+    log.unlink()
+    log.symlink_to("/dev/full")
+    await scheduler.submit(bench.request())  # done before anybody could know
+    with pytest.raises(Unavailable, match="cannot write down"):
+        await scheduler.submit(bench.request())
+    assert len(await scheduler.poll()) == 3
+
+    log.unlink()
+    await scheduler.submit(bench.request())
+    await scheduler.close()
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "text", "said"),
+    [
+        (0o666, 0, None, "others than root"),
+        (0o620, 0, None, "others than root"),
+        (0o600, 65534, None, "others than root"),
+        (0o600, 0, 'peers = ["no-such-account"]', "no-such-account"),
+        (0o600, 0, "peers = []", "peers"),
+        (0o600, 0, "peers = [0]\ncommands = 1", "commands"),
+        (0o600, 0, "peers", "no TOML"),
+    ],
+)
+def test_settings_that_the_broker_does_not_start_with(
+    bench: BrokerBench, mode: int, owner: int, text: str | None, said: str
+) -> None:
+    if text is not None:
+        bench.config.write_text(f'socket = "{bench.socket}"\naudit = "{bench.audit}"\n{text}\n')
+    bench.config.chmod(mode)
+    os.chown(bench.config, owner, owner)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.fake_broker", "--config", str(bench.config)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, "a sentence, no traceback"
+
+
+def test_a_second_broker_leaves_the_first_alone(shared_bench: BrokerBench) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.fake_broker", "--config", str(shared_bench.config)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "Another broker serves" in done.stderr
+    assert speak(shared_bench.socket)[1]["ok"]
+
+
+async def test_a_job_from_before_there_was_a_broker(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    place = shared_bench.place("anna", uuid4()).model_copy(update={"account": None})
+    with pytest.raises(NotAllowed, match="no broker"):
+        await files.read_log(place, None, offset=0, limit=1)
