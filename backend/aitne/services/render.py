@@ -100,7 +100,7 @@ class Renderer:
             time_limit_s=job.spec.max_duration_s,
             array=_array(job),
             after=tuple(tasks_after),
-            max_requeues=_requeues(job),
+            max_requeues=max_requeues(job),
             slurm=job.spec.slurm,
         )
 
@@ -131,7 +131,7 @@ class Renderer:
         )
 
 
-def _requeues(job: Job) -> int:
+def max_requeues(job: Job) -> int:
     """How many of the retries the scheduler may spend by itself, when a node fails under the job."""
     policy = job.spec.retry
     if TerminationReason.NODE_FAILED not in policy.on:

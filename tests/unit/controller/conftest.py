@@ -18,14 +18,17 @@ from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
+from aitne.services.controller.actions import Actions
 from aitne.services.controller.connector import Connector
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.outbox import OutboxWorker
+from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
+from aitne.services.controller.submit import Submitter
 from aitne.services.render import Renderer
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
+from tests.support.files import MemoryFiles
 from tests.support.hub import RecordingHub
 
 __all__ = ["migrated"]
@@ -45,6 +48,30 @@ class Clock:
 
 
 @dataclass
+class Outbox:
+    """Both who empty it."""
+
+    submitter: Submitter
+    actions: Actions
+
+    async def drain(self) -> None:
+        await self.submitter.drain()
+        await self.actions.drain()
+
+
+@dataclass
+class Eager:
+    """A poller that has heard of every change when it begins."""
+
+    poller: Poller
+    live: LiveJobs
+
+    async def poll(self) -> bool:
+        await self.live.catch_up()
+        return await self.poller.poll()
+
+
+@dataclass
 class Bench:
     """What a test turns by hand: one outbox pass, one poll."""
 
@@ -53,8 +80,10 @@ class Bench:
     hub: RecordingHub
     leader: Leader
     clock: Clock
-    outbox: OutboxWorker
-    poller: Poller
+    files: MemoryFiles
+    live: LiveJobs
+    outbox: Outbox
+    poller: Eager
     connector: Connector
     settings: Settings
     extra: dict[str, Any] = field(default_factory=dict)
@@ -89,17 +118,27 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
         await leader.acquire()
         renderer = Renderer(settings, {"bare": BareRuntime(None)}, own_software())
         hub = RecordingHub()
+        files, live = MemoryFiles(), LiveJobs(store)
         bench = Bench(
             store,
             scheduler,
             hub,
             leader,
             clock,
-            OutboxWorker(store, scheduler, renderer, leader, clock, Counts()),
-            Poller(store, scheduler, leader, clock, Counts()),
-            Connector(store, hub, scheduler, leader, clock, "http://sessions.test"),
+            files,
+            live,
+            Outbox(
+                Submitter(store, scheduler, files, renderer, leader, clock, Counts(), live),
+                Actions(store, scheduler, leader, clock),
+            ),
+            Eager(
+                Poller(store, scheduler, files, renderer.place, leader, clock, Counts(), live),
+                live,
+            ),
+            Connector(store, hub, scheduler, leader, live, clock, "http://sessions.test"),
             settings,
         )
+        await bench.live.load()
         benches.append(bench)
         return bench
 

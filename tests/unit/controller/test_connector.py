@@ -32,7 +32,8 @@ async def _until(b: Any, job: Any, state: JobState) -> Any:
 async def test_a_running_session_becomes_ready_with_its_url(bench: Any) -> None:
     b = await bench()
     job = await _running_session(b)
-    await b.connector.resume()
+    await b.live.catch_up()
+    b.connector.resume()
     ready = await _until(b, job, JobState.READY)
     assert b.hub.started == [(job.owner, server_name(job.id), job.id)]
     assert ready.url == f"http://sessions.test/user/ada/{server_name(job.id)}/lab"
@@ -42,7 +43,8 @@ async def test_a_hub_that_is_away_for_a_moment_is_waited_for(bench: Any) -> None
     b = await bench()
     b.hub.failures = [HubUnavailable("it restarts."), HubUnavailable("it restarts.")]
     job = await _running_session(b)
-    await b.connector.resume()
+    await b.live.catch_up()
+    b.connector.resume()
     await _until(b, job, JobState.READY)
 
 
@@ -50,7 +52,8 @@ async def test_a_hub_that_keeps_refusing_ends_the_session_with_the_reason(bench:
     b = await bench()
     b.hub.failures = [Conflict("the port did not answer.")] * 3
     job = await _running_session(b)
-    await b.connector.resume()
+    await b.live.catch_up()
+    b.connector.resume()
     ended = await _until(b, job, JobState.FAILED)
     assert ended.reason is TerminationReason.START_FAILED
     assert "the port did not answer" in (ended.message or "")
@@ -71,7 +74,8 @@ async def test_a_session_that_is_given_up_is_ended_however_late_that_can_be_done
         await cancel(run)
 
     b.scheduler.cancel = answers_later
-    await b.connector.resume()
+    await b.live.catch_up()
+    b.connector.resume()
     await _until(b, job, JobState.FAILED)
     assert b.scheduler.cancelled == ["1"]
 
@@ -82,7 +86,8 @@ async def test_batch_jobs_never_reach_the_hub(bench: Any) -> None:
     await b.store.create_job(job)
     await b.outbox.drain()
     await b.agent_reports(job.id, "127.0.0.1:5000")
-    await b.connector.resume()
+    await b.live.catch_up()
+    b.connector.resume()
     for event in await b.store.events_after(0):
         await b.connector.on_event(event)
     assert b.hub.started == []
@@ -91,7 +96,8 @@ async def test_batch_jobs_never_reach_the_hub(bench: Any) -> None:
 async def test_an_ended_session_is_forgotten(bench: Any) -> None:
     b = await bench()
     job = await _running_session(b)
-    await b.connector.resume()
+    await b.live.catch_up()
+    b.connector.resume()
     await _until(b, job, JobState.READY)
     seen = await b.store.last_event_id()
     b.scheduler.finish("1")
@@ -108,6 +114,7 @@ async def test_a_session_that_began_again_is_not_led_to_its_old_address(bench: A
     b = await bench()
     job = await _running_session(b)
     await b.store.transition(job.id, JobState.RUNNING, JobChanges(restart_count=1))
-    await b.connector.resume()
+    await b.live.catch_up()
+    b.connector.resume()
     await _until(b, job, JobState.READY)
     assert b.hub.removed == [(job.owner, server_name(job.id))]

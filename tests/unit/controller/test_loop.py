@@ -26,6 +26,7 @@ async def living(b: Any) -> AsyncIterator[None]:
     controller = Controller(
         b.store,
         b.scheduler,
+        b.files,
         b.hub,
         Renderer(b.settings, {"bare": BareRuntime(None)}, own_software()),
         b.clock,

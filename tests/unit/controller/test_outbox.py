@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from aitne.core.models.job import Job, JobChanges, RetryPolicy
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.outbox import RETRY_S
+from aitne.services.controller.submit import RETRY_S
 from tests.support.fakes import AmbiguousSubmit, ControllerDown, FakeScheduler, SlowStart
 from tests.support.jobs import make_array, make_job
 
@@ -142,15 +143,15 @@ async def test_a_job_that_is_cancelled_just_before_its_submission_is_not_submitt
     b = await bench()
     job = make_job()
     await b.store.create_job(job)
-    read = b.store.get_job
+    read = b.store.get_jobs
 
-    async def cancelled_after_the_read(job_id: UUID) -> Job:
-        found: Job = await read(job_id)
-        b.store.get_job = read
-        await b.store.request_cancel(job_id, b.clock())
+    async def cancelled_after_the_read(job_ids: Collection[UUID]) -> Sequence[Job]:
+        found: Sequence[Job] = await read(job_ids)
+        b.store.get_jobs = read
+        await b.store.request_cancel(job.id, b.clock())
         return found
 
-    b.store.get_job = cancelled_after_the_read
+    b.store.get_jobs = cancelled_after_the_read
     await b.outbox.drain()
     assert await b.state(job.id) is JobState.CANCELLED
     assert b.scheduler.requests == []

@@ -7,8 +7,11 @@ from typing import Any
 from aitne.agent import main
 from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NEVER_ANSWERED
 from aitne.core.models.job import RetryPolicy
+from aitne.core.ports.files import Fence
 from aitne.core.states import JobState, TerminationReason
+from aitne.services.controller.missing import SILENCE_S
 from tests.support.fakes import ControllerDown, NeverStarts, SlowStart, Vanishes
+from tests.support.files import key_of
 from tests.support.jobs import make_array, make_job, make_session
 
 
@@ -115,8 +118,12 @@ async def test_absence_proves_nothing_until_a_search_confirms_it(bench: Any) -> 
         await b.poller.poll()
     assert await b.state(job.id) is JobState.STARTING, "a search found it"
     b.scheduler.find = find
-    for _ in range(5):
-        await b.poller.poll()
+    b.files.fences[key_of(job)] = Fence(owner="1", restart_count=0)
+    b.clock.advance(11)
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.STARTING, "it had begun, and may still run"
+    b.clock.advance(SILENCE_S + 11)
+    await b.poller.poll()
     ended = await b.job(job.id)
     assert (ended.state, ended.reason) == (JobState.LOST, TerminationReason.LOST)
 
@@ -138,7 +145,8 @@ async def test_retry_makes_a_new_attempt_and_stops_at_its_limit(bench: Any) -> N
 
 async def test_a_requeue_goes_back_to_waiting(bench: Any) -> None:
     b = await bench()
-    job = await _submitted(b, make_job())
+    on = frozenset({TerminationReason.NODE_FAILED})
+    job = await _submitted(b, make_job(spec={"retry": RetryPolicy(max=1, on=on)}))
     await b.poller.poll()
     await b.agent_reports(job.id)
     b.scheduler.change("1", state=JobState.QUEUED, restart_count=1, nodes=(), started_at=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, func, insert, or_, select, tuple_
@@ -23,6 +23,15 @@ _jobs = tables.jobs
 _MAX_PAGE = 1_000
 # In a fixed order, so that the statement is the same text every time.
 LIVE_STATES = sorted(LIVE)
+
+
+MOST_IDS = 500
+"""So many ids are named in one statement."""
+
+
+def batched(ids: Sequence[UUID], size: int) -> Iterator[Sequence[UUID]]:
+    """In pieces of at most ``size``."""
+    return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
 class JobRecords(StorePart):
@@ -105,6 +114,15 @@ class JobRecords(StorePart):
         if row is None:
             raise NotFound("job", job_id)
         return job_of(row)
+
+    async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
+        """See the port."""
+        found: list[Job] = []
+        async with self._db.read() as connection:
+            for some in batched([*job_ids], MOST_IDS):
+                query = select(*JOB_COLUMNS).where(_jobs.c.id.in_(some))
+                found += map(job_of, (await connection.execute(query)).mappings())
+        return found
 
     async def list_jobs(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -56,15 +56,28 @@ async def queued(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> 
     return set((await tx.execute(query)).scalars())
 
 
+async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
+    """Take items out of the outbox; those that are gone already are no error."""
+    await tx.execute(delete(_outbox).where(_outbox.c.id.in_(item_ids)))
+
+
 class Outbox(StorePart):
     """``JobStore``, the part about the outbox."""
 
-    async def lease_outbox(self, *, epoch: int, limit: int, lease_s: float) -> Sequence[OutboxItem]:
+    async def lease_outbox(
+        self,
+        *,
+        epoch: int,
+        limit: int,
+        lease_s: float,
+        kinds: Collection[OutboxKind] = frozenset(OutboxKind),
+    ) -> Sequence[OutboxItem]:
         """See the port."""
         now = self._clock()
         free = (
             select(_outbox.c.id)
             # Only one controller leads, so what was leased under another epoch nobody works on.
+            .where(_outbox.c.kind.in_(sorted(kinds)))
             .where(or_(_outbox.c.available_at <= now, _outbox.c.leased_in != epoch))
             .order_by(_outbox.c.id)
             .limit(limit)
@@ -91,20 +104,20 @@ class Outbox(StorePart):
             (OutboxItem.model_validate(dict(row)) for row in rows), key=lambda item: item.id
         )
 
-    async def finish_outbox(self, item_id: int, *, epoch: int) -> None:
+    async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
         """See the port."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            await tx.execute(delete(_outbox).where(_outbox.c.id == item_id))
+            await drop(tx, item_ids)
 
-    async def return_outbox(self, item_id: int, *, epoch: int, delay_s: float) -> None:
+    async def return_outbox(self, *item_ids: int, epoch: int, delay_s: float) -> None:
         """See the port."""
         later = self._clock() + timedelta(seconds=delay_s)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await tx.execute(
                 update(_outbox)
-                .where(_outbox.c.id == item_id)
+                .where(_outbox.c.id.in_(item_ids))
                 .values(available_at=later, leased_in=None)
             )
 

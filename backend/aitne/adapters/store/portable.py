@@ -30,3 +30,10 @@ def upsert(dialect: str, table: Table, values: dict[str, Any], key: Sequence[str
         .values(values)
         .on_conflict_do_update(index_elements=list(key), set_=rest)
     )
+
+
+def upsert_many(dialect: str, table: Table, columns: Sequence[str], key: Sequence[str]) -> Insert:
+    """An INSERT to be run with many rows of ``columns`` that overwrites those with the same ``key``."""
+    statement = _insert(dialect, table)
+    rest = {name: statement.excluded[name] for name in columns if name not in key}
+    return statement.on_conflict_do_update(index_elements=list(key), set_=rest)

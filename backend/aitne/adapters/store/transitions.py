@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,13 +13,14 @@ from sqlalchemy import bindparam, delete, func, or_, select, update
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
-from aitne.adapters.store.jobs import LIVE_STATES
-from aitne.adapters.store.outbox import drop_submits, queue, queued
+from aitne.adapters.store.jobs import LIVE_STATES, MOST_IDS, batched
+from aitne.adapters.store.outbox import drop, drop_submits, queue, queued
+from aitne.adapters.store.portable import upsert_many
 from aitne.adapters.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
 from aitne.core.arrays import array_state
 from aitne.core.errors import Conflict, IllegalTransition, NotFound
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import OutboxKind
+from aitne.core.ports.store import Move, OutboxKind
 from aitne.core.states import JobState, TerminationReason, check_transition
 
 _jobs = tables.jobs
@@ -56,6 +57,35 @@ class Transitions(StorePart):
             _check_is(job, attempt, version)
             changed, _ = await _move(tx, job, array, values)
         return changed
+
+    async def apply(
+        self,
+        moves: Sequence[Move],
+        *,
+        epoch: int,
+        tokens: Mapping[UUID, str] | None = None,
+        done: Collection[int] = (),
+    ) -> Sequence[Job | None]:
+        """See the port."""
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            if done:
+                await drop(tx, done)
+            known = await _lock_all(tx, [move.job_id for move in moves])
+            wishes = [_wished(move, known.get(move.job_id)) for move in moves]
+            results = iter(await _change_all(tx, [wish for wish in wishes if wish is not None]))
+            after = [None if wish is None else next(results) for wish in wishes]
+            await _roll_up_all(tx, known, [job for job in after if job is not None])
+            live = {job.id for job in after if job is not None and not job.state.terminal}
+            rows = [
+                {"job_id": job_id, "token_hash": token}
+                for job_id, token in (tokens or {}).items()
+                if job_id in live
+            ]
+            if rows:
+                columns = ("job_id", "token_hash")
+                await tx.execute(upsert_many(tx.dialect, _secrets, columns, columns[:1]), rows)
+        return after
 
     async def retry(
         self,
@@ -189,17 +219,21 @@ def _check_is(job: Job, attempt: int | None, version: int | None) -> None:
         )
 
 
-async def _move(
-    tx: Transaction, job: Job, array: Job | None, values: Mapping[str, Any]
-) -> tuple[Job, Job | None]:
-    """One legal transition; the job and its array's row as they are afterwards."""
-    to: JobState = values["state"]
+def _check_move(job: Job, to: JobState) -> None:
+    """Raises ``IllegalTransition``."""
     check_transition(job.state, to)
     if job.state.terminal and to is not job.state:
         raise IllegalTransition(
             f"Job {job.id} has ended ({job.state}); only a retry, which is a new attempt, "
             "leaves that state."
         )
+
+
+async def _move(
+    tx: Transaction, job: Job, array: Job | None, values: Mapping[str, Any]
+) -> tuple[Job, Job | None]:
+    """One legal transition; the job and its array's row as they are afterwards."""
+    _check_move(job, values["state"])
     changed = await _change(tx, job, values)
     if array is not None and changed is not job:
         array = await _roll_up(tx, array, [changed])
@@ -223,6 +257,51 @@ async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
     if job is None:
         raise NotFound("job", job_id)
     return job, next(iter(found.values()), None)
+
+
+async def _lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
+    """The jobs and the array jobs of tasks among them, locked in the one order that ``_lock`` has too."""
+    arrays: set[UUID] = set()
+    for some in batched(job_ids, MOST_IDS):
+        query = select(_jobs.c.array_job_id).where(_jobs.c.id.in_(some)).distinct()
+        arrays.update(filter(None, (await tx.execute(query)).scalars()))
+    found: dict[UUID, Job] = {}
+    for ids in (sorted(arrays), sorted({*job_ids} - arrays)):
+        for some in batched(ids, MOST_IDS):
+            query = (
+                select(*JOB_COLUMNS)
+                .where(_jobs.c.id.in_(some))
+                .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
+                .with_for_update(key_share=True)
+            )
+            for job in map(job_of, (await tx.execute(query)).mappings()):
+                found[job.id] = job
+    return found
+
+
+def _wished(move: Move, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
+    """What to write for one move of many; None: it is not possible as things are."""
+    if job is None or (move.since is not None and not move.anyway and job.state not in move.since):
+        return None
+    stays = move.to is None or (move.since is not None and job.state not in move.since)
+    values = _values(job.state if stays or move.to is None else move.to, move.changes, None)
+    try:
+        _check_is(job, move.attempt, move.version)
+        _check_move(job, values["state"])
+    except Conflict:
+        return None
+    return job, values
+
+
+async def _roll_up_all(tx: Transaction, known: Mapping[UUID, Job], after: Sequence[Job]) -> None:
+    """Bring the rows of all arrays up to date whose tasks were changed."""
+    changed = {job.id: job for job in after}
+    of: dict[UUID, list[Job]] = defaultdict(list)
+    for job in after:
+        if job.array_job_id is not None and job is not known[job.id]:
+            of[job.array_job_id].append(job)
+    for array_id, tasks in of.items():
+        await _roll_up(tx, changed.get(array_id, known[array_id]), tasks)
 
 
 async def _live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:

@@ -24,6 +24,7 @@ from aitne.core.ports.store import Store
 from aitne.core.sessions import server_name, session_url
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.leader import Leader
+from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.runs import run_of
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Connector:
         hub: Hub,
         scheduler: Scheduler,
         leader: Leader,
+        live: LiveJobs,
         clock: Callable[[], datetime],
         sessions_origin: str,
     ) -> None:
@@ -50,17 +52,18 @@ class Connector:
         self._hub = hub
         self._scheduler = scheduler
         self._leader = leader
+        self._live = live
         self._clock = clock
         self._origin = sessions_origin
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
         self.interrupted = False
         """Whether the database was away in the middle of something that ``resume`` takes up again."""
 
-    async def resume(self) -> None:
+    def resume(self) -> None:
         """Take up every session that was left between running and ready."""
         self.interrupted = False
-        for job in await self._store.live_jobs():
-            self._consider(job)
+        for entry in list(self._live):
+            self._consider(entry.job)
 
     async def on_event(self, event: Event) -> None:
         """React to a session's new state."""

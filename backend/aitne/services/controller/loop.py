@@ -1,4 +1,4 @@
-"""The controller's life: take the lead, then outbox, poll and sessions until the lead is lost."""
+"""The controller's life: take the lead, then submit, poll and connect until the lead is lost."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from aitne.core.errors import SchedulerUnavailable, StaleEpoch, StoreUnavailable
+from aitne.core.ports.accounting import Accounting
+from aitne.core.ports.files import JobFiles
 from aitne.core.ports.hub import Hub
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
+from aitne.services.controller.actions import Actions
 from aitne.services.controller.connector import Connector
 from aitne.services.controller.counts import CountedScheduler, Counts
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.outbox import OutboxWorker
+from aitne.services.controller.limits import LimitWatch
+from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
+from aitne.services.controller.submit import Submitter
 from aitne.services.render import Renderer
 
 log = logging.getLogger(__name__)
 
 STORE_RETRY_S = 1.0
+FOLLOW_S = 5.0
 LEAST_BETWEEN_POLLS_S = 0.1
 """A scheduler that reports every change at once is still asked at most this often."""
 PRUNE_EVERY = timedelta(hours=1)
@@ -35,6 +41,7 @@ class Controller:
         self,
         store: Store,
         scheduler: Scheduler,
+        files: JobFiles,
         hub: Hub,
         renderer: Renderer,
         clock: Callable[[], datetime],
@@ -42,23 +49,20 @@ class Controller:
         holder: str,
         sessions_origin: str,
         poll_interval_s: float,
+        accounting: Accounting | None = None,
     ) -> None:
         self._store = store
         counts = Counts()
         self._scheduler = scheduler = CountedScheduler(scheduler, counts)
         self._clock = clock
         self._poll_interval_s = poll_interval_s
-        self._leader = Leader(store, holder, counts)
-        self._outbox = OutboxWorker(
-            store,
-            scheduler,
-            renderer,
-            self._leader,
-            clock,
-            counts,
-        )
-        self._poller = Poller(store, scheduler, self._leader, clock, counts)
-        self._connector_parts = (store, hub, scheduler, self._leader, clock, sessions_origin)
+        self._leader = leader = Leader(store, holder, counts)
+        self._live = live = LiveJobs(store)
+        self._submitter = Submitter(store, scheduler, files, renderer, leader, clock, counts, live)
+        self._actions = Actions(store, scheduler, leader, clock)
+        self._poller = Poller(store, scheduler, files, renderer.place, leader, clock, counts, live)
+        self._limits = LimitWatch(store, accounting, self._leader, clock)
+        self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_origin)
 
     async def run(self) -> None:
         """Lead, lose the lead, wait for it again, for ever."""
@@ -82,27 +86,29 @@ class Controller:
 
     async def _lead(self) -> None:
         connector = Connector(*self._connector_parts)
-        seen = await self._store.last_event_id()
         try:
-            await connector.resume()
+            await self._live.load()
+            connector.resume()
+            # Each by itself: a submission that hangs holds up neither a cancellation nor a session.
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._leader.keep())
-                group.create_task(self._work_on_changes(connector, seen))
+                group.create_task(self._follow(connector))
+                group.create_task(self._submitter.run())
+                group.create_task(self._actions.run())
                 group.create_task(self._poll())
                 group.create_task(self._prune())
+                group.create_task(self._limits.watch())
         finally:
             await connector.close()
 
-    async def _work_on_changes(self, connector: Connector, seen: int) -> None:
+    async def _follow(self, connector: Connector) -> None:
+        """Keep up with what others write."""
         while True:
-            for event in await self._store.events_after(seen):
-                seen = event.id
+            for event in await self._live.catch_up():
                 await connector.on_event(event)
             if connector.interrupted:
-                await connector.resume()
-            await self._outbox.drain()
-            # Items that were put off become due without any change, hence the short wait.
-            await self._store.wait_for_change(0.5)
+                connector.resume()
+            await self._store.wait_for_change(FOLLOW_S)
 
     async def _poll(self) -> None:
         while True:

@@ -1,22 +1,40 @@
-"""One batched query of the scheduler for all jobs, and what follows from its answer."""
+"""One batched query of the scheduler for all jobs, and what follows from its answer.
+
+A record that is the very same object as before, of a row that has not changed either, costs one look
+into a dictionary: with 10,000 jobs that wait, a poll is some milliseconds and no query of the database.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
-from uuid import UUID
+from typing import Any
 
-from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NEVER_ANSWERED
-from aitne.core.errors import Conflict, NotFound, SchedulerUnavailable, StaleEpoch
+from aitne.core.agent_protocol import EXIT_DUPLICATE
+from aitne.core.errors import (
+    Conflict,
+    NotAllowed,
+    NotFound,
+    SchedulerUnavailable,
+    StaleEpoch,
+    StoreUnavailable,
+    Unavailable,
+)
 from aitne.core.metric_names import RECONCILE
 from aitne.core.models.job import Job, JobChanges, JobType
+from aitne.core.models.node import Cluster, SchedulerStatus
+from aitne.core.ports.files import JobFiles, JobPlace
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.core.ports.store import Store
-from aitne.core.states import LIVE, JobState, TerminationReason, retries
+from aitne.core.ports.store import Move, Store
+from aitne.core.states import JobState, TerminationReason, retries
 from aitne.services.controller.counts import Counts
+from aitne.services.controller.judge import START_TIMEOUT, outcome, progress, too_many_starts
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.runs import Records, run_of
+from aitne.services.controller.live import Entry, LiveJobs
+from aitne.services.controller.missing import Missing, Owner, Verdict
+from aitne.services.controller.runs import best, is_of, records_of, run_of
 
 log = logging.getLogger(__name__)
 
@@ -24,108 +42,239 @@ SETTLING_S = 10.0
 """A job this young may be missing from an answer for no reason at all."""
 ABSENCES = 3
 """Missing from so many answers in a row, a job is looked for by itself."""
-SILENT_AGENT_S = 15.0
-"""A batch job whose agent cannot reach the platform is believed to run after this."""
-START_TIMEOUT = timedelta(seconds=120)
-"""A session whose agent has not reported this long after it got its nodes will never come up."""
-EXPECTED_START_NOISE = timedelta(seconds=30)
-PRIORITY_NOISE = 0.1
-"""A priority that moved by less than this part of itself is not written by itself."""
-
-AGENT_EXITS = {
-    EXIT_DUPLICATE: (
-        TerminationReason.DUPLICATE,
-        "Another run of this attempt had already begun, so this one ended at once.",
-    ),
-    EXIT_NEVER_ANSWERED: (
-        TerminationReason.START_FAILED,
-        "The app did not answer in time; the log says more.",
-    ),
-}
-"""Exit codes with which a session's agent itself speaks, and what they mean."""
-
-_SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN}
+LOOK_AGAIN_S = 10.0
+"""How long until one that could not be judged is looked for again."""
+LOOKS_AT_ONCE = 8
+SEARCH = 500
+"""So many are looked for with one search."""
+WRITE = 500
+"""So many rows are changed in one transaction."""
+CLUSTER_EVERY_S = 10.0
+SILENT_AFTER_S = 10.0
+"""A scheduler that has not answered for so long is said to be silent, while it is waited for."""
 
 
 class Poller:
-    """Brings job rows up to what the scheduler says. Absence from an answer proves nothing."""
+    """Brings job rows up to what the scheduler says."""
 
     def __init__(
         self,
         store: Store,
         scheduler: Scheduler,
+        files: JobFiles,
+        place: Callable[[Job], JobPlace],
         leader: Leader,
         clock: Callable[[], datetime],
         counts: Counts,
+        live: LiveJobs,
     ) -> None:
         self._store = store
         self._scheduler = scheduler
         self._leader = leader
         self._clock = clock
         self._counts = counts
-        self._absences: dict[UUID, int] = {}
+        self._live = live
+        self._missing = Missing(store, scheduler, files, place, clock)
+        self._polls = 0
+        self._settled: dict[int, Entry] = {}
+        """By the identity of their record, entries of which nothing is to be written."""
+        self._foreign: dict[int, SchedulerJob] = {}
+        """Records of no live job, likewise."""
+        self._keys = -1
+        self._cluster = Cluster()
+        self._cluster_due = float("-inf")
+        self._status: SchedulerStatus | None = None
+        self._answered_at: datetime | None = None
+        self._moves: list[Move] = []
+        self._again: list[tuple[Job, JobState, JobChanges]] = []
 
     async def poll(self) -> bool:
         """Ask once, update what changed. False: the scheduler did not answer; nothing is concluded."""
-        # Read before the question is asked: an answer may only be applied to rows that it is newer than.
-        live = [job for job in await self._store.live_jobs() if job.state in _SUBMITTED]
+        # Noted before the question is asked: an answer may only be applied to rows that it is newer than.
+        tick = self._live.tick
         try:
-            answer = await self._scheduler.poll()
-            cluster = await self._scheduler.cluster()
+            answer = await self._answer()
         except SchedulerUnavailable as error:
             log.warning("The scheduler does not answer: %s", error.message)
+            await self._note(answering=False, message=error.message)
             return False
-        await self._store.save_cluster(cluster, epoch=self._leader.epoch)
-        said = Records(answer)
-        for job in live:
-            if job.is_array:
-                continue
-            record = said.of(job)
-            try:
-                if record is not None:
-                    self._absences.pop(job.id, None)
-                    await self._apply(job, record)
-                else:
-                    await self._absent(job)
-            except SchedulerUnavailable as error:
-                log.warning("Job %s is left for the next poll: %s", job.id, error.message)
-        self._forget({job.id for job in live})
+        await self._note(answering=True, message=None)
+        self._polls += 1
+        for entry, records in self._news(answer):
+            if entry.changed_at <= tick and entry.submitted:
+                await self._guarded(entry.job, self._apply(entry, records))
+        await self._search(tick)
+        changed = bool(self._moves or self._again)
+        await self._write()
+        await self._look_at_cluster(changed)
         return True
 
-    def _forget(self, live: set[UUID]) -> None:
-        for job_id in self._absences.keys() - live:
-            del self._absences[job_id]
+    async def _answer(self) -> Sequence[SchedulerJob]:
+        asked = asyncio.ensure_future(self._scheduler.poll())
+        try:
+            done, _ = await asyncio.wait({asked}, timeout=SILENT_AFTER_S)
+            if not done:
+                said = f"it has not answered within {SILENT_AFTER_S:.0f} s."
+                await self._note(answering=False, message=said)
+            return await asked
+        finally:
+            asked.cancel()
 
-    async def _absent(self, job: Job) -> None:
-        count = self._absences[job.id] = self._absences.get(job.id, 0) + 1
-        since = job.submitted_at or job.created_at
-        young = self._clock() < since + timedelta(seconds=SETTLING_S)
-        if young or count < ABSENCES:
-            return
-        record = Records(await self._scheduler.find([run_of(job)])).of(job)
-        if record is not None:
-            await self._apply(job, record)
-            return
-        self._counts.add(RECONCILE, "lost")
-        await self._end(
-            job,
-            JobState.LOST,
-            JobChanges(
-                reason=TerminationReason.LOST,
-                message="The scheduler no longer knows this job.",
-                ended_at=self._clock(),
-            ),
-        )
+    async def _note(self, *, answering: bool, message: str | None) -> None:
+        """Keep for the readers whether the scheduler answers; written only when that changes."""
+        before, now = self._status, self._clock()
+        if before is None or before.answering is not answering:
+            since = now if answering else self._answered_at or now
+            self._status = SchedulerStatus(answering=answering, since=since, message=message)
+            await self._store.save_scheduler(self._status, epoch=self._leader.epoch)
+        if answering:
+            self._answered_at = now
 
-    async def _apply(self, job: Job, record: SchedulerJob) -> None:
+    # --- who is in the answer --------------------------------------------------------------------
+
+    def _news(self, answer: Sequence[SchedulerJob]) -> list[tuple[Entry, list[SchedulerJob]]]:
+        """The entries of which something is to be judged, with their records."""
+        poll, settled, foreign = self._polls, self._settled, self._foreign
+        if self._keys != self._live.keys:
+            self._keys = self._live.keys
+            foreign = self._foreign = {}
+        if len(settled) > 2 * len(self._live) + 100:
+            kept = {id(each.record): each for each in self._live if each.settled is not None}
+            settled = self._settled = kept
+        fresh: list[SchedulerJob] = []
+        for record in answer:
+            number = id(record)
+            entry = settled.get(number)
+            if entry is not None and entry.record is record and entry.settled is entry.job:
+                entry.poll = poll
+            elif foreign.get(number) is not record:
+                fresh.append(record)
+        if len(foreign) > 2 * len(answer) + 100:
+            self._foreign = {}
+        found: dict[int, tuple[Entry, list[SchedulerJob]]] = {}
+        for record in fresh:
+            entry = self._live.of(record)
+            if entry is None or not is_of(record, entry.job):
+                self._foreign[id(record)] = record
+                continue
+            known = found.setdefault(id(entry), (entry, []))
+            if entry.poll == poll and not known[1] and entry.record is not None:
+                known[1].append(entry.record)
+            known[1].append(record)
+        for entry, _ in found.values():
+            entry.poll = poll
+        return [*found.values()]
+
+    async def _search(self, tick: int) -> None:
+        """Look for those that were missing several times, all at once."""
+        now = self._clock()
+        due: list[Entry] = []
+        for entry in self._live:
+            if entry.poll == self._polls:
+                entry.absences = 0
+                entry.missed_at = None
+            elif entry.submitted and entry.changed_at <= tick:
+                entry.absences += 1
+                entry.missed_at = entry.missed_at or now
+                since = entry.job.submitted_at or entry.job.created_at
+                young = now < since + timedelta(seconds=SETTLING_S)
+                if (
+                    not young
+                    and entry.absences >= ABSENCES
+                    and (entry.look_again_at is None or entry.look_again_at <= now)
+                ):
+                    due.append(entry)
+        for start in range(0, len(due), SEARCH):
+            await self._look_for(due[start : start + SEARCH])
+
+    async def _look_for(self, entries: Sequence[Entry]) -> None:
+        try:
+            found = await self._scheduler.find([run_of(entry.job) for entry in entries])
+        except SchedulerUnavailable as error:
+            log.warning("Missing jobs cannot be looked for: %s", error.message)
+            return
+        slots = asyncio.Semaphore(LOOKS_AT_ONCE)
+        by_run: dict[object, list[SchedulerJob]] = {}
+        for record in found:
+            by_run.setdefault((record.job_id, record.attempt), []).append(record)
+
+        async def look(entry: Entry) -> None:
+            async with slots:
+                records = records_of(entry.job, by_run.get(entry.key[:2], ()))
+                entry.look_again_at = self._clock() + timedelta(seconds=LOOK_AGAIN_S)
+                if records:
+                    await self._guarded(entry.job, self._apply(entry, records))
+                else:
+                    await self._guarded(entry.job, self._vanished(entry))
+
+        await asyncio.gather(*map(look, entries))
+
+    async def _guarded(self, job: Job, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (StoreUnavailable, StaleEpoch):
+            raise
+        except (Unavailable, NotAllowed) as error:
+            log.warning("Job %s is left for the next poll: %s", job.id, error.message)
+
+    # --- what follows ----------------------------------------------------------------------------
+
+    async def _vanished(self, entry: Entry) -> None:
+        since = entry.missed_at or self._clock()
+        verdict = await self._missing.vanished(entry.job, since, self._cluster)
+        if verdict is not None:
+            self._judged(entry.job, verdict)
+
+    def _judged(self, job: Job, verdict: Verdict) -> None:
+        self._counts.add(RECONCILE, "resubmitted" if verdict.again else verdict.state.lower())
+        if verdict.again:
+            self._again.append((job, verdict.state, verdict.changes))
+        else:
+            self._end(job, verdict.state, verdict.changes)
+
+    async def _apply(self, entry: Entry, records: Iterable[SchedulerJob]) -> None:
+        job, record = entry.job, best(records)
+        if record is None:
+            return
+        if record.state.terminal and record.exit_code == EXIT_DUPLICATE:
+            since = record.ended_at or self._clock()
+            judged = await self._missing.turned_away(job, record, since, self._cluster)
+            if not isinstance(judged, Owner):
+                if judged is not None:
+                    self._judged(job, judged)
+                return
+            record = judged.record
         if record.state.terminal:
-            await self._end(job, record.state, _outcome(job, record, self._clock()))
+            self._end(job, record.state, outcome(job, record, self._clock()))
+            return
+        if too_many_starts(job, record):
+            await self._stop(job, record)
             return
         if await self._never_started(job):
             return
-        state, changes = _progress(job, record, self._clock())
+        state, changes = progress(job, record, self._clock())
+        if job.scheduler_id is not None and record.scheduler_id != job.scheduler_id:
+            # Of several runs of one attempt it is the one that got through.
+            changes = changes.model_copy(update={"scheduler_id": record.scheduler_id})
         if state is not job.state or changes.model_fields_set:
-            await self._transition(job, state, changes)
+            self._moves.append(Move(job.id, state, changes, version=job.version))
+        elif state is not JobState.STARTING:
+            # What only time changes is looked at every time.
+            entry.record, entry.settled = record, job
+            self._settled[id(record)] = entry
+
+    async def _stop(self, job: Job, record: SchedulerJob) -> None:
+        await self._scheduler.cancel(
+            run_of(job).model_copy(update={"scheduler_id": record.scheduler_id})
+        )
+        changes = JobChanges(
+            reason=TerminationReason.NODE_FAILED,
+            message=f"The scheduler started it {record.restart_count + 1} times, more often than "
+            "its retry allows.",
+            restart_count=record.restart_count,
+            ended_at=self._clock(),
+        )
+        self._moves.append(Move(job.id, JobState.NODE_FAILED, changes, version=job.version))
 
     async def _never_started(self, job: Job) -> bool:
         since = job.allocated_at
@@ -139,129 +288,50 @@ class Poller:
             message="Nothing was heard from inside the allocation; its log says more.",
             ended_at=self._clock(),
         )
-        await self._end(job, JobState.FAILED, changes)
+        self._end(job, JobState.FAILED, changes)
         return True
 
-    async def _end(self, job: Job, state: JobState, changes: JobChanges) -> None:
+    def _end(self, job: Job, state: JobState, changes: JobChanges) -> None:
         policy = job.spec.retry
         # What the scheduler has started again by itself is spent too: nobody retries twice.
         runs = job.attempt + (changes.restart_count or job.restart_count)
         if changes.reason is None or not retries(changes.reason, policy.on, runs, policy.max):
-            await self._transition(job, state, changes)
+            self._moves.append(Move(job.id, state, changes, version=job.version))
             return
         self._counts.add(RECONCILE, "retried")
         log.info("Job %s ended %s and is tried again.", job.id, changes.reason)
+        self._again.append((job, state, changes))
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        """What was decided, many rows at a time. What anybody has said since is newer and stands."""
+        moves, self._moves = self._moves, []
+        again, self._again = self._again, []
+        epoch = self._leader.epoch
+        for start in range(0, len(moves), WRITE):
+            some = moves[start : start + WRITE]
+            self._live.put(await self._store.apply(some, epoch=epoch))
+        for job, state, changes in again:
+            try:
+                changed = await self._store.retry(
+                    job.id, state, changes, attempt=job.attempt, epoch=epoch
+                )
+            except StaleEpoch:
+                raise
+            except (Conflict, NotFound) as error:
+                log.info("Job %s was not tried again: %s", job.id, error.message)
+            else:
+                self._live.put([changed])
+
+    async def _look_at_cluster(self, changed: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        if not changed and now < self._cluster_due:
+            return
         try:
-            await self._store.retry(
-                job.id, state, changes, attempt=job.attempt, epoch=self._leader.epoch
-            )
-        except StaleEpoch:
-            raise
-        except (Conflict, NotFound) as error:
-            log.info("Job %s was not tried again: %s", job.id, error.message)
-
-    async def _transition(self, job: Job, state: JobState, changes: JobChanges) -> None:
-        try:
-            # What anybody has said since the row was read is newer than the answer.
-            await self._store.transition(
-                job.id, state, changes, version=job.version, epoch=self._leader.epoch
-            )
-        except StaleEpoch:
-            raise
-        except (Conflict, NotFound) as error:
-            # Somebody moved it since the row was read; the next poll sees both anew.
-            log.info("Job %s was not moved to %s: %s", job.id, state, error.message)
-
-
-def _outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
-    reason = record.reason
-    message = None
-    if job.cancel_requested_at is not None and record.state is JobState.CANCELLED:
-        message = job.message
-    elif reason is TerminationReason.TIMED_OUT:
-        message = "It reached its time limit."
-    elif reason is TerminationReason.OUT_OF_MEMORY:
-        message = "It used more memory than it had asked for; ask for more next time."
-    elif reason is TerminationReason.FAILED:
-        message = (
-            f"The program was ended by signal {record.signal}."
-            if record.signal
-            else f"The program ended with exit code {record.exit_code}."
-        )
-    elif reason is not None and record.pending_reason:
-        message = record.pending_reason
-    # A batch job's program may well end with such a code itself (xargs does): there it says nothing.
-    if job.type is JobType.SESSION and reason is TerminationReason.FAILED:
-        reason, message = AGENT_EXITS.get(record.exit_code or 0, (reason, message))
-    return JobChanges(
-        reason=reason,
-        message=message,
-        exit_code=record.exit_code,
-        signal=record.signal,
-        nodes=record.nodes or job.nodes,
-        partition=record.partition or job.partition,
-        scheduler_record=dict(record.raw),
-        restart_count=record.restart_count,
-        allocated_at=job.allocated_at or record.started_at,
-        ended_at=record.ended_at or now,
-    )
-
-
-def _progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
-    """The state a live job is in, and only those fields that differ from its row."""
-    values: dict[str, object] = {}
-    state = record.state
-    if state is JobState.RUNNING and job.state in (
-        JobState.STARTING,
-        JobState.RUNNING,
-        JobState.READY,
-    ):
-        # The scheduler speaks of the allocation; what runs in it is for the agent to say.
-        state = job.state
-        silent = job.allocated_at and now > job.allocated_at + timedelta(seconds=SILENT_AGENT_S)
-        if job.state is JobState.STARTING and job.type is JobType.JOB and silent:
-            state = JobState.RUNNING
-            values["started_at"] = job.allocated_at
-    elif state is JobState.RUNNING and job.state is not JobState.SUSPENDED:
-        state = JobState.STARTING
-    elif state is JobState.STARTING and job.state in (JobState.RUNNING, JobState.READY):
-        state = job.state
-
-    if record.restart_count != job.restart_count:
-        values["restart_count"] = record.restart_count
-    if record.nodes and record.nodes != job.nodes:
-        values["nodes"] = record.nodes
-    if record.partition and record.partition != job.partition:
-        values["partition"] = record.partition
-    if state.active:
-        if record.started_at and record.started_at != job.allocated_at:
-            values["allocated_at"] = record.started_at
-            if record.time_limit_s:
-                values["expires_at"] = record.started_at + timedelta(seconds=record.time_limit_s)
-        if job.message is not None and job.state is JobState.QUEUED:
-            values["message"] = None
-    if state is JobState.QUEUED:
-        if job.state is not JobState.QUEUED:
-            # A requeue: what the run before had reached is over.
-            for field in ("allocated_at", "started_at", "ready_at", "expires_at", "address", "url"):
-                values[field] = None
-        if record.pending_reason != job.message:
-            values["message"] = record.pending_reason
-        expected, known = record.expected_start_at, job.expected_start_at
-        moved = expected and known and abs(expected - known) > EXPECTED_START_NOISE
-        if (expected is None) is not (known is None) or moved:
-            values["expected_start_at"] = expected
-    # With every poll priorities move a little: that alone is not worth a row for each job that waits.
-    if (values or state is not job.state or _moved(job.priority, record.priority)) and (
-        record.priority != job.priority
-    ):
-        values["priority"] = record.priority
-    if values or state is not job.state:
-        values["scheduler_record"] = dict(record.raw)
-    return state, JobChanges.model_validate(values)
-
-
-def _moved(before: int | None, now: int | None) -> bool:
-    if before is None or now is None:
-        return before is not now
-    return abs(now - before) >= PRIORITY_NOISE * max(abs(before), 1)
+            self._cluster = await self._scheduler.cluster()
+        except SchedulerUnavailable as error:
+            log.warning("The nodes cannot be looked at: %s", error.message)
+            return
+        self._cluster_due = now + CLUSTER_EVERY_S
+        await self._store.save_cluster(self._cluster, epoch=self._leader.epoch)

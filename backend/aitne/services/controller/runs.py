@@ -33,26 +33,22 @@ def is_of(record: SchedulerJob, job: Job) -> bool:
     return None in (record.account, job.account) or record.account == job.account
 
 
-class Records:
-    """An answer of the scheduler, by job."""
+def best(records: Iterable[SchedulerJob]) -> SchedulerJob | None:
+    """Of several runs of one attempt, one that the fence did not turn away."""
+    found = None
+    for record in records:
+        if found is None or found.exit_code == EXIT_DUPLICATE:
+            found = record
+    return found
 
-    def __init__(self, records: Iterable[SchedulerJob]) -> None:
-        self._by_key: dict[Key, SchedulerJob | list[SchedulerJob]] = {}
-        for record in records:
-            key = (record.job_id, record.attempt, record.array_task_id)
-            known = self._by_key.setdefault(key, record)
-            if isinstance(known, list):
-                known.append(record)
-            elif known is not record:
-                self._by_key[key] = [known, record]
 
-    def of(self, job: Job) -> SchedulerJob | None:
-        """The job's record; of several, one that is not a run that the fence turned away."""
-        found = self._by_key.get(key_of(job))
-        if found is None:
-            return None
-        if not isinstance(found, list):
-            return found if is_of(found, job) else None
-        own = [record for record in found if is_of(record, job)]
-        own.sort(key=lambda record: record.exit_code == EXIT_DUPLICATE)
-        return own[0] if own else None
+def records_of(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:
+    """Those of the job's present run; of an array job, those of all its tasks."""
+    job_id, attempt, task = key_of(job)
+    return [
+        record
+        for record in records
+        if (record.job_id, record.attempt) == (job_id, attempt)
+        and (job.is_array or record.array_task_id == task)
+        and is_of(record, job)
+    ]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobFilter, Sample
-from aitne.core.ports.store.records import Created, Idempotency, OutboxItem, Page
+from aitne.core.ports.store.records import (
+    Created,
+    Idempotency,
+    Move,
+    OutboxItem,
+    OutboxKind,
+    Page,
+)
 from aitne.core.states import JobState
 
 
@@ -35,6 +42,10 @@ class JobStore(Protocol):
 
     async def get_job(self, job_id: UUID) -> Job:
         """Raises ``NotFound``."""
+        ...
+
+    async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
+        """Those of them that there are, in no order."""
         ...
 
     async def list_jobs(
@@ -87,6 +98,24 @@ class JobStore(Protocol):
         """
         ...
 
+    async def apply(
+        self,
+        moves: Sequence[Move],
+        *,
+        epoch: int,
+        tokens: Mapping[UUID, str] | None = None,
+        done: Collection[int] = (),
+    ) -> Sequence[Job | None]:
+        """Many transitions of different jobs, in one transaction.
+
+        ``tokens`` are what ``set_job_token`` takes; ``done`` are outbox items that are finished
+        thereby.
+
+        The answer has the job of each move as it is afterwards; None where ``transition`` would have
+        raised ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``, then nothing was done.
+        """
+        ...
+
     async def retry(
         self,
         job_id: UUID,
@@ -120,19 +149,26 @@ class JobStore(Protocol):
         """Queue an EXTEND in the outbox with ``data = {"time_limit_s": …}``."""
         ...
 
-    async def lease_outbox(self, *, epoch: int, limit: int, lease_s: float) -> Sequence[OutboxItem]:
-        """Take up to ``limit`` items that nobody works on, oldest first.
+    async def lease_outbox(
+        self,
+        *,
+        epoch: int,
+        limit: int,
+        lease_s: float,
+        kinds: Collection[OutboxKind] = frozenset(OutboxKind),
+    ) -> Sequence[OutboxItem]:
+        """Take up to ``limit`` items of these kinds that nobody works on, oldest first.
 
         A lease holds for ``lease_s`` and only under the lead that took it: the next leader need not
         wait for the leases of one that died. Raises ``StaleEpoch``.
         """
         ...
 
-    async def finish_outbox(self, item_id: int, *, epoch: int) -> None:
-        """It is done. Raises ``StaleEpoch``."""
+    async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
+        """They are done. Raises ``StaleEpoch``."""
         ...
 
-    async def return_outbox(self, item_id: int, *, epoch: int, delay_s: float) -> None:
+    async def return_outbox(self, *item_ids: int, epoch: int, delay_s: float) -> None:
         """Try again after ``delay_s``. Raises ``StaleEpoch``."""
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -10,7 +11,8 @@ from uuid import UUID
 from pydantic import Field
 
 from aitne.core.models.base import Frozen
-from aitne.core.models.job import Job
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.states import JobState
 
 T = TypeVar("T")
 
@@ -44,6 +46,23 @@ class OutboxKind(StrEnum):
     SUBMIT = "submit"
     CANCEL = "cancel"
     EXTEND = "extend"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One wish of many that are made in one transaction.
+
+    ``to`` None: the state stays. ``since``: only from one of these states; from any other the state
+    stays, and ``changes`` are written only if ``anyway``.
+    """
+
+    job_id: UUID
+    to: JobState | None
+    changes: JobChanges | None = None
+    attempt: int | None = None
+    version: int | None = None
+    since: frozenset[JobState] | None = None
+    anyway: bool = False
 
 
 class OutboxItem(Frozen):

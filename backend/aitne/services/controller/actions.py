@@ -1,0 +1,127 @@
+"""Cancellations and extensions: done at least once, and never behind submissions that hang."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from aitne.core.errors import (
+    AitneError,
+    Conflict,
+    NotFound,
+    SchedulerRejected,
+    StaleEpoch,
+    Unavailable,
+)
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.store import OutboxItem, OutboxKind, Store
+from aitne.services.controller.leader import Leader
+from aitne.services.controller.runs import run_of
+
+log = logging.getLogger(__name__)
+
+KINDS = frozenset({OutboxKind.CANCEL, OutboxKind.EXTEND})
+MOST_AT_ONCE = 4
+LEASE_S = 60.0
+RETRY_S = 2.0
+NO_ID_YET_S = 0.5
+REFUSED_S = 10.0
+IDLE_S = 0.5
+
+
+class Actions:
+    """Empties the outbox of what is to be done to jobs that the scheduler has."""
+
+    def __init__(
+        self,
+        store: Store,
+        scheduler: Scheduler,
+        leader: Leader,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._leader = leader
+        self._clock = clock
+
+    async def drain(self) -> None:
+        """Handle everything that is due."""
+        await self.run(until_idle=True)
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Do whatever there is, for ever."""
+        in_hand: set[int] = set()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                room = MOST_AT_ONCE - len(in_hand)
+                items = room and await self._store.lease_outbox(
+                    kinds=KINDS, epoch=self._leader.epoch, limit=room, lease_s=LEASE_S
+                )
+                fresh = [item for item in items or () if item.id not in in_hand]
+                for item in fresh:
+                    in_hand.add(item.id)
+                    group.create_task(self._guarded(item, in_hand))
+                if fresh:
+                    continue
+                if until_idle and not in_hand:
+                    return
+                await self._store.wait_for_change(0.02 if until_idle else IDLE_S)
+
+    async def _guarded(self, item: OutboxItem, in_hand: set[int]) -> None:
+        try:
+            delay_s = await self._handle(item)
+        except StaleEpoch:
+            raise
+        except Unavailable as error:
+            log.warning("%s of job %s has to wait: %s", item.kind, item.job_id, error.message)
+            delay_s = RETRY_S
+        except NotFound:
+            delay_s = None
+        except AitneError as error:
+            log.error("%s of job %s is refused: %s", item.kind, item.job_id, error.message)
+            delay_s = REFUSED_S
+        if delay_s is None:
+            await self._store.finish_outbox(item.id, epoch=self._leader.epoch)
+        else:
+            await self._store.return_outbox(item.id, epoch=self._leader.epoch, delay_s=delay_s)
+        in_hand.discard(item.id)
+
+    async def _handle(self, item: OutboxItem) -> float | None:
+        """Do it. None: done; a number: try again after so many seconds."""
+        job = await self._store.get_job(item.job_id)
+        if item.attempt != job.attempt or job.state.terminal:
+            return None
+        if item.kind is OutboxKind.CANCEL:
+            if job.scheduler_id is None:
+                # Its submission is still being settled; that comes first, then this finds an id.
+                return NO_ID_YET_S
+            await self._scheduler.cancel(run_of(job))
+            return None
+        return await self._extend(job, int(item.data["time_limit_s"]))
+
+    async def _extend(self, job: Job, time_limit_s: int) -> float | None:
+        if job.scheduler_id is None or not job.state.active:
+            return None
+        try:
+            await self._scheduler.extend(run_of(job), time_limit_s)
+        except SchedulerRejected as error:
+            await self._note(job, JobChanges(message=f"Not extended: {error.message}"))
+            return None
+        start = job.allocated_at or job.started_at
+        if start is not None:
+            expires_at = start + timedelta(seconds=time_limit_s)
+            await self._note(job, JobChanges(expires_at=expires_at))
+        return None
+
+    async def _note(self, job: Job, changes: JobChanges) -> None:
+        try:
+            await self._store.transition(
+                job.id, job.state, changes, attempt=job.attempt, epoch=self._leader.epoch
+            )
+        except StaleEpoch:
+            raise
+        except Conflict as error:
+            log.info("Job %s moved on by itself: %s", job.id, error.message)

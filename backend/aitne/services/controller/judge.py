@@ -1,0 +1,142 @@
+"""What a scheduler's record means for a job's row. Pure: nothing is asked or written here."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from aitne.core.agent_protocol import EXIT_NEVER_ANSWERED
+from aitne.core.models.job import Job, JobChanges, JobType
+from aitne.core.ports.files import Outcome
+from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.states import JobState, TerminationReason
+from aitne.services.render import max_requeues
+
+SILENT_AGENT_S = 15.0
+"""A batch job whose agent cannot reach the platform is believed to run after this."""
+START_TIMEOUT = timedelta(seconds=120)
+"""A session whose agent has not reported this long after it got its nodes will never come up."""
+EXPECTED_START_NOISE = timedelta(seconds=30)
+PRIORITY_NOISE = 0.1
+"""A priority that moved by less than this part of itself is not written by itself."""
+
+
+def outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
+    """What to write of a run that has ended, as the scheduler tells it."""
+    reason = record.reason
+    message = None
+    if job.cancel_requested_at is not None and record.state is JobState.CANCELLED:
+        message = job.message
+    elif reason is TerminationReason.TIMED_OUT:
+        message = "It reached its time limit."
+    elif reason is TerminationReason.OUT_OF_MEMORY:
+        message = "It used more memory than it had asked for; ask for more next time."
+    elif reason is TerminationReason.FAILED:
+        message = (
+            f"The program was ended by signal {record.signal}."
+            if record.signal
+            else f"The program ended with exit code {record.exit_code}."
+        )
+    elif reason is not None and record.pending_reason:
+        message = record.pending_reason
+    # A batch job's program may well end with such a code itself (xargs does): there it says nothing.
+    failed = reason is TerminationReason.FAILED
+    if job.type is JobType.SESSION and failed and record.exit_code == EXIT_NEVER_ANSWERED:
+        reason = TerminationReason.START_FAILED
+        message = "The app did not answer in time; the log says more."
+    return JobChanges(
+        reason=reason,
+        message=message,
+        exit_code=record.exit_code,
+        signal=record.signal,
+        nodes=record.nodes or job.nodes,
+        partition=record.partition or job.partition,
+        scheduler_record=dict(record.raw),
+        restart_count=record.restart_count,
+        allocated_at=job.allocated_at or record.started_at,
+        ended_at=record.ended_at or now,
+    )
+
+
+def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
+    """The state a live job is in, and only those fields that differ from its row."""
+    values: dict[str, object] = {}
+    state = record.state
+    if state is JobState.RUNNING and job.state in (
+        JobState.STARTING,
+        JobState.RUNNING,
+        JobState.READY,
+    ):
+        # The scheduler speaks of the allocation; what runs in it is for the agent to say.
+        state = job.state
+        silent = job.allocated_at and now > job.allocated_at + timedelta(seconds=SILENT_AGENT_S)
+        if job.state is JobState.STARTING and job.type is JobType.JOB and silent:
+            state = JobState.RUNNING
+            values["started_at"] = job.allocated_at
+    elif state is JobState.RUNNING and job.state is not JobState.SUSPENDED:
+        state = JobState.STARTING
+    elif state is JobState.STARTING and job.state in (JobState.RUNNING, JobState.READY):
+        state = job.state
+
+    if record.restart_count != job.restart_count:
+        values["restart_count"] = record.restart_count
+    if record.nodes and record.nodes != job.nodes:
+        values["nodes"] = record.nodes
+    if record.partition and record.partition != job.partition:
+        values["partition"] = record.partition
+    if state.active:
+        if record.started_at and record.started_at != job.allocated_at:
+            values["allocated_at"] = record.started_at
+            if record.time_limit_s:
+                values["expires_at"] = record.started_at + timedelta(seconds=record.time_limit_s)
+        if job.message is not None and job.state is JobState.QUEUED:
+            values["message"] = None
+    if state is JobState.QUEUED:
+        if job.state is not JobState.QUEUED:
+            # A requeue: what the run before had reached is over.
+            for field in ("allocated_at", "started_at", "ready_at", "expires_at", "address", "url"):
+                values[field] = None
+        if record.pending_reason != job.message:
+            values["message"] = record.pending_reason
+        expected, known = record.expected_start_at, job.expected_start_at
+        moved = expected and known and abs(expected - known) > EXPECTED_START_NOISE
+        if (expected is None) is not (known is None) or moved:
+            values["expected_start_at"] = expected
+    # With every poll priorities move a little: that alone is not worth a row for each job that waits.
+    if (values or state is not job.state or _moved(job.priority, record.priority)) and (
+        record.priority != job.priority
+    ):
+        values["priority"] = record.priority
+    if values or state is not job.state:
+        values["scheduler_record"] = dict(record.raw)
+    return state, JobChanges.model_validate(values)
+
+
+def _moved(before: int | None, now: int | None) -> bool:
+    if before is None or now is None:
+        return before is not now
+    return abs(now - before) >= PRIORITY_NOISE * max(abs(before), 1)
+
+
+def told_by_agent(job: Job, left: Outcome) -> tuple[JobState, JobChanges]:
+    """How a run ended of which the scheduler knows nothing any more, as its agent wrote it down."""
+    values: dict[str, object] = {"exit_code": left.exit_code, "ended_at": left.ended_at}
+    if job.cancel_requested_at is not None and left.exit_code != 0:
+        state, reason = JobState.CANCELLED, TerminationReason.CANCELLED
+    elif left.exit_code == 0:
+        state, reason, values["message"] = JobState.COMPLETED, TerminationReason.COMPLETED, None
+    elif job.type is JobType.SESSION and left.exit_code == EXIT_NEVER_ANSWERED:
+        state, reason = JobState.FAILED, TerminationReason.START_FAILED
+        values["message"] = "The app did not answer in time; the log says more."
+    else:
+        state, reason = JobState.FAILED, TerminationReason.FAILED
+        values["message"] = f"The program ended with exit code {left.exit_code}."
+    return state, JobChanges.model_validate({**values, "reason": reason})
+
+
+def too_many_starts(job: Job, record: SchedulerJob) -> bool:
+    """Whether the scheduler has started the attempt more often than the job's retry policy allows.
+
+    Slurm knows only whether it may (``sbatch --requeue``), not how often.
+    """
+    allowed = job.spec.slurm.requeue is True or record.restart_count <= max_requeues(job)
+    return not allowed and not record.state.terminal

@@ -1,0 +1,141 @@
+"""The live jobs, as the leader keeps them in memory: read once, then kept up to date by events.
+
+So nothing that happens once per poll reads the database. A copy that is a moment behind does no harm:
+what follows from it names the version that it was, and is refused if the row has moved on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job
+from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.ports.store import Store
+from aitne.core.states import LIVE, JobState
+from aitne.services.controller.runs import Key, key_of
+
+SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN}
+"""The scheduler has it, as far as the platform knows."""
+
+
+class Entry:
+    """One live job, and what the polls have found of it."""
+
+    __slots__ = (
+        "absences",
+        "changed_at",
+        "job",
+        "key",
+        "look_again_at",
+        "missed_at",
+        "poll",
+        "record",
+        "settled",
+        "submitted",
+    )
+
+    def __init__(self, job: Job, tick: int) -> None:
+        self.poll = 0
+        """The number of the last poll whose answer had it."""
+        self.absences = 0
+        self.missed_at: datetime | None = None
+        """When an answer was without it for the first time since one had it."""
+        self.look_again_at: datetime | None = None
+        self.record: SchedulerJob | None = None
+        """What the scheduler said last."""
+        self.settled: Job | None = None
+        """The row of which nothing differs from ``record``."""
+        self.put(job, tick)
+
+    def put(self, job: Job, tick: int) -> None:
+        """The row as it is now."""
+        self.job = job
+        self.key: Key = key_of(job)
+        self.changed_at = tick
+        self.submitted = job.state in SUBMITTED and not job.is_array
+
+
+class LiveJobs:
+    """By id, and by the key that the scheduler's records have."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._entries: dict[UUID, Entry] = {}
+        self._by_key: dict[Key, Entry] = {}
+        self._seen = 0
+        self.tick = 0
+        """Grows with every change of a copy: tells an answer from the rows it is older than."""
+        self.keys = 0
+        """Grows with every new key."""
+
+    async def load(self) -> None:
+        """Read them all. Once for each lead: whoever led before may have moved them."""
+        self._seen = await self._store.last_event_id()
+        self._entries.clear()
+        self._by_key.clear()
+        self.put(await self._store.live_jobs())
+
+    async def catch_up(self) -> Sequence[Event]:
+        """Read what has changed since the last call; the events, oldest first."""
+        events = await self._store.events_after(self._seen)
+        changed: dict[UUID, Event] = {}
+        for event in events:
+            self._seen = event.id
+            if event.job_id is not None and "version" in event.data:
+                changed[event.job_id] = event
+        stale = []
+        for job_id, event in changed.items():
+            known = self._entries.get(job_id)
+            if known is not None and int(event.data["version"]) <= known.job.version:
+                continue
+            if not JobState(event.data["state"]).terminal:
+                stale.append(job_id)
+            elif known is not None:
+                self._drop(known)
+        if stale:
+            self.put(await self._store.get_jobs(stale))
+        return events
+
+    def put(self, jobs: Iterable[Job | None]) -> None:
+        """Rows as they are after a change; what has ended is forgotten."""
+        for job in jobs:
+            if job is None:
+                continue
+            known = self._entries.get(job.id)
+            if known is not None and job.version <= known.job.version:
+                continue
+            self.tick += 1
+            if job.state.terminal:
+                if known is not None:
+                    self._drop(known)
+                continue
+            if known is not None and known.key == key_of(job):
+                known.put(job, self.tick)
+                continue
+            if known is not None:
+                # Another attempt: what is known of the one before says nothing about it.
+                del self._by_key[known.key]
+            known = self._entries[job.id] = Entry(job, self.tick)
+            self.keys += 1
+            self._by_key[known.key] = known
+
+    def _drop(self, entry: Entry) -> None:
+        self._entries.pop(entry.job.id, None)
+        self._by_key.pop(entry.key, None)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def get(self, job_id: UUID) -> Entry | None:
+        """The job's entry; None if it has ended or is not known yet."""
+        return self._entries.get(job_id)
+
+    def of(self, record: SchedulerJob) -> Entry | None:
+        """The live job that the record may be of."""
+        return self._by_key.get((record.job_id, record.attempt, record.array_task_id))

@@ -1,0 +1,145 @@
+"""Runs that the scheduler does not know, or turned away: what the fence and the agent's word tell.
+
+Absence from an answer proves nothing. A run that a search of its own does not find either is judged by
+its fence. Nobody has taken it: the platform takes it itself, so that this attempt can never begin, and
+begins the next. Somebody has: the attempt ends as the agent wrote it down; else when its node is known
+to be down; else when nothing was heard of the agent for ``SILENCE_S``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.models.node import Cluster, NodeState
+from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobPlace, Outcome
+from aitne.core.ports.scheduler import Scheduler, SchedulerJob
+from aitne.core.ports.store import Store
+from aitne.core.states import JobState, TerminationReason
+from aitne.services.controller.judge import told_by_agent
+from aitne.services.controller.runs import records_of, run_of
+
+log = logging.getLogger(__name__)
+
+SILENCE_S = 300.0
+"""An agent that was not heard for so long, of a run that the scheduler does not know, is dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a run has ended. ``again``: it never began, so it is begun anew whatever its retry policy."""
+
+    state: JobState
+    changes: JobChanges
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The run that holds the fence lives, under another id of the scheduler's."""
+
+    record: SchedulerJob
+
+
+class Missing:
+    """Looks at the files of runs."""
+
+    def __init__(
+        self,
+        store: Store,
+        scheduler: Scheduler,
+        files: JobFiles,
+        place: Callable[[Job], JobPlace],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._files = files
+        self._place = place
+        self._clock = clock
+
+    async def vanished(self, job: Job, since: datetime, cluster: Cluster) -> Verdict | None:
+        """Judge a run that a search has not found. None: nothing can be said yet.
+
+        Raises:
+            Unavailable: its folder cannot be seen, which proves nothing.
+        """
+        place, task = self._place(job), job.array_task_id
+        fence = await self._files.close_fence(place, task)
+        if fence.owner == CLOSED:
+            return self._never_began(job)
+        left = await self._files.outcome(place, task)
+        if left is not None and _by(left, fence):
+            log.info("Job %s has ended while the scheduler had forgotten it.", job.id)
+            return Verdict(*told_by_agent(job, left))
+        return await self._dead(job, since, cluster)
+
+    async def turned_away(
+        self, job: Job, record: SchedulerJob, since: datetime, cluster: Cluster
+    ) -> Verdict | Owner | None:
+        """Judge a record that ended with the agent's code for a fence that is taken.
+
+        None: nothing can be said yet. The code may also be the program's own; then the verdict is
+        the record's. Raises as ``vanished``, and ``SchedulerUnavailable``.
+        """
+        place, task = self._place(job), job.array_task_id
+        fence = await self._files.fence(place, task)
+        if fence is None:
+            return Owner(record)
+        if fence.owner == CLOSED:
+            return self._never_began(job)
+        left = await self._files.outcome(place, task)
+        if left is not None and _by(left, fence):
+            own = left.owner == record.scheduler_id and left.exit_code == record.exit_code
+            return Owner(record) if own else Verdict(*told_by_agent(job, left))
+        if fence.owner == record.scheduler_id:
+            return Owner(record)
+        run = run_of(job).model_copy(update={"scheduler_id": fence.owner})
+        for other in records_of(job, await self._scheduler.find([run])):
+            if other.scheduler_id == fence.owner:
+                return Owner(other)
+        return await self._dead(job, since, cluster)
+
+    def _never_began(self, job: Job) -> Verdict:
+        now = self._clock()
+        if job.cancel_requested_at is not None:
+            ended = JobChanges(reason=TerminationReason.CANCELLED, ended_at=now)
+            return Verdict(JobState.CANCELLED, ended)
+        log.warning("Job %s was lost by the scheduler before it began; it is begun anew.", job.id)
+        lost = JobChanges(
+            reason=TerminationReason.LOST,
+            message="The scheduler lost it before it began.",
+            ended_at=now,
+        )
+        return Verdict(JobState.LOST, lost, again=True)
+
+    async def _dead(self, job: Job, since: datetime, cluster: Cluster) -> Verdict | None:
+        now = self._clock()
+        states = {node.name: node.state for node in cluster.nodes}
+        down = [name for name in job.nodes if states.get(name) is NodeState.DOWN]
+        if job.nodes and len(down) == len(job.nodes):
+            changes = JobChanges(
+                reason=TerminationReason.NODE_FAILED,
+                message=f"Node {', '.join(down)} failed while it ran.",
+                ended_at=now,
+            )
+            return Verdict(JobState.NODE_FAILED, changes)
+        patience = timedelta(seconds=SILENCE_S)
+        if now < since + patience:
+            return None
+        if await self._store.samples(job.id, since=now - patience, limit=1):
+            return None
+        changes = JobChanges(
+            reason=TerminationReason.LOST,
+            message="The scheduler no longer knows this job, and nothing is heard of it.",
+            ended_at=now,
+        )
+        return Verdict(JobState.LOST, changes)
+
+
+def _by(left: Outcome, fence: Fence) -> bool:
+    """Whether the outcome is of the start that holds the fence, and not of one before."""
+    return (left.owner, left.restart_count) == (fence.owner, fence.restart_count)

@@ -1,0 +1,422 @@
+"""Submissions: each at least once tried, and at most once in effect.
+
+The job's UUID and attempt travel with it, an ambiguous answer is resolved by searching for them before
+anything is tried again, and the fence in the job's folder catches what slips through.
+
+Of many jobs together one transaction says that their submission has begun, committed before the
+scheduler is asked; then several are asked for at once; and what the scheduler has answered by the time
+that the transaction before is written is written with the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from aitne.core.errors import (
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    NotSupported,
+    SchedulerRejected,
+    SchedulerUnavailable,
+    SubmitUncertain,
+    Unavailable,
+)
+from aitne.core.metric_names import RECONCILE, SUBMISSIONS
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.ports.files import CLOSED, JobFiles
+from aitne.core.ports.scheduler import Scheduler, SchedulerJob, SubmitRequest
+from aitne.core.ports.store import Move, OutboxItem, OutboxKind, Store
+from aitne.core.states import JobState, TerminationReason
+from aitne.services.controller.counts import Counts
+from aitne.services.controller.leader import Leader
+from aitne.services.controller.live import LiveJobs
+from aitne.services.controller.runs import best, records_of, run_of
+from aitne.services.render import Renderer
+
+log = logging.getLogger(__name__)
+
+BATCH = 32
+"""So many submissions are begun together."""
+MOST_AT_ONCE = 4
+LEASE_S = 60.0
+RETRY_S = 2.0
+LONGEST_PAUSE_S = 15.0
+DEPENDENCY_RETRY_S = 0.5
+IDLE_S = 0.5
+"""Items that were put off become due without any change, so they are looked for this often."""
+OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})
+"""The submission's outcome is not written down yet."""
+_BEGUN = frozenset({JobState.SUBMITTING})
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A submission that was written down as begun."""
+
+    item: OutboxItem
+    job: Job
+    request: SubmitRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one: the state of the job's rows, and what to write. ``delay_s``: try again."""
+
+    item: OutboxItem
+    job: Job
+    to: JobState
+    changes: JobChanges
+    since: frozenset[JobState] | None = None
+    scheduler_id: str | None = None
+    delay_s: float | None = None
+
+
+class Submitter:
+    """Empties the outbox's SUBMITs into the scheduler."""
+
+    def __init__(
+        self,
+        store: Store,
+        scheduler: Scheduler,
+        files: JobFiles,
+        renderer: Renderer,
+        leader: Leader,
+        clock: Callable[[], datetime],
+        counts: Counts,
+        live: LiveJobs,
+    ) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._files = files
+        self._renderer = renderer
+        self._leader = leader
+        self._clock = clock
+        self._counts = counts
+        self._live = live
+        self._searched: dict[tuple[UUID, int], datetime] = {}
+        """When this leader first looked in vain for a submission that it knows no answer to."""
+        self._failures = 0
+        """How many answers in a row were that the scheduler does not answer."""
+
+    async def drain(self) -> None:
+        """Handle everything that is due."""
+        await self.run(until_idle=True)
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Submit whatever there is, for ever."""
+        self._queue: asyncio.Queue[Begun] = asyncio.Queue()
+        self._answers: list[Answer] = []
+        self._answered = asyncio.Event()
+        self._room = asyncio.Event()
+        self._in_hand: set[int] = set()
+        """Items that are worked on: a lease that runs out meanwhile must not begin them again."""
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(self._work()) for _ in range(MOST_AT_ONCE)]
+            workers.append(group.create_task(self._write_answers()))
+            await self._feed(until_idle)
+            for worker in workers:
+                worker.cancel()
+
+    async def _feed(self, until_idle: bool) -> None:
+        while True:
+            if len(self._in_hand) < (1 if self._failures else BATCH):
+                items = await self._store.lease_outbox(
+                    kinds={OutboxKind.SUBMIT},
+                    epoch=self._leader.epoch,
+                    # One tells whether the scheduler is back; the others need not be touched.
+                    limit=1 if self._failures else BATCH,
+                    lease_s=LEASE_S,
+                )
+                fresh = [item for item in items if item.id not in self._in_hand]
+                if fresh:
+                    self._in_hand.update(item.id for item in fresh)
+                    await self._begin(fresh)
+                elif self._in_hand:
+                    await self._wait_for_room()
+                elif until_idle:
+                    return
+                else:
+                    await self._store.wait_for_change(IDLE_S)
+            else:
+                await self._wait_for_room()
+            if self._failures and not self._in_hand and not until_idle:
+                await asyncio.sleep(min(RETRY_S * self._failures, LONGEST_PAUSE_S))
+
+    async def _wait_for_room(self) -> None:
+        self._room.clear()
+        try:
+            async with asyncio.timeout(IDLE_S):
+                await self._room.wait()
+        except TimeoutError:
+            return
+
+    # --- beginning -------------------------------------------------------------------------------
+
+    async def _begin(self, items: Sequence[OutboxItem]) -> None:
+        """Write down which submissions begin now, and hand them to those who submit."""
+        jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
+        unknown: list[tuple[OutboxItem, Job]] = []
+        ready: list[Begun] = []
+        tokens: dict[UUID, str] = {}
+        done: list[int] = []
+        for item in items:
+            job = jobs.get(item.job_id)
+            if job is None or item.attempt != job.attempt or job.state.terminal:
+                done.append(item.id)
+            elif job.state is JobState.PENDING_SUBMIT:
+                begun = await self._prepare(item, job)
+                if begun is not None:
+                    # Of one task that is tried again the token is its own: its array's may be gone.
+                    token = begun.request.files["token"]
+                    tokens[job.id] = hashlib.sha256(token).hexdigest()
+                    ready.append(begun)
+            elif job.scheduler_id is None:
+                # Also when the agent was heard meanwhile: without its id a job can never be cancelled.
+                unknown.append((item, job))
+            else:
+                done.append(item.id)
+        now = self._clock()
+        moves = []
+        for each in ready:
+            changes = JobChanges(submitted_at=now, message=None)
+            pending = frozenset({JobState.PENDING_SUBMIT})
+            moves += await self._moves(each.job, JobState.SUBMITTING, changes, pending)
+        begun_now = set()
+        if moves or done:
+            rows = await self._store.apply(
+                moves, epoch=self._leader.epoch, tokens=tokens, done=done
+            )
+            self._live.put(rows)
+            begun_now = {row.id for row in rows if row and row.state is JobState.SUBMITTING}
+        self._leave(done)
+        cancelled = [each for each in ready if each.job.id not in begun_now]
+        if cancelled:
+            # Since they were read.
+            gone = [each.item.id for each in cancelled]
+            await self._store.finish_outbox(*gone, epoch=self._leader.epoch)
+            self._leave(gone)
+        for each in ready:
+            if each.job.id in begun_now:
+                self._queue.put_nowait(each)
+        if unknown:
+            await self._resolve(unknown)
+
+    async def _prepare(self, item: OutboxItem, job: Job) -> Begun | None:
+        """What to submit; None if there is nothing, then that is an answer already."""
+        if job.cancel_requested_at is not None:
+            self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
+            return None
+        after = await self._dependencies(item, job)
+        if after is None:
+            return None
+        try:
+            request = self._renderer.submit_request(job, after, secrets.token_urlsafe(32))
+        except InvalidInput as error:
+            self._end(item, job, JobState.FAILED, TerminationReason.REJECTED, error.message)
+            return None
+        return Begun(item, job, request)
+
+    async def _dependencies(self, item: OutboxItem, job: Job) -> list[str] | None:
+        """Scheduler ids to wait for; None when one has none yet, or has failed."""
+        wait_for: list[str] = []
+        for dependency in job.spec.after:
+            try:
+                other = await self._store.get_job(dependency)
+            except NotFound:
+                other = None
+            if other is None or (other.state.terminal and other.state is not JobState.COMPLETED):
+                state = "is gone" if other is None else f"ended {other.state}"
+                message = f"It was to run after job {dependency}, which {state}."
+                reason = TerminationReason.DEPENDENCY_FAILED
+                self._end(item, job, JobState.CANCELLED, reason, message)
+                return None
+            if other.state is JobState.COMPLETED:
+                continue
+            # The scheduler would wait for this attempt only, and a retry is another one.
+            if other.scheduler_id is None or other.spec.retry.max:
+                self._answer(Answer(item, job, job.state, JobChanges(), delay_s=DEPENDENCY_RETRY_S))
+                return None
+            wait_for.append(other.scheduler_id)
+        return wait_for
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            begun = await self._queue.get()
+            self._answer(await self._submit(begun))
+
+    async def _submit(self, begun: Begun) -> Answer:
+        item, job = begun.item, begun.job
+        if self._failures and not self._is_probe():
+            # Begun together with one that met a scheduler that does not answer.
+            return self._put_back(item, job, "it does not answer.")
+        try:
+            scheduler_id = await self._scheduler.submit(begun.request)
+        except SubmitUncertain as error:
+            self._failures += 1
+            self._counts.add(SUBMISSIONS, "uncertain")
+            log.warning("Job %s may or may not have been submitted: %s", job.id, error.message)
+            changes = JobChanges(message=error.message)
+            return Answer(item, job, JobState.UNCERTAIN, changes, _BEGUN, delay_s=RETRY_S)
+        except (SchedulerRejected, InvalidInput, NotAllowed, NotSupported) as error:
+            self._failures = 0
+            self._counts.add(SUBMISSIONS, "rejected")
+            changes = self._ended(TerminationReason.REJECTED, error.message)
+            return Answer(item, job, JobState.FAILED, changes)
+        except Unavailable as error:
+            # Of a user's files that cannot be written the others' jobs need not suffer.
+            self._failures += isinstance(error, SchedulerUnavailable)
+            self._counts.add(SUBMISSIONS, "unavailable")
+            return self._put_back(item, job, error.message)
+        self._failures = 0
+        self._counts.add(SUBMISSIONS, "accepted")
+        return self._accepted(item, job, scheduler_id)
+
+    def _is_probe(self) -> bool:
+        return len(self._in_hand) <= 1
+
+    def _put_back(self, item: OutboxItem, job: Job, why: str) -> Answer:
+        changes = JobChanges(message=f"Waits for the scheduler: {why}", submitted_at=None)
+        return Answer(item, job, JobState.PENDING_SUBMIT, changes, _BEGUN, delay_s=RETRY_S)
+
+    def _accepted(self, item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
+        """Its id is noted in any state: the agent may be heard before the scheduler answers."""
+        self._searched.pop((job.id, job.attempt), None)
+        changes = JobChanges()
+        return Answer(item, job, JobState.QUEUED, changes, OPEN, scheduler_id=scheduler_id)
+
+    # --- searching -------------------------------------------------------------------------------
+
+    async def _resolve(self, unknown: Sequence[tuple[OutboxItem, Job]]) -> None:
+        """Submissions whose outcome nobody knows: adopt what the scheduler has, or try again."""
+        try:
+            found = await self._scheduler.find([run_of(job) for _, job in unknown])
+        except SchedulerUnavailable as error:
+            log.warning("%d submissions cannot be searched for: %s", len(unknown), error.message)
+            for item, job in unknown:
+                self._answer(Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S))
+            return
+        by_run: dict[tuple[UUID, int], list[SchedulerJob]] = {}
+        for record in found:
+            by_run.setdefault((record.job_id, record.attempt), []).append(record)
+        for item, job in unknown:
+            run = (job.array_job_id or job.id, job.attempt)
+            record_or_none = best(records_of(job, by_run.get(run, ())))
+            self._answer(await self._resolved(item, job, record_or_none))
+
+    async def _resolved(self, item: OutboxItem, job: Job, record: SchedulerJob | None) -> Answer:
+        if record is not None:
+            scheduler_id = record.scheduler_id
+            if job.is_array:
+                scheduler_id = scheduler_id.partition("_")[0]
+            return self._adopted(item, job, scheduler_id)
+        again = Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S)
+        # Counted from this leader's own first look: what the one before had begun may have begun late.
+        first = self._searched.setdefault((job.id, job.attempt), self._clock())
+        if self._clock() < first + timedelta(seconds=self._scheduler.settle_s):
+            return again
+        if job.state not in OPEN:
+            return again
+        # Only now does an empty search mean that it will never turn up, or has come and gone.
+        if not job.is_array:
+            place = self._renderer.place(job)
+            try:
+                await self._files.create(place, {})  # it may not have come so far as to be made
+                fence = await self._files.fence(place, job.array_task_id)
+            except Unavailable as error:
+                log.warning("Job %s waits for its folder: %s", job.id, error.message)
+                return again
+            if fence is not None and fence.owner != CLOSED:
+                return self._adopted(item, job, fence.owner)
+        return self._never_arrived(item, job)
+
+    def _adopted(self, item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
+        self._counts.add(RECONCILE, "adopted")
+        log.info("Job %s was found as %s.", job.id, scheduler_id)
+        return self._accepted(item, job, scheduler_id)
+
+    def _never_arrived(self, item: OutboxItem, job: Job) -> Answer:
+        self._searched.pop((job.id, job.attempt), None)
+        self._counts.add(RECONCILE, "never_arrived")
+        changes = JobChanges(submitted_at=None)
+        return Answer(item, job, JobState.PENDING_SUBMIT, changes, OPEN, delay_s=0.0)
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def _end(
+        self,
+        item: OutboxItem,
+        job: Job,
+        state: JobState,
+        reason: TerminationReason,
+        message: str | None,
+    ) -> None:
+        self._answer(Answer(item, job, state, self._ended(reason, message)))
+
+    def _ended(self, reason: TerminationReason, message: str | None) -> JobChanges:
+        return JobChanges(reason=reason, message=message, ended_at=self._clock())
+
+    def _answer(self, answer: Answer) -> None:
+        self._answers.append(answer)
+        self._answered.set()
+
+    def _leave(self, items: Sequence[int]) -> None:
+        self._in_hand.difference_update(items)
+        self._room.set()
+
+    async def _write_answers(self) -> None:
+        while True:
+            await self._answered.wait()
+            self._answered.clear()
+            answers, self._answers = self._answers, []
+            moves: list[Move] = []
+            later: dict[float, list[int]] = {}
+            done: list[int] = []
+            for answer in answers:
+                if answer.changes.model_fields_set or answer.scheduler_id is not None:
+                    moves += await self._moves(
+                        answer.job, answer.to, answer.changes, answer.since, answer.scheduler_id
+                    )
+                if answer.delay_s is None:
+                    done.append(answer.item.id)
+                else:
+                    later.setdefault(answer.delay_s, []).append(answer.item.id)
+            epoch = self._leader.epoch
+            if moves or done:
+                self._live.put(await self._store.apply(moves, epoch=epoch, done=done))
+            for delay_s, ids in later.items():
+                await self._store.return_outbox(*ids, epoch=epoch, delay_s=delay_s)
+            self._leave([answer.item.id for answer in answers])
+
+    async def _moves(
+        self,
+        job: Job,
+        to: JobState,
+        changes: JobChanges,
+        since: frozenset[JobState] | None,
+        scheduler_id: str | None = None,
+    ) -> list[Move]:
+        """For the job's row; of an array, for those of its tasks that are of the same attempt too."""
+        rows = [job]
+        if job.is_array:
+            tasks = await self._store.array_tasks(job.id)
+            rows = [*(task for task in tasks if task.attempt == job.attempt), job]
+        moves = []
+        for row in rows:
+            own = changes
+            if scheduler_id is not None:
+                task = row.array_task_id if job.is_array else None
+                name = scheduler_id if task is None else f"{scheduler_id}_{task}"
+                own = changes.model_copy(update={"scheduler_id": name})
+            anyway = scheduler_id is not None
+            moves.append(Move(row.id, to, own, job.attempt, since=since, anyway=anyway))
+        return moves
