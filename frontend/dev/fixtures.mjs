@@ -52,6 +52,10 @@ export function makeJob(fields) {
     exit_code: null,
     signal: null,
     nodes: [],
+    account: null,
+    partition: null,
+    priority: null,
+    slurm: { partition: null, qos: null, account: null, constraint: null, reservation: null, exclusive: false, requeue: null, signal: null, extra: [] },
     array_job_id: null,
     array_task_id: null,
     scheduler_id: String(4100 + serial),
@@ -159,12 +163,26 @@ export const jobs = [
   }),
 ];
 
+/** MOCK_NODES=1024 adds so many, for a look at a large cluster. */
+const STATES = ["idle", "mixed", "mixed", "allocated", "allocated", "allocated", "draining", "down"];
+const many = Array.from({ length: Number(process.env.MOCK_NODES ?? 0) }, (_, index) => {
+  const state = STATES[(index * 7) % 31 % STATES.length];
+  const used = state === "idle" || state === "down" ? 0 : state === "mixed" ? 1 + (index % 3) : 4;
+  return {
+    name: `c${String(index + 1).padStart(4, "0")}`, state, reason: state === "down" ? "Not responding" : null, cpu_total: 64, cpu_used: used * 16,
+    memory_total_bytes: 512 * GIB, memory_used_bytes: used * 64 * GIB, gpus: [{ type: "h200", total: 4, used }], partitions: ["large"], features: ["nvlink"],
+  };
+});
+
 export const nodes = [
   { name: "node01", state: "mixed", reason: null, cpu_total: 32, cpu_used: 12, memory_total_bytes: 256 * GIB, memory_used_bytes: 48 * GIB, gpus: [{ type: "a100", total: 4, used: 3 }] },
   { name: "node02", state: "allocated", reason: null, cpu_total: 32, cpu_used: 32, memory_total_bytes: 256 * GIB, memory_used_bytes: 201 * GIB, gpus: [{ type: "a100", total: 4, used: 2 }] },
   { name: "node03", state: "idle", reason: null, cpu_total: 32, cpu_used: 0, memory_total_bytes: 128 * GIB, memory_used_bytes: 0, gpus: [] },
   { name: "node04", state: "drained", reason: "Fan replaced on Monday", cpu_total: 32, cpu_used: 0, memory_total_bytes: 128 * GIB, memory_used_bytes: 0, gpus: [] },
-].map((node) => ({ cluster: "local", seen_at: ago(2), ...node }));
+  ...many,
+].map((node) => ({
+  cluster: "local", seen_at: ago(2), gres: [], features: [], partitions: ["gpu"], address: null, scheduler_state: null, ...node,
+}));
 
 const parameter = (fields) => ({
   description: "", default: null, minimum: null, maximum: null, choices: [], pattern: null, max_length: 4096, ...fields,

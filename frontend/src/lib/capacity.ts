@@ -1,5 +1,6 @@
 /** What the cluster has and how much of it is free, added up. */
 import type { ClusterNode } from "@/api/types";
+import { CLOSED } from "@/lib/nodes";
 
 export interface Amount {
   total: number;
@@ -15,9 +16,9 @@ export interface Capacity {
   nodes: { up: number; total: number };
 }
 
-/** Nodes that are down or drained offer nothing; what still runs there does not count as capacity. */
+/** Nodes that are closed offer nothing; what still runs there does not count as capacity. */
 export function capacityOf(nodes: readonly ClusterNode[]): Capacity {
-  const up = nodes.filter((node) => node.state !== "down" && node.state !== "drained");
+  const up = nodes.filter((node) => !CLOSED.has(node.state));
   const gpus = new Map<string, Amount>();
   for (const gpu of up.flatMap((node) => node.gpus)) {
     const type = gpu.type ?? "GPU";

@@ -1,19 +1,19 @@
-import { Alert, Text, Tooltip } from "@mantine/core";
+import { Alert, Group, Select, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Clock, Server } from "lucide-react";
-import type { CSSProperties } from "react";
+import { Clock, Search, Server } from "lucide-react";
+import { useMemo, useState } from "react";
 import { nodesQuery } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
-import { CapacityRow, UsageBar } from "@/components/Capacity";
+import { CapacityRow } from "@/components/Capacity";
 import { EmptyState } from "@/components/EmptyState";
+import { NodeMap } from "@/components/NodeMap";
+import { NodeTable } from "@/components/NodeTable";
 import { PageError } from "@/components/PageError";
 import { PageTitle } from "@/components/PageTitle";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { RelativeTime } from "@/components/Time";
-import badge from "@/components/StateBadge.module.css";
-import classes from "@/components/table.module.css";
 import { capacityOf } from "@/lib/capacity";
-import type { Tone } from "@/lib/states";
+import { filterNodes, NO_FILTER, NODE_LOOKS, type NodeFilter, partitionsOf, statesOf } from "@/lib/nodes";
 import { formatBytes } from "@/lib/units";
 
 export function ClusterPage() {
@@ -43,8 +43,67 @@ export function ClusterPage() {
             should look at the controller&apos;s log.
           </EmptyState>
         )}
-        {nodes && nodes.items.length > 0 && <NodeTable nodes={nodes.items} />}
+        {nodes && nodes.items.length > 0 && <Nodes nodes={nodes.items} />}
       </div>
+    </>
+  );
+}
+
+/** From so many nodes on a picture tells more than the first rows of a table. */
+const MAP_FROM = 9;
+
+function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
+  const [filter, setFilter] = useState<NodeFilter>(NO_FILTER);
+  const found = useMemo(() => filterNodes(nodes, filter), [nodes, filter]);
+  const set = (change: Partial<NodeFilter>) => setFilter((old) => ({ ...old, ...change }));
+  const partitions = partitionsOf(nodes);
+  const few = nodes.length < MAP_FROM && partitions.length < 2;
+  return (
+    <>
+      {!few && (
+        <Group p="md" gap="sm" wrap="wrap" role="search">
+          <TextInput
+            placeholder="Name, feature, GPU type or reason"
+            aria-label="Search nodes"
+            leftSection={<Search size={16} />}
+            value={filter.text}
+            onChange={(event) => set({ text: event.currentTarget.value })}
+            style={{ flex: "1 1 220px" }}
+            data-testid="node-search"
+          />
+          <Select
+            aria-label="Partition"
+            placeholder="Any partition"
+            data={partitions}
+            value={filter.partition}
+            onChange={(partition) => set({ partition })}
+            clearable
+            w={170}
+          />
+          <Select
+            aria-label="State"
+            placeholder="Any state"
+            data={statesOf(nodes).map((state) => ({ value: state, label: NODE_LOOKS[state].label }))}
+            value={filter.state}
+            onChange={(state) => set({ state: state })}
+            clearable
+            w={160}
+          />
+          <Text size="sm" c="dimmed" role="status">
+            {found.length === nodes.length ? `${nodes.length} nodes` : `${found.length} of ${nodes.length} nodes`}
+          </Text>
+        </Group>
+      )}
+      {nodes.length >= MAP_FROM && found.length > 0 && (
+        <NodeMap nodes={found} onPick={(name) => set({ text: name })} />
+      )}
+      {found.length === 0 ? (
+        <EmptyState icon={Search} title="No node matches">
+          Other words, another partition or state may find some.
+        </EmptyState>
+      ) : (
+        <NodeTable nodes={found} />
+      )}
     </>
   );
 }
@@ -73,102 +132,6 @@ function Totals({ nodes }: { nodes: ClusterNode[] }) {
           <CapacityRow {...row} />
         </div>
       ))}
-    </div>
-  );
-}
-
-const NODE_LOOKS: Record<ClusterNode["state"], { label: string; tone: Tone }> = {
-  idle: { label: "Idle", tone: "good" },
-  mixed: { label: "Partly used", tone: "active" },
-  allocated: { label: "Fully used", tone: "active" },
-  drained: { label: "Drained", tone: "warn" },
-  down: { label: "Down", tone: "bad" },
-  unknown: { label: "Unknown", tone: "neutral" },
-};
-
-function NodeState({ node }: { node: ClusterNode }) {
-  const { label, tone } = NODE_LOOKS[node.state];
-  return (
-    <Tooltip label={node.reason ?? ""} disabled={node.reason === null}>
-      <span
-        className={badge.badge}
-        style={{ "--tone": `var(--${tone})`, "--tone-soft": `var(--${tone}-soft)` } as CSSProperties}
-      >
-        <span className={badge.dot} />
-        {label}
-      </span>
-    </Tooltip>
-  );
-}
-
-function NodeTable({ nodes }: { nodes: ClusterNode[] }) {
-  return (
-    <div className={classes.wrap}>
-      <table className={classes.table}>
-        <thead>
-          <tr>
-            <th scope="col">Node</th>
-            <th scope="col">State</th>
-            <th scope="col">CPUs in use</th>
-            <th scope="col">Memory in use</th>
-            <th scope="col">GPUs in use</th>
-          </tr>
-        </thead>
-        <tbody>
-          {nodes.map((node) => (
-            <tr key={node.name} data-testid="node-row">
-              <td>
-                <strong>{node.name}</strong>
-              </td>
-              <td>
-                <NodeState node={node} />
-                {node.reason && (
-                  <Text size="xs" c="dimmed" mt={2}>
-                    {node.reason}
-                  </Text>
-                )}
-              </td>
-              <td data-label="CPUs">
-                <Usage used={node.cpu_used} total={node.cpu_total} text={`${node.cpu_used} of ${node.cpu_total}`} label={`CPUs of ${node.name}`} />
-              </td>
-              <td data-label="Memory">
-                <Usage
-                  used={node.memory_used_bytes}
-                  total={node.memory_total_bytes}
-                  text={`${formatBytes(node.memory_used_bytes)} of ${formatBytes(node.memory_total_bytes)}`}
-                  label={`Memory of ${node.name}`}
-                />
-              </td>
-              <td data-label="GPUs">
-                {node.gpus.length === 0 ? (
-                  <span className={classes.dim}>none</span>
-                ) : (
-                  node.gpus.map((gpu) => (
-                    <Usage
-                      key={gpu.type ?? ""}
-                      used={gpu.used}
-                      total={gpu.total}
-                      text={`${gpu.used} of ${gpu.total}${gpu.type ? ` ${gpu.type}` : ""}`}
-                      label={`GPUs ${gpu.type ?? ""} of ${node.name}`}
-                    />
-                  ))
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function Usage({ used, total, text, label }: { used: number; total: number; text: string; label: string }) {
-  return (
-    <div style={{ minWidth: 130, maxWidth: 240, width: "100%" }}>
-      <span className="tabular" style={{ fontSize: 13 }}>
-        {text}
-      </span>
-      <UsageBar used={used} total={total} label={label} thin />
     </div>
   );
 }

@@ -1,0 +1,50 @@
+import type { CSSProperties } from "react";
+import type { ClusterNode } from "@/api/types";
+import { busyShare, CLOSED, NODE_LOOKS, type NodeState, statesOf } from "@/lib/nodes";
+import classes from "./NodeMap.module.css";
+
+interface Props {
+  nodes: readonly ClusterNode[];
+  onPick: (name: string) => void;
+}
+
+/** How busy the square of the legend is, where the state says something of it. */
+const EXAMPLE: Partial<Record<NodeState, number>> = { idle: 0, mixed: 0.5 };
+
+/** All nodes at a glance, one square each; the table below says the same in words. */
+export function NodeMap({ nodes, onPick }: Props) {
+  const cell = nodes.length > 256 ? 14 : nodes.length > 64 ? 20 : 30;
+  return (
+    <div aria-hidden data-testid="node-map">
+      <div className={classes.map} style={{ "--cell": `${cell}px` } as CSSProperties}>
+        {nodes.map((node) => (
+          <button
+            key={node.name}
+            type="button"
+            tabIndex={-1}
+            className={CLOSED.has(node.state) ? `${classes.node ?? ""} ${classes.closed ?? ""}` : classes.node}
+            style={{ ...tones(node.state), "--busy": busyShare(node) } as CSSProperties}
+            title={`${node.name}: ${NODE_LOOKS[node.state].label}${node.reason === null ? "" : `, ${node.reason}`}`}
+            onClick={() => onPick(node.name)}
+          />
+        ))}
+      </div>
+      <div className={classes.legend}>
+        {statesOf(nodes).map((state) => (
+          <span key={state}>
+            <i
+              className={`${classes.node ?? ""} ${classes.swatch ?? ""} ${CLOSED.has(state) ? (classes.closed ?? "") : ""}`}
+              style={{ ...tones(state), "--busy": EXAMPLE[state] ?? 1 } as CSSProperties}
+            />
+            {NODE_LOOKS[state].label} {nodes.filter((node) => node.state === state).length}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function tones(state: NodeState): CSSProperties {
+  const { tone } = NODE_LOOKS[state];
+  return { "--tone": `var(--${tone})`, "--tone-soft": `var(--${tone}-soft)` } as CSSProperties;
+}
