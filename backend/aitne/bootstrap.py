@@ -10,14 +10,23 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-from aitne.adapters.accounts import OwnAccount, UnixAccounts
+from aitne.adapters.accounting.none import NoAccounting
+from aitne.adapters.accounting.slurm import SlurmAccounting
+from aitne.adapters.accounts import (
+    OwnAccount,
+    UnixAccounts,
+    own_account_name,
+    permitted_user,
+)
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.node_software import SoftwareFolder, own_software
 from aitne.adapters.store.sql import SqlStore
+from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.runtime import Runtime
@@ -34,12 +43,17 @@ from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
 from aitne.services.identity import IdentityService
 from aitne.services.jobs import JobService
+from aitne.services.import_accounts import AccountImport
 from aitne.services.oauth import OAuthService
+from aitne.services.limits import LimitCheck
 from aitne.services.render import Renderer
+from aitne.services.projects import ProjectService
 from aitne.services.secrets import read_secret
 from aitne.services.sessions import SessionService
 from aitne.services.templates import TemplateCatalog, builtin_folder
+from aitne.services.sync import SyncService
 from aitne.services.users import UserService
+from aitne.services.usage import UsageService
 
 SCHEDULERS: Registry[Scheduler] = Registry(
     "scheduler", "aitne.adapters.schedulers", "aitne.schedulers"
@@ -62,6 +76,9 @@ class Platform:
     identity: IdentityService
     users: UserService
     oauth: OAuthService
+    projects: ProjectService
+    sync: SyncService
+    usage: UsageService
     events: EventHub
     agents: AgentService
     first_run: FirstRun
@@ -100,9 +117,17 @@ def build(settings: Settings) -> Platform:
         Forecaster(renderer, scheduler),
         utc_now,
     )
+        LimitCheck(store, utc_now, own_account_name()),
     users = UserService(store, utc_now, accounts)
     return Platform(
         settings=settings,
+    accounting = make_accounting(settings)
+    unix = partial(unix_name, settings)
+    operators = frozenset(filter(None, [settings.slurm.operator]))
+    alone = settings.broker.socket is None
+    imports = AccountImport(
+        store, accounting, unix, utc_now, map_=settings.accounts.map, operators=operators
+    )
         store=store,
         scheduler=scheduler,
         clock=utc_now,
@@ -113,6 +138,15 @@ def build(settings: Settings) -> Platform:
         users=users,
         oauth=OAuthService(store, settings, utc_now),
         events=events,
+        projects=ProjectService(store, utc_now),
+        sync=SyncService(
+            store,
+            accounting,
+            unix,
+            operators=operators,
+            runs_as=own_account_name() if alone else None,
+        ),
+        usage=UsageService(store, accounting, utc_now),
         agents=AgentService(
             store,
             utc_now,
@@ -120,7 +154,9 @@ def build(settings: Settings) -> Platform:
             NodeAddresses(store, settings),
             trusted=not settings.on_slurm,
         ),
-        first_run=FirstRun(store, users, settings, utc_now),
+        first_run=FirstRun(
+            store, users, settings, utc_now, imports if settings.slurm.import_users else None
+        ),
     )
 
 
@@ -144,6 +180,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         hub,
         _renderer(settings),
         utc_now,
+        job_files(settings),
         holder=holder,
         sessions_origin=settings.sessions_origin,
         poll_interval_s=settings.poll_interval_s,
@@ -178,6 +215,22 @@ def job_files(settings: Settings) -> JobFiles:
     """Hands on the jobs' files: the broker's, or those of this process."""
     if settings.broker.socket is not None:
         from aitne.adapters.broker import BrokerFiles
+def make_accounting(settings: Settings) -> Accounting:
+    """Who keeps the accounts: Slurm, by the broker where there is one, or nobody."""
+    if not settings.on_slurm:
+        return NoAccounting(settings.scheduler)
+    if settings.broker.socket is not None:
+        from aitne.adapters.accounting.broker import BrokerAccounting
+
+        return BrokerAccounting(settings)
+    return SlurmAccounting(settings, LocalCommand(settings.slurm.command_prefix))
+
+
+def unix_name(settings: Settings, user: str) -> str:
+    """A portal user's Unix account. Raises ``NotAllowed`` if jobs may not run as it."""
+    return permitted_user(settings.accounts.map.get(user, user), settings.accounts).name
+
+
 
         return BrokerFiles(settings)
     return OwnFiles()

@@ -33,11 +33,16 @@ from aitne.services.forecast import Forecaster
 from aitne.services.identity import IdentityService
 from aitne.services.jobs import JobService
 from aitne.services.oauth import OAuthService
+from aitne.services.limits import LimitCheck
 from aitne.services.render import Renderer
+from aitne.services.projects import ProjectService
 from aitne.services.sessions import SessionService
 from aitne.services.templates import TemplateCatalog, builtin_folder
+from aitne.services.sync import SyncService
 from aitne.services.users import UserService
+from aitne.services.usage import UsageService
 from tests.support.files import MemoryFiles
+from tests.support.accounting import MemoryAccounting
 
 PASSWORD = "correct horse battery staple"
 SECRETS = {"oauth_client_secret": "client-secret", "hub_service_secret": "hub-secret"}
@@ -68,6 +73,7 @@ class Stage:
     files: MemoryFiles
     app: FastAPI
 
+    accounting: MemoryAccounting
     @property
     def settings(self) -> Settings:
         """The platform's settings."""
@@ -163,8 +169,10 @@ def make_stage(folder: Path) -> Stage:
         OwnAccount(settings),
         Forecaster(renderer, None),
         clock,
+        LimitCheck(store, clock, "root"),
     )
     events = EventHub(store)
+    accounting = MemoryAccounting()
     users = UserService(store, clock, accounts)
     platform = Platform(
         settings=settings,
@@ -177,13 +185,16 @@ def make_stage(folder: Path) -> Stage:
         identity=IdentityService(store, settings, clock, accounts),
         users=users,
         oauth=OAuthService(store, settings, clock),
+        projects=ProjectService(store, clock),
+        sync=SyncService(store, accounting, lambda name: name, operators=frozenset(), runs_as=None),
+        usage=UsageService(store, accounting, clock),
         events=events,
         agents=AgentService(
             store, clock, events, NodeAddresses(store, settings), trusted=not settings.on_slurm
         ),
         first_run=FirstRun(store, users, settings, clock),
     )
-    return Stage(platform, store, clock, files, create_app(platform))
+    return Stage(platform, store, clock, files, create_app(platform), accounting)
 
 
 async def make_blank(folder: Path) -> Path:

@@ -25,6 +25,7 @@ from aitne.api.routers import (
     health,
     internal,
     jobs,
+    projects,
     sessions,
     users,
 )
@@ -102,7 +103,7 @@ def bare_app(**options: Any) -> FastAPI:
         **options,
     )
     problems.install(app)
-    for part in (auth, users, jobs, sessions, cluster, events, oauth, internal, health):
+    for part in (auth, users, projects, jobs, sessions, cluster, events, oauth, internal, health):
         app.include_router(part.router)
     return app
 

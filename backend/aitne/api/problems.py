@@ -26,6 +26,7 @@ from aitne.core.errors import (
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    NotSupported,
     RateLimited,
     SchedulerRejected,
     Unavailable,
@@ -49,6 +50,7 @@ _STATUS: Mapping[type[AitneError], int] = {
     RateLimited: 429,
     Unavailable: 503,
     SchedulerRejected: 422,
+    NotSupported: 501,
 }
 _CODES = {
     400: "bad_request",

@@ -27,10 +27,12 @@ from aitne.core.errors import (
     SubmitUncertain,
     Unavailable,
 )
-from aitne.core.models.base import Frozen, JobName, ProjectName, Strict, UserName
+from aitne.core.models.base import Frozen, JobName, ProjectName, Strict, UserName, UtcTime
 from aitne.core.models.job import SlurmFile, SlurmSpec
+from aitne.core.models.limits import InUse, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
+from aitne.core.ports.accounting import Associations, Change
 from aitne.core.ports.files import Fence, JobPlace, Outcome
 from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
 
@@ -203,6 +205,21 @@ class ReadLogArgs(TaskArgs):
     """More than ``MAX_READ_BYTES`` is answered with so many."""
 
 
+class AccountingArgs(Args):
+    """Of ``accounting_apply``."""
+
+    changes: list[Annotated[Change, Field(discriminator="kind")]] = Field(
+        min_length=1, max_length=10_000
+    )
+
+
+class UsageArgs(Args):
+    """Of ``accounting_usage``."""
+
+    start: UtcTime
+    end: UtcTime
+
+
 class NoArgs(Args):
     """Of verbs that need none."""
 
@@ -261,6 +278,12 @@ class OutcomeRead(Frozen):
     outcome: Outcome | None
 
 
+class Used(Frozen):
+    """What has been used."""
+
+    rows: list[Usage]
+
+
 class Notes(Frozen):
     """What is missing or unusual, as sentences for whoever starts the platform."""
 
@@ -303,6 +326,10 @@ VERBS: Mapping[str, Verb] = {
         Verb("fence", TaskArgs, FenceRead, 15, Unavailable, audited="refused"),
         Verb("close_fence", TaskArgs, FenceRead, 15, Unavailable),
         Verb("outcome", TaskArgs, OutcomeRead, 15, Unavailable, audited="refused"),
+        Verb("accounting_read", NoArgs, Associations, 100, Unavailable, "refused", bulk=True),
+        Verb("accounting_apply", AccountingArgs, Done, 600, Unavailable, bulk=True),
+        Verb("accounting_usage", UsageArgs, Used, 150, Unavailable, "refused", bulk=True),
+        Verb("accounting_in_use", NoArgs, InUse, 90, Unavailable, "refused", bulk=True),
         Verb("notes", NoArgs, Notes, 10, audited="refused"),
         Verb("ping", NoArgs, Done, 10, audited="refused"),
     )

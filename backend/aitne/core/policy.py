@@ -38,7 +38,14 @@ class Action(StrEnum):
     """Run its commands again, as oneself."""
     CLUSTER_READ = "cluster.read"
     """Templates, nodes, announcements."""
+    NODE_ADMINISTER = "node.administer"
+    """Drain and resume."""
     PROJECT_READ = "project.read"
+    """Its members, limits and usage."""
+    PROJECT_ADMINISTER = "project.administer"
+    """Make it; change its title, members and limits."""
+    ACCOUNTING_SYNC = "accounting.sync"
+    """Compare the projects with the scheduler's accounts, and change those."""
     TOKEN_READ = "token.read"  # noqa: S105 - an action's name
     TOKEN_WRITE = "token.write"  # noqa: S105
     """Make and delete personal access tokens of the owner."""
@@ -71,7 +78,10 @@ TABLE: dict[Action, Rule] = {
     Action.JOB_OPEN: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.JOB_READ),
     Action.JOB_RESUBMIT: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.JOB_READ),
     Action.CLUSTER_READ: Rule(_ALL, Scope.READ),
+    Action.NODE_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.CLUSTER_READ),
     Action.PROJECT_READ: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.READ),
+    Action.PROJECT_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.PROJECT_READ),
+    Action.ACCOUNTING_SYNC: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.CLUSTER_READ),
     Action.TOKEN_READ: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.READ),
     Action.TOKEN_WRITE: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.TOKEN_READ),
     Action.USER_READ: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.READ),

@@ -12,6 +12,7 @@ from pathlib import Path
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
+from aitne.services.import_accounts import AccountImport
 from aitne.services.secrets import hashed
 from aitne.services.users import UserService, default_project_of
 
@@ -28,16 +29,21 @@ class FirstRun:
         users: UserService,
         settings: Settings,
         clock: Callable[[], datetime],
+        accounts: AccountImport | None = None,
     ) -> None:
+        """``accounts``: whom to make portal accounts of besides."""
         self._store = store
         self._users = users
         self._settings = settings
         self._clock = clock
+        self._accounts = accounts
 
     async def prepare(self) -> None:
         """Idempotent: an administrator and a token that still work are left alone."""
         name = unix_user()
         admin = await self._first_admin(name)
+        if self._accounts is not None:
+            await self._accounts.run()
         path = self._settings.secrets_dir / CLI_TOKEN
         if await self._works(_read_if_there(path)):
             return

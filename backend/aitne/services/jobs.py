@@ -25,6 +25,7 @@ from aitne.core.states import LIVE, JobState
 from aitne.core.units import parse_array
 from aitne.services.follow import LogFollower
 from aitne.services.forecast import Forecaster
+from aitne.services.limits import LimitCheck
 from aitne.services.render import Renderer
 from aitne.services.resolve import Problems, Wish, check_cluster, check_platform_limits, resolve
 from aitne.services.templates import TemplateCatalog
@@ -46,6 +47,7 @@ class JobService:
         files: JobFiles,
         accounts: Accounts,
         forecaster: Forecaster,
+        limits: LimitCheck,
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
@@ -55,6 +57,7 @@ class JobService:
         self._clock = clock
         self._accounts = accounts
         self._forecaster = forecaster
+        self._limits = limits
         self._follower = LogFollower(store, files, renderer.place)
 
     async def plan(self, actor: Actor, file: JobFile) -> Plan:
@@ -67,17 +70,18 @@ class JobService:
         spec, fitting = await self._resolve(actor, file, Action.PROJECT_READ)
         waiting = [job for job in await self._after(actor, spec.after) if not job.state.terminal]
         draft = self._job(NO_ID, actor, spec)
+        by_limits = await self._within_limits(draft)
         forecast = await self._forecaster.ask(
             draft, [job.scheduler_id for job in waiting if job.scheduler_id is not None]
         )
-        waits_for = fitting.reason
+        waits_for = by_limits or fitting.reason
         if waiting:
             which = "one other job" if len(waiting) == 1 else f"{len(waiting)} other jobs"
             waits_for = f"Waits for {which} to complete."
         return Plan(
             spec=spec,
             fits=fitting.fits,
-            starts_now=fitting.starts_now and not waiting,
+            starts_now=fitting.starts_now and not waiting and by_limits is None,
             waits_for=waits_for,
             warnings=(*_warnings(spec), *forecast.warnings),
             expected_start_at=forecast.starts_at,
@@ -293,7 +297,18 @@ class JobService:
             for index in (parse_array(spec.array).indices if spec.array else ())
         ]
         await self._check_live(actor, 1 + len(tasks))
+        await self._within_limits(job)
         return await self._store.create_job(job, tasks, idempotency=idempotency)
+
+    async def _within_limits(self, job: Job) -> str | None:
+        """Why the job would wait for a limit of its project or QOS.
+
+        Raises ``InvalidInput`` if it could never run within them."""
+        verdict = await self._limits.check(job.spec, job.account)
+        problems = Problems()
+        problems.extend(verdict.problems)
+        problems.check()
+        return verdict.waits_for
 
     async def _check_live(self, actor: Actor, new: int) -> None:
         most = self._settings.limits.max_live_jobs

@@ -20,6 +20,7 @@ from aitne.core.settings import LimitSettings, Settings
 from aitne.core.states import JobState
 from aitne.services.forecast import Forecaster
 from aitne.services.jobs import JobService
+from aitne.services.limits import LimitCheck
 from aitne.services.render import Renderer
 from aitne.services.sessions import SessionService
 from aitne.services.templates import TemplateCatalog, builtin_folder
@@ -141,6 +142,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
             files,
             OwnAccount(settings),
             Forecaster(renderer, None),
+            LimitCheck(store, clock, "root"),
             clock,
         )
         sessions = SessionService(jobs, store, settings, clock)

@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from aitne.core.models.limits import MIB, Limits, Usage
+from aitne.core.models.limits import GPU_TYPE, MIB, MOST, QOS_NAME, Limits, Usage
 from aitne.core.ports.accounting import (
     AddAccount,
     AddMember,
@@ -98,22 +98,28 @@ def _limits(row: Mapping[str, str]) -> Limits:
     at_once = parse_tres(row["GrpTRES"])
     minutes = parse_tres(row["GrpTRESMins"]).get(GPU)
     own = bool(row["User"])
-    return Limits.model_construct(
-        max_gpus=at_once.get(GPU),
+    wall = parse_wall(row["MaxWall"])
+    memory = at_once.get("mem")
+    return Limits(
+        max_gpus=_most(at_once.get(GPU)),
         max_gpus_by_type={
-            name.removeprefix(f"{GPU}:"): count
+            name.removeprefix(f"{GPU}:"): min(count, MOST)
             for name, count in at_once.items()
-            if name.startswith(f"{GPU}:")
+            if name.startswith(f"{GPU}:") and re.match(GPU_TYPE, name.removeprefix(f"{GPU}:"))
         },
-        max_cpus=at_once.get("cpu"),
-        max_memory_bytes=at_once.get("mem"),
-        max_nodes=at_once.get("node"),
-        max_jobs=_number(row["MaxJobs" if own else "GrpJobs"]),
-        max_submitted=_number(row["MaxSubmit" if own else "GrpSubmit"]),
-        max_wall_s=parse_wall(row["MaxWall"]),
-        gpu_hours=None if minutes is None else minutes // 60,
-        qos=tuple(sorted(filter(None, row["QOS"].split(",")))),
+        max_cpus=_most(at_once.get("cpu")),
+        max_memory_bytes=None if memory is None else min(memory, 1 << 60) // MIB * MIB,
+        max_nodes=_most(at_once.get("node")),
+        max_jobs=_most(_number(row["MaxJobs" if own else "GrpJobs"])),
+        max_submitted=_most(_number(row["MaxSubmit" if own else "GrpSubmit"])),
+        max_wall_s=None if wall is None else min(wall, MOST) // 60 * 60,
+        gpu_hours=_most(None if minutes is None else minutes // 60),
+        qos=tuple(sorted(each for each in row["QOS"].split(",") if re.match(QOS_NAME, each))),
     )
+
+
+def _most(count: int | None) -> int | None:
+    return None if count is None else min(count, MOST)
 
 
 def parse_users(text: str) -> tuple[SlurmUser, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +28,7 @@ CLUSTER = "local"
 WHOLE = ""
 """In ``limits``: the project as a whole."""
 CHANGED = "project.changed"
+SYNCED = "accounting.synced"
 
 
 class Projects(StorePart):
@@ -152,6 +153,11 @@ class Projects(StorePart):
                 for row in await connection.execute(query)
             ]
 
+    async def note_synced(self, changes: Sequence[Mapping[str, Any]], *, actor: str) -> None:
+        """See the port."""
+        async with self._db.write() as tx:
+            tx.append_event(SYNCED, {"actor": actor, "changes": list(changes)}, owner=actor)
+
     async def save_in_use(self, in_use: InUse, taken_at: datetime, *, epoch: int) -> None:
         """See the port."""
         data = in_use.model_dump(mode="json", exclude_defaults=True)
@@ -173,7 +179,8 @@ def _dump(limits: Limits) -> dict[str, Any]:
 
 
 def _note(tx: Transaction, project: str, actor: str, what: str, **about: Any) -> None:
-    tx.append_event(CHANGED, {"actor": actor, "what": what, **about}, project=project)
+    # With an owner it is for the project's members and administrators, and not for everybody.
+    tx.append_event(CHANGED, {"actor": actor, "what": what, **about}, owner=actor, project=project)
 
 
 async def _require(tx: Transaction, project: str) -> None:

@@ -12,7 +12,6 @@ from aitne.api.views import (
     NewToken,
     NewUser,
     PageQuery,
-    ProjectList,
     TokenList,
     TokenSecret,
     UserChanges,
@@ -102,9 +101,3 @@ async def update_user(name: Name, body: UserChanges, actor: Writer, platform: Pl
         password=body.password,
         current_password=body.current_password,
     )
-
-
-@router.get("/projects", tags=["projects"])
-async def list_projects(actor: Reader, platform: PlatformDep) -> ProjectList:
-    """Your projects, or all for administrators."""
-    return ProjectList(items=list(await platform.users.projects(actor)))

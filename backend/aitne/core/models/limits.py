@@ -18,9 +18,11 @@ from aitne.core.models.base import (
 
 MIB = 1 << 20
 GPU_TYPE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
-QOS_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+QOS_NAME = r"^[+-]?[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+"""With a sign it is added to or taken from what the account above may."""
+MOST = 1 << 40
 
-_Count = Annotated[int, Field(strict=True, ge=0, le=1 << 31)]
+_Count = Annotated[int, Field(strict=True, ge=0, le=MOST)]
 
 
 def _memory(value: object) -> object:
@@ -48,7 +50,7 @@ _Memory = Annotated[
 ]
 _Wall = Annotated[
     int,
-    Field(strict=True, ge=60, le=10 * 365 * 86_400),
+    Field(strict=True, ge=0, le=MOST),
     _whole(60, "minutes"),
     BeforeValidator(_wall, json_schema_input_type=int | DurationText),
 ]

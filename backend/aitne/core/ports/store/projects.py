@@ -6,9 +6,9 @@ who made it (``actor``), ``what`` it was, and to which ``user``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from aitne.core.models.limits import InUse, Limits, Membership
 from aitne.core.models.user import Project
@@ -65,6 +65,10 @@ class ProjectStore(Protocol):
 
     async def memberships(self, project: str | None = None) -> Sequence[Membership]:
         """Of one project, or of all; by project and user."""
+        ...
+
+    async def note_synced(self, changes: Sequence[Mapping[str, Any]], *, actor: str) -> None:
+        """Append an event ``accounting.synced``, for administrators: what was changed in Slurm."""
         ...
 
     async def save_in_use(self, in_use: InUse, taken_at: datetime, *, epoch: int) -> None:

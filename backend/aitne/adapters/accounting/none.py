@@ -1,0 +1,40 @@
+"""Where nobody keeps accounts: projects and members are the platform's own affair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NoReturn
+
+from aitne.core.errors import NotSupported
+from aitne.core.models.limits import InUse, Usage
+from aitne.core.ports.accounting import Associations, Change
+
+
+class NoAccounting:
+    """Fulfils ``core.ports.accounting.Accounting`` by saying that there is none."""
+
+    def __init__(self, scheduler: str) -> None:
+        self._scheduler = scheduler
+
+    async def read(self) -> Associations:
+        """Raises ``NotSupported``."""
+        self._refuse()
+
+    async def apply(self, changes: Sequence[Change]) -> None:
+        """Raises ``NotSupported``."""
+        self._refuse()
+
+    async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
+        """Raises ``NotSupported``."""
+        self._refuse()
+
+    async def in_use(self) -> InUse:
+        """Raises ``NotSupported``."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise NotSupported(
+            f"The scheduler {self._scheduler} keeps no accounts. Projects and their members work; "
+            "limits and the record of usage need Slurm with slurmdbd."
+        )

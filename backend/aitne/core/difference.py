@@ -1,0 +1,91 @@
+"""What has to change in the accounts of Slurm so that they say what the platform's projects say.
+
+Pure. Nothing is ever taken away but a user's membership in an account that is a project's: accounts,
+users and limits that the platform knows nothing of are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from aitne.core.models.limits import Limits
+from aitne.core.ports.accounting import (
+    ROOT,
+    AddAccount,
+    AddMember,
+    Associations,
+    Change,
+    LimitName,
+    RemoveMember,
+    SetDefault,
+    SetGpuTypeLimit,
+    SetLimit,
+    SetQos,
+)
+
+SINGLE: tuple[LimitName, ...] = (
+    *("max_gpus", "max_cpus", "max_memory_bytes", "max_nodes"),
+    *("max_jobs", "max_submitted", "max_wall_s", "gpu_hours"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What accounting should hold. Users by their Unix names."""
+
+    accounts: Mapping[str, Limits] = field(default_factory=dict)
+    members: Mapping[tuple[str, str], Limits] = field(default_factory=dict)
+    """By account and user."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """User to account, one that the user is a member of."""
+    untouched: frozenset[str] = frozenset()
+    """Users that are never taken out of an account."""
+
+
+def difference(wanted: Wanted, found: Associations) -> list[Change]:
+    """The changes, in an order in which they can be made."""
+    accounts = {each.account: each for each in found.accounts}
+    members = {(each.account, each.user): each for each in found.members if each.user}
+    defaults = {each.name: each.default_account for each in found.users}
+    changes: list[Change] = []
+    for account in sorted(wanted.accounts.keys() - accounts.keys() - {ROOT}):
+        changes.append(AddAccount(account=account))
+    missing = wanted.members.keys() - members.keys()
+    # The first account that a new user is added to becomes the default one.
+    for account, user in sorted(
+        missing, key=lambda key: (key[1], wanted.defaults.get(key[1]) != key[0], key[0])
+    ):
+        changes.append(AddMember(account=account, user=user))
+        if not defaults.get(user):
+            defaults[user] = account
+    for user, account in sorted(wanted.defaults.items()):
+        if defaults.get(user) != account:
+            changes.append(SetDefault(account=account, user=user, before=defaults.get(user)))
+    for account, limits in sorted(wanted.accounts.items()):
+        present = accounts[account].limits if account in accounts else Limits()
+        changes += _limits(account, None, present, limits)
+    for (account, user), limits in sorted(wanted.members.items()):
+        key = (account, user)
+        present = members[key].limits if key in members else Limits()
+        changes += _limits(account, user, present, limits)
+    for key in sorted(members.keys() - wanted.members.keys()):
+        account, user = key
+        ours = account in wanted.accounts and account != ROOT
+        if ours and user is not None and user not in wanted.untouched:
+            changes.append(RemoveMember(account=account, user=user))
+    return changes
+
+
+def _limits(account: str, user: str | None, now: Limits, wanted: Limits) -> Iterator[Change]:
+    for name in SINGLE:
+        before, after = getattr(now, name), getattr(wanted, name)
+        if before != after:
+            yield SetLimit(account=account, user=user, limit=name, before=before, after=after)
+    for kind in sorted(now.max_gpus_by_type.keys() | wanted.max_gpus_by_type.keys()):
+        before, after = now.max_gpus_by_type.get(kind), wanted.max_gpus_by_type.get(kind)
+        if before != after:
+            yield SetGpuTypeLimit(account=account, user=user, type=kind, before=before, after=after)
+    given, kept = tuple(sorted(set(wanted.qos))), tuple(sorted(set(now.qos)))
+    if given != kept:
+        yield SetQos(account=account, user=user, before=kept, after=given)

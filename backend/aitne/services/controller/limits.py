@@ -1,0 +1,56 @@
+"""The last look at what is in use of each limit, kept in the store for everybody to read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected, Unavailable
+from aitne.core.ports.accounting import Accounting
+from aitne.core.ports.store import ProjectStore
+from aitne.services.controller.leader import Leader
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 10.0
+RETRY_S = 60.0
+
+
+class LimitWatch:
+    """Looks every few seconds while this controller leads; where nobody keeps accounts, never."""
+
+    def __init__(
+        self,
+        store: ProjectStore,
+        accounting: Accounting | None,
+        leader: Leader,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._accounting = accounting
+        self._leader = leader
+        self._clock = clock
+        self._silent = False
+
+    async def watch(self) -> None:
+        """Until cancelled, or for as long as there is anything to look at."""
+        if self._accounting is None:
+            return
+        while True:
+            worth_asking = await self._look(self._accounting)
+            await asyncio.sleep(EVERY_S if worth_asking else RETRY_S)
+
+    async def _look(self, accounting: Accounting) -> bool:
+        try:
+            found = await accounting.in_use()
+        except (Unavailable, NotSupported, NotAllowed, SchedulerRejected) as error:
+            if not self._silent:
+                log.warning("What is in use of the limits is not known: %s", error.message)
+            self._silent = True
+            # The last look stays: what is said of limits is said of those.
+            return isinstance(error, Unavailable)
+        self._silent = False
+        await self._store.save_in_use(found, self._clock(), epoch=self._leader.epoch)
+        return True

@@ -1,0 +1,216 @@
+"""Projects are Slurm's accounts: the one is compared with the other, and brought in line on demand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+
+from aitne.core.difference import SINGLE, Wanted, difference
+from aitne.core.errors import AitneError, Conflict
+from aitne.core.models.base import Frozen
+from aitne.core.models.limits import Limits
+from aitne.core.models.user import Actor, User
+from aitne.core.policy import Action, require
+from aitne.core.ports.accounting import (
+    ROOT,
+    Accounting,
+    AddAccount,
+    AddMember,
+    Associations,
+    Change,
+    RemoveMember,
+    SetDefault,
+    SetGpuTypeLimit,
+    SetLimit,
+    SetQos,
+)
+from aitne.core.ports.store import Store
+from aitne.core.units import format_duration, format_memory
+
+UnixName = Callable[[str], str]
+"""A portal user's Unix account; raises an ``AitneError`` that says why there is none."""
+
+
+class Difference(Frozen):
+    """One thing that differs, in words."""
+
+    project: str
+    user: str | None
+    what: str
+    slurm: str
+    """What Slurm has."""
+    portal: str
+    """What the platform has, and Slurm will have."""
+
+
+class SyncReport(Frozen):
+    """``digest`` names exactly these differences, so that nobody applies what nobody has seen."""
+
+    cluster: str
+    differences: tuple[Difference, ...]
+    left_alone: tuple[str, ...]
+    """What only one side knows and nothing is done about, each with its reason."""
+    digest: str
+    applied: bool = False
+
+
+class SyncService:
+    """Compares and applies. For administrators."""
+
+    def __init__(
+        self,
+        store: Store,
+        accounting: Accounting,
+        unix: UnixName,
+        *,
+        operators: frozenset[str],
+        runs_as: str | None,
+    ) -> None:
+        """``runs_as``: the one account that everybody's jobs run as, where there is no broker."""
+        self._store = store
+        self._accounting = accounting
+        self._unix = unix
+        self._operators = operators
+        self._runs_as = runs_as
+
+    async def compare(self, actor: Actor) -> SyncReport:
+        """What differs now. Changes nothing.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            Unavailable: accounting does not answer.
+            NotSupported: this cluster keeps no accounts.
+        """
+        require(Action.ACCOUNTING_SYNC, actor, "cluster", "accounting")
+        found, changes, notes = await self._look()
+        return _report(found, changes, notes)
+
+    async def apply(self, actor: Actor, digest: str) -> SyncReport:
+        """Make the changes that ``compare`` showed.
+
+        Raises as ``compare``, and:
+            Conflict: something differs now that was not shown.
+            SchedulerRejected: accounting said no to a change; those before it are made.
+        """
+        require(Action.ACCOUNTING_SYNC, actor, "cluster", "accounting")
+        found, changes, notes = await self._look()
+        report = _report(found, changes, notes)
+        if report.digest != digest:
+            raise Conflict(
+                "What differs has changed since it was shown. Look at it again, then apply that."
+            )
+        if changes:
+            await self._accounting.apply(changes)
+            said = [each.model_dump(mode="json") for each in changes]
+            await self._store.note_synced(said, actor=actor.name)
+        return report.model_copy(update={"applied": True})
+
+    async def _look(self) -> tuple[Associations, Sequence[Change], list[str]]:
+        found = await self._accounting.read()
+        wanted, notes = await self._wanted(found)
+        known = {each.account for each in found.accounts}
+        notes += [
+            f"account {each}: the platform has no project of this name"
+            for each in sorted(known - wanted.accounts.keys() - {ROOT})
+        ]
+        return found, difference(wanted, found), notes
+
+    async def _wanted(self, found: Associations) -> tuple[Wanted, list[str]]:
+        notes: list[str] = []
+        accounts = await self._projects(notes)
+        unix = {user.name: user for user in await all_users(self._store)}
+        names: dict[str, str] = {}
+        for name in sorted(unix):
+            try:
+                names[name] = self._unix(name)
+            except AitneError as error:
+                notes.append(f"user {name}: {error.message}")
+        members: dict[tuple[str, str], Limits] = {}
+        for each in await self._store.memberships():
+            if each.project in accounts and each.user in names:
+                members.setdefault((each.project, names[each.user]), each.limits)
+        for account in accounts if self._runs_as is not None else ():
+            members.setdefault((account, self._runs_as or ""), Limits())
+        defaults = {
+            names[name]: user.default_project
+            for name, user in unix.items()
+            if name in names and (user.default_project, names[name]) in members
+        }
+        untouched = {each.name for each in found.users if each.privileged} | self._operators
+        return Wanted(accounts, members, defaults, frozenset(untouched)), notes
+
+    async def _projects(self, notes: list[str]) -> dict[str, Limits]:
+        accounts = {}
+        for project in await self._store.list_projects(visible_to=None):
+            if project.name == ROOT:
+                notes.append("project root: Slurm's account root stands above all others")
+            else:
+                accounts[project.name] = await self._store.limits_of(project.name)
+        return accounts
+
+
+async def all_users(store: Store) -> Sequence[User]:
+    """Every account of the platform."""
+    found: list[User] = []
+    cursor: str | None = None
+    while True:
+        page = await store.list_users(cursor=cursor, limit=500)
+        found += page.items
+        if (cursor := page.next_cursor) is None:
+            return found
+
+
+def _report(found: Associations, changes: Sequence[Change], notes: Sequence[str]) -> SyncReport:
+    text = json.dumps([each.model_dump(mode="json") for each in changes], sort_keys=True)
+    return SyncReport(
+        cluster=found.cluster,
+        differences=tuple(map(_words, changes)),
+        left_alone=tuple(notes),
+        digest=hashlib.sha256(f"{found.cluster}\0{text}".encode()).hexdigest()[:16],
+    )
+
+
+def _words(change: Change) -> Difference:
+    user = getattr(change, "user", None)
+    match change:
+        case AddAccount():
+            what, slurm, portal = "project", "missing", "present"
+        case AddMember():
+            what, slurm, portal = "member", "missing", "present"
+        case RemoveMember():
+            what, slurm, portal = "member", "present", "missing"
+        case SetDefault():
+            what, slurm, portal = "default project", change.before or "none", change.account
+        case SetLimit():
+            what = LIMIT_WORDS[change.limit]
+            slurm, portal = _shown(change.limit, change.before), _shown(change.limit, change.after)
+        case SetGpuTypeLimit():
+            what = f"{change.type} GPUs at once"
+            slurm, portal = _shown("max_gpus", change.before), _shown("max_gpus", change.after)
+        case SetQos():
+            what = "QOS"
+            slurm, portal = (
+                ",".join(each) or "inherited" for each in (change.before, change.after)
+            )
+    return Difference(project=change.account, user=user, what=what, slurm=slurm, portal=portal)
+
+
+LIMIT_WORDS = dict(
+    zip(
+        SINGLE,
+        (
+            *("GPUs at once", "CPUs at once", "memory at once", "nodes at once"),
+            *("running jobs", "waiting and running jobs", "time limit of a job", "GPU-hours"),
+        ),
+        strict=True,
+    )
+)
+
+
+def _shown(limit: str, value: int | None) -> str:
+    if value is None:
+        return "no limit"
+    if limit == "max_memory_bytes":
+        return format_memory(value)
+    return format_duration(value) if limit == "max_wall_s" else str(value)
