@@ -43,6 +43,7 @@ from aitne.core.errors import (
 _LOG = logging.getLogger("aitne.broker")
 _CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _HELLO_TIMEOUT_S = 10.0
+_LINGER_S = 1.0
 _AT_ONCE = 64
 """Requests of one connection that are worked on; further ones wait in the socket."""
 _MOST_CONNECTIONS = 64
@@ -149,6 +150,9 @@ class Server:
             await self._requests(connection, peer)
         except AitneError as error:
             await connection.tell(error)
+            await connection.let_read(
+                _LINGER_S if len(self._connections) < _MOST_CONNECTIONS else 0
+            )
         except (OSError, TimeoutError) as error:
             _LOG.info("a connection ended: %s", error)
         finally:
@@ -327,6 +331,14 @@ class _Connection:
             self._writer.write(line)
             async with self._draining:
                 await self._writer.drain()
+
+    async def let_read(self, timeout_s: float) -> None:
+        """Swallow what still comes, for a while: what was told would be lost by hanging up on it."""
+        with suppress(OSError, TimeoutError, ValueError):
+            async with asyncio.timeout(timeout_s):
+                self._writer.write_eof()
+                while await self.reader.read(1 << 16):
+                    pass
 
     async def tell(self, error: AitneError, number: int | None = None) -> None:
         answer: dict[str, Any] = {"id": number, "error": error_to_wire(error)}
