@@ -16,7 +16,7 @@ def make_database(plan: Plan) -> None:
         *plan.prefix,
         "mariadb-install-db",
         "--no-defaults",
-        "--user=mysql",
+        "--user=slurm",
         f"--datadir={plan.root}/db/data",
         "--auth-root-authentication-method=socket",
         "--skip-test-db",

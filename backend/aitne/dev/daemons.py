@@ -74,7 +74,7 @@ def mariadbd(plan: Plan) -> Daemon:
     argv = (
         "mariadbd",
         "--no-defaults",
-        "--user=mysql",
+        "--user=slurm",
         f"--datadir={folder}/data",
         f"--socket={plan.database_socket}",
         f"--pid-file={folder}/run/mariadbd.pid",

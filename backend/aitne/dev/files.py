@@ -16,7 +16,7 @@ _NULL_DEVICE = os.makedev(1, 3)
 
 
 def ids(plan: Plan, user: str) -> tuple[int, int]:
-    """A user's numbers where the daemons run: another release has other ones for munge and mysql.
+    """A user's numbers where the daemons run: another release has other ones for munge.
 
     Raises:
         SetupError: there is no such user.
@@ -31,7 +31,7 @@ def ids(plan: Plan, user: str) -> tuple[int, int]:
 
 def make(plan: Plan, version: tuple[int, ...]) -> None:
     """Fill the folder. Raises ``OSError`` and ``SetupError``."""
-    slurm, munge, mysql = (ids(plan, user) for user in ("slurm", "munge", "mysql"))
+    slurm, munge = ids(plan, "slurm"), ids(plan, "munge")
     root = plan.root
     _folder(root / "etc")
     # Whoever called sudo may start the platform without it, which then puts its agent here.
@@ -45,8 +45,8 @@ def make(plan: Plan, version: tuple[int, ...]) -> None:
         _folder(folder, owner=slurm)
     _folder(root / "state", owner=slurm, mode=0o700)
     _folder(root / "munge", owner=munge)
-    _folder(root / "db", owner=mysql)
-    _folder(root / "db" / "run", owner=(mysql[0], slurm[1]), mode=0o750)
+    _folder(root / "db", owner=slurm)
+    _folder(root / "db" / "run", owner=slurm, mode=0o700)
     _file(plan.jwt_key, secrets.token_bytes(32), owner=slurm, mode=0o400)
     _file(root / "munge" / "munge.key", secrets.token_bytes(128), owner=munge, mode=0o400)
     for number in range(plan.gpus):

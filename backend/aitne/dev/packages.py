@@ -17,7 +17,9 @@ SLURM = (
     "slurmdbd",
     "slurmrestd",
     "munge",
-    "mariadb-server",
+    # Programs alone: mariadb-server would start a database service on this machine.
+    "mariadb-server-core",
+    "mariadb-client-core",
     "slurm-wlm-basic-plugins",
     "slurm-wlm-jwt-plugin",
     "slurm-wlm-mysql-plugin",
@@ -56,8 +58,7 @@ def _installed(package: str) -> bool:
 
 
 def _apt(*words: str) -> None:
-    # Daemons that a package would start with its own configuration must not meet ours.
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     argv = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300", *words]
     try:
         done = subprocess.run(
