@@ -42,18 +42,18 @@ from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
 from aitne.services.identity import IdentityService
-from aitne.services.jobs import JobService
 from aitne.services.import_accounts import AccountImport
-from aitne.services.oauth import OAuthService
+from aitne.services.jobs import JobService
 from aitne.services.limits import LimitCheck
-from aitne.services.render import Renderer
+from aitne.services.oauth import OAuthService
 from aitne.services.projects import ProjectService
+from aitne.services.render import Renderer
 from aitne.services.secrets import read_secret
 from aitne.services.sessions import SessionService
-from aitne.services.templates import TemplateCatalog, builtin_folder
 from aitne.services.sync import SyncService
-from aitne.services.users import UserService
+from aitne.services.templates import TemplateCatalog, builtin_folder
 from aitne.services.usage import UsageService
+from aitne.services.users import UserService
 
 SCHEDULERS: Registry[Scheduler] = Registry(
     "scheduler", "aitne.adapters.schedulers", "aitne.schedulers"
@@ -75,10 +75,10 @@ class Platform:
     sessions: SessionService
     identity: IdentityService
     users: UserService
-    oauth: OAuthService
     projects: ProjectService
     sync: SyncService
     usage: UsageService
+    oauth: OAuthService
     events: EventHub
     agents: AgentService
     first_run: FirstRun
@@ -115,12 +115,10 @@ def build(settings: Settings) -> Platform:
         job_files(settings),
         job_accounts(settings),
         Forecaster(renderer, scheduler),
+        LimitCheck(store, utc_now, own_account_name()),
         utc_now,
     )
-        LimitCheck(store, utc_now, own_account_name()),
     users = UserService(store, utc_now, accounts)
-    return Platform(
-        settings=settings,
     accounting = make_accounting(settings)
     unix = partial(unix_name, settings)
     operators = frozenset(filter(None, [settings.slurm.operator]))
@@ -128,6 +126,8 @@ def build(settings: Settings) -> Platform:
     imports = AccountImport(
         store, accounting, unix, utc_now, map_=settings.accounts.map, operators=operators
     )
+    return Platform(
+        settings=settings,
         store=store,
         scheduler=scheduler,
         clock=utc_now,
@@ -136,8 +136,6 @@ def build(settings: Settings) -> Platform:
         sessions=SessionService(jobs, store, settings, utc_now),
         identity=IdentityService(store, settings, utc_now, accounts),
         users=users,
-        oauth=OAuthService(store, settings, utc_now),
-        events=events,
         projects=ProjectService(store, utc_now),
         sync=SyncService(
             store,
@@ -147,6 +145,8 @@ def build(settings: Settings) -> Platform:
             runs_as=own_account_name() if alone else None,
         ),
         usage=UsageService(store, accounting, utc_now),
+        oauth=OAuthService(store, settings, utc_now),
+        events=events,
         agents=AgentService(
             store,
             utc_now,
@@ -177,13 +177,14 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     controller = Controller(
         store,
         scheduler,
+        job_files(settings),
         hub,
         _renderer(settings),
         utc_now,
-        job_files(settings),
         holder=holder,
         sessions_origin=settings.sessions_origin,
         poll_interval_s=settings.poll_interval_s,
+        accounting=make_accounting(settings) if settings.on_slurm else None,
     )
     return ControllerParts(store, scheduler, controller, hub.close)
 
@@ -211,10 +212,6 @@ def shared_scheduler(settings: Settings) -> Scheduler | None:
     return make_scheduler(settings)
 
 
-def job_files(settings: Settings) -> JobFiles:
-    """Hands on the jobs' files: the broker's, or those of this process."""
-    if settings.broker.socket is not None:
-        from aitne.adapters.broker import BrokerFiles
 def make_accounting(settings: Settings) -> Accounting:
     """Who keeps the accounts: Slurm, by the broker where there is one, or nobody."""
     if not settings.on_slurm:
@@ -231,6 +228,10 @@ def unix_name(settings: Settings, user: str) -> str:
     return permitted_user(settings.accounts.map.get(user, user), settings.accounts).name
 
 
+def job_files(settings: Settings) -> JobFiles:
+    """Hands on the jobs' files: the broker's, or those of this process."""
+    if settings.broker.socket is not None:
+        from aitne.adapters.broker import BrokerFiles
 
         return BrokerFiles(settings)
     return OwnFiles()

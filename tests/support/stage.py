@@ -32,17 +32,17 @@ from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
 from aitne.services.identity import IdentityService
 from aitne.services.jobs import JobService
-from aitne.services.oauth import OAuthService
 from aitne.services.limits import LimitCheck
-from aitne.services.render import Renderer
+from aitne.services.oauth import OAuthService
 from aitne.services.projects import ProjectService
+from aitne.services.render import Renderer
 from aitne.services.sessions import SessionService
-from aitne.services.templates import TemplateCatalog, builtin_folder
 from aitne.services.sync import SyncService
-from aitne.services.users import UserService
+from aitne.services.templates import TemplateCatalog, builtin_folder
 from aitne.services.usage import UsageService
-from tests.support.files import MemoryFiles
+from aitne.services.users import UserService
 from tests.support.accounting import MemoryAccounting
+from tests.support.files import MemoryFiles
 
 PASSWORD = "correct horse battery staple"
 SECRETS = {"oauth_client_secret": "client-secret", "hub_service_secret": "hub-secret"}
@@ -72,8 +72,8 @@ class Stage:
     clock: Clock
     files: MemoryFiles
     app: FastAPI
-
     accounting: MemoryAccounting
+
     @property
     def settings(self) -> Settings:
         """The platform's settings."""
@@ -168,11 +168,11 @@ def make_stage(folder: Path) -> Stage:
         files,
         OwnAccount(settings),
         Forecaster(renderer, None),
-        clock,
         LimitCheck(store, clock, "root"),
+        clock,
     )
-    events = EventHub(store)
     accounting = MemoryAccounting()
+    events = EventHub(store)
     users = UserService(store, clock, accounts)
     platform = Platform(
         settings=settings,
@@ -184,10 +184,10 @@ def make_stage(folder: Path) -> Stage:
         sessions=SessionService(jobs, store, settings, clock),
         identity=IdentityService(store, settings, clock, accounts),
         users=users,
-        oauth=OAuthService(store, settings, clock),
         projects=ProjectService(store, clock),
         sync=SyncService(store, accounting, lambda name: name, operators=frozenset(), runs_as=None),
         usage=UsageService(store, accounting, clock),
+        oauth=OAuthService(store, settings, clock),
         events=events,
         agents=AgentService(
             store, clock, events, NodeAddresses(store, settings), trusted=not settings.on_slurm
