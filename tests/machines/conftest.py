@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.machines import platform as on_portal
 from tests.machines import slurm
 from tests.machines.fleet import Fleet
 
-RUNNING = pytest.StashKey[slurm.SlurmCluster]()
+CLUSTER = pytest.StashKey[slurm.SlurmCluster]()
+PLATFORM = pytest.StashKey[on_portal.MachinesPlatform]()
 
 
 @pytest.fixture(scope="session")
@@ -23,16 +25,32 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[slurm.SlurmCluster]:
         pytest.skip("only root can boot machines")
     with Fleet() as fleet:
         running = slurm.set_up(fleet)
-        request.config.stash[RUNNING] = running
+        request.config.stash[CLUSTER] = running
         yield running
-        del request.config.stash[RUNNING]
+        del request.config.stash[CLUSTER]
+
+
+@pytest.fixture(scope="session")
+def platform(
+    cluster: slurm.SlurmCluster, request: pytest.FixtureRequest
+) -> Iterator[on_portal.MachinesPlatform]:
+    """Aitne on the cluster's portal, with accounts for alice and bob."""
+    running = on_portal.set_up(cluster)
+    request.config.stash[PLATFORM] = running
+    yield running
+    del request.config.stash[PLATFORM]
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Show with a failed test what the machines and Slurm have to say about it."""
+    """Show with a failed test what machines, Slurm and platform have to say about it."""
     outcome = yield
     report = outcome.get_result()
-    running = item.config.stash.get(RUNNING, None)
-    if report.failed and running is not None:
-        report.sections.append(("machines", f"{running.report()}\n{running.fleet.consoles()}"))
+    if not report.failed:
+        return
+    cluster = item.config.stash.get(CLUSTER, None)
+    if cluster is not None:
+        report.sections.append(("machines", f"{cluster.report()}\n{cluster.fleet.consoles()}"))
+    platform = item.config.stash.get(PLATFORM, None)
+    if platform is not None:
+        report.sections.append(("platform", platform.logs()))

@@ -135,7 +135,7 @@ class MachinesPlatform:
         )
 
 
-def set_up(cluster: SlurmCluster, *, scheduler: str = "slurm") -> MachinesPlatform:
+def set_up(cluster: SlurmCluster, *, scheduler: str = "slurm_cli") -> MachinesPlatform:
     """Install and start broker and platform; portal accounts alice and bob are there afterwards.
 
     Raises:

@@ -1,0 +1,94 @@
+"""The platform on a cluster of several machines, as its users meet it over the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from aitne.client import Client, Job
+from aitne.core.errors import NotFound
+from tests.machines.platform import MachinesPlatform
+from tests.machines.slurm import SYSTEM_USER
+
+pytestmark = pytest.mark.timeout(900)
+
+SMALL = {"cpu": 1, "memory": "500M"}
+
+
+@pytest.fixture(scope="module")
+def alice(platform: MachinesPlatform) -> Client:
+    return platform.client("alice")
+
+
+def job_file(*commands: str, nodes: int = 1, **more: Any) -> Mapping[str, Any]:
+    resources = SMALL | {"nodes": nodes} | more.pop("resources", {})
+    common = {"type": "job", "name": "machines", "max_duration": "10m"}
+    return common | {"commands": list(commands), "resources": resources} | more
+
+
+def wait(
+    platform: MachinesPlatform, client: Client, job: Job, *states: str, within_s: float
+) -> Job:
+    def there() -> bool:
+        return client.jobs.get(job.id).state in states
+
+    platform.cluster.wait(there, within_s, f"the job is {' or '.join(states)}")
+    return client.jobs.get(job.id)
+
+
+def test_a_job_runs_as_its_owner_on_both_nodes(platform: MachinesPlatform, alice: Client) -> None:
+    command = "srun sh -c 'echo $(hostname) $(id -un) $SLURM_JOB_GPUS'"
+
+    job = alice.jobs.create(job_file(command, nodes=2, resources={"gpu": "a100:2"}))
+
+    ended = wait(platform, alice, job, "COMPLETED", "FAILED", within_s=60)
+    log = b"".join(alice.jobs.logs(job.id)).decode()
+    assert ended.state == "COMPLETED", log
+    assert sorted(log.splitlines()) == ["n1 alice 0,1", "n2 alice 0,1"]
+    assert sorted(ended.raw["nodes"]) == ["n1", "n2"]
+
+
+def test_nobody_else_reads_the_job(platform: MachinesPlatform, alice: Client) -> None:
+    job = alice.jobs.create(job_file("echo a secret of alice"))
+    wait(platform, alice, job, "COMPLETED", within_s=60)
+    bob = platform.client("bob")
+
+    with pytest.raises(NotFound):
+        bob.jobs.get(job.id)
+    with pytest.raises(NotFound):
+        b"".join(bob.jobs.logs(job.id))
+
+    for user in ("bob", SYSTEM_USER):
+        listed = platform.cluster.portal.run(
+            ["find", "/home/alice", "-name", job.id], user=user, check=False
+        )
+        assert listed.returncode != 0
+        assert job.id not in listed.stdout
+    found = platform.cluster.portal.run(
+        ["find", "/home/alice", "-name", job.id, "-printf", "%u\\n"], user="alice"
+    )
+    assert found.stdout == "alice\n"
+
+
+def test_a_node_that_dies_ends_its_job_as_failed_by_the_node(
+    platform: MachinesPlatform, alice: Client
+) -> None:
+    cluster = platform.cluster
+    job = alice.jobs.create(job_file("echo began; sleep 600", nodes=2))
+    wait(platform, alice, job, "RUNNING", within_s=60)
+    n2 = cluster.nodes["n2"]
+
+    n2.power_cut()
+    try:
+        ended = wait(platform, alice, job, "NODE_FAILED", "FAILED", within_s=150)
+    finally:
+        n2.boot()
+        n2.wait_ready()
+
+    assert ended.state == "NODE_FAILED"
+    assert b"".join(alice.jobs.logs(job.id)).startswith(b"began")
+    cluster.wait_idle(within_s=120)
+    again = alice.jobs.create(job_file("hostname", nodes=2))
+    assert wait(platform, alice, again, "COMPLETED", within_s=60).state == "COMPLETED"
