@@ -83,12 +83,15 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
     scheduler = make(settings, Tools(command, FilesByVerb(helpers)))
     accounting = SlurmAccounting(settings, command)
     handlers = Handlers(config, guard, scheduler, accounting, helpers)
-    welcome = Welcome(
-        protocol=PROTOCOL,
-        release=__version__,
-        scheduler=scheduler.name,
-        settle_s=scheduler.settle_s,
-    )
+
+    def welcome() -> Welcome:
+        return Welcome(
+            protocol=PROTOCOL,
+            release=__version__,
+            scheduler=scheduler.name,
+            settle_s=scheduler.settle_s,  # the adapter learns it from Slurm, perhaps late
+        )
+
     server = Server(config.socket, peer_uids(config.peers), handlers, audit, welcome)
     try:
         handlers.start_notes = await scheduler.start()

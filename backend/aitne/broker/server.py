@@ -11,6 +11,7 @@ import pwd
 import socket
 import struct
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,13 +95,18 @@ class Server:
     """Serves the verbs to the peers."""
 
     def __init__(
-        self, path: Path, peers: frozenset[int], handlers: Handling, audit: Audit, welcome: Welcome
+        self,
+        path: Path,
+        peers: frozenset[int],
+        handlers: Handling,
+        audit: Audit,
+        welcome: Callable[[], Welcome],
     ) -> None:
         self._path = path
         self._peers = peers
         self._handlers = handlers
         self._audit = audit
-        self._welcome = welcome.model_dump_json().encode() + b"\n"
+        self._welcome = welcome
         self._server: asyncio.Server | None = None
         self._closing = False
         self._connections: set[asyncio.Task[None]] = set()
@@ -146,7 +152,7 @@ class Server:
             async with asyncio.timeout(_HELLO_TIMEOUT_S):
                 self._admit(peer)
                 await self._greet(reader)
-                await connection.send(self._welcome)
+                await connection.send(self._welcome().model_dump_json().encode() + b"\n")
             await self._requests(connection, peer)
         except AitneError as error:
             await connection.tell(error)
