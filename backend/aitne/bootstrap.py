@@ -37,6 +37,7 @@ from aitne.core.registry import Registry
 from aitne.core.settings import Settings
 from aitne.services.addresses import NodeAddresses
 from aitne.services.agents import AgentService
+from aitne.services.cluster import ClusterService
 from aitne.services.controller import Controller
 from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
@@ -80,6 +81,7 @@ class Platform:
     usage: UsageService
     oauth: OAuthService
     events: EventHub
+    cluster: ClusterService
     agents: AgentService
     first_run: FirstRun
 
@@ -147,6 +149,7 @@ def build(settings: Settings) -> Platform:
         usage=UsageService(store, accounting, utc_now),
         oauth=OAuthService(store, settings, utc_now),
         events=events,
+        cluster=ClusterService(store, scheduler, settings, utc_now),
         agents=AgentService(
             store,
             utc_now,

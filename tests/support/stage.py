@@ -27,6 +27,7 @@ from aitne.core.models.user import Actor, Role, Scope, User
 from aitne.core.settings import Settings
 from aitne.services.addresses import NodeAddresses
 from aitne.services.agents import AgentService
+from aitne.services.cluster import ClusterService
 from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
@@ -189,6 +190,7 @@ def make_stage(folder: Path) -> Stage:
         usage=UsageService(store, accounting, clock),
         oauth=OAuthService(store, settings, clock),
         events=events,
+        cluster=ClusterService(store, None, settings, clock, fresh_s=0),
         agents=AgentService(
             store, clock, events, NodeAddresses(store, settings), trusted=not settings.on_slurm
         ),

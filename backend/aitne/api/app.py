@@ -32,6 +32,7 @@ from aitne.api.routers import (
 from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
 from aitne.api.written import WrittenJobs
+from aitne.api.written_cluster import WrittenCluster
 from aitne.bootstrap import Platform
 from aitne.core.errors import AitneError
 from aitne.core.ports.scheduler import Scheduler
@@ -65,6 +66,7 @@ def create_app(platform: Platform) -> FastAPI:
     app.state.metrics = Metrics()
     app.state.streams = OpenStreams()
     app.state.written = WrittenJobs()
+    app.state.written_cluster = WrittenCluster()
     spec = cache(lambda: JSONResponse(document(app)))
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)

@@ -12,6 +12,7 @@ from fastapi import Depends, Header, Request
 
 from aitne.api.metrics import Metrics
 from aitne.api.written import WrittenJobs
+from aitne.api.written_cluster import WrittenCluster
 from aitne.bootstrap import Platform
 from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
 from aitne.core.models.user import Actor, Role, Scope
@@ -42,8 +43,14 @@ def get_written(request: Request) -> WrittenJobs:
     return cast(WrittenJobs, request.app.state.written)
 
 
+def get_written_cluster(request: Request) -> WrittenCluster:
+    """The nodes and partitions as they were written out last."""
+    return cast(WrittenCluster, request.app.state.written_cluster)
+
+
 PlatformDep = Annotated[Platform, Depends(get_platform)]
 MetricsDep = Annotated[Metrics, Depends(get_metrics)]
+WrittenClusterDep = Annotated[WrittenCluster, Depends(get_written_cluster)]
 WrittenDep = Annotated[WrittenJobs, Depends(get_written)]
 
 

@@ -20,12 +20,13 @@ from aitne.core.models.job import (
     Scalar,
     SlurmSpec,
 )
-from aitne.core.models.node import Node
+from aitne.core.models.node import Node, Reservation, SchedulerStatus
 from aitne.core.models.resources import Resources
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token, User
 from aitne.core.stages import Stage, stages_of
 from aitne.core.states import JobState, TerminationReason
+from aitne.services.cluster import PartitionSummary
 
 Password = Annotated[str, Field(min_length=8, max_length=1_024)]
 
@@ -234,6 +235,25 @@ class NodeList(Frozen):
     items: list[Node]
     as_of: UtcTime | None
     stale: bool
+    scheduler: Annotated[
+        SchedulerStatus | None, Field(description="Whether it answers; null: nobody has asked yet.")
+    ]
+
+
+class PartitionList(Frozen):
+    """The partitions, the default one first; the names that a job may use beside them."""
+
+    items: list[PartitionSummary]
+    qos: list[str]
+    reservations: list[Reservation]
+    as_of: UtcTime | None
+    stale: bool
+
+
+class Drain(Strict):
+    """Why a node gets no new work."""
+
+    reason: str = Field(min_length=1, max_length=200, description="For those who wonder.")
 
 
 class Login(Strict):

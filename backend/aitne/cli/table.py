@@ -29,8 +29,9 @@ help it stands in, and what it does in a line. So the help costs no import of al
 GROUPS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("session",): ("start", "ls"),
     ("template",): ("ls", "show"),
-    ("node",): ("ls",),
-    ("admin",): ("user", "token"),
+    ("node",): ("ls", "partitions"),
+    ("admin",): ("user", "token", "node", "software"),
+    ("admin", "node"): ("ls", "drain", "resume"),
     ("admin", "user"): ("ls", "create", "disable", "enable", "passwd"),
     ("admin", "token"): ("create", "ls", "revoke"),
     ("dev",): ("cluster",),

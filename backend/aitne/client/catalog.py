@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 
-from aitne.client.records import Node, Template, TemplateProblem
+from aitne.client.records import Node, Partition, Template, TemplateProblem
 from aitne.client.session import Session, segment
 
 
@@ -37,3 +37,18 @@ class Nodes:
     def list(self) -> list[Node]:
         """The nodes as they were last seen."""
         return [Node(item) for item in self._session.json("GET", "/cluster/nodes")["items"]]
+
+    def partitions(self) -> builtins.list[Partition]:
+        """The queues, the default one first."""
+        found = self._session.json("GET", "/cluster/partitions")["items"]
+        return [Partition(item) for item in found]
+
+    def drain(self, name: str, reason: str) -> Node:
+        """Give the node no new work; administrators only. Raises ``NotFound``."""
+        path = f"/cluster/nodes/{segment(name)}/drain"
+        return Node(self._session.json("POST", path, body={"reason": reason}, repeatable=True))
+
+    def resume(self, name: str) -> Node:
+        """Let the node take work again; administrators only. Raises ``NotFound``."""
+        path = f"/cluster/nodes/{segment(name)}/resume"
+        return Node(self._session.json("POST", path, repeatable=True))

@@ -274,7 +274,37 @@ class Node(Record, gpus=GpuCount):
     memory_total_bytes: int
     memory_used_bytes: int
     gpus: list[GpuCount]
+    features: list[str]
+    partitions: list[str]
+    scheduler_state: str | None
     seen_at: datetime
+
+
+class GpuSum(Record):
+    """GPUs of one type on the nodes of a partition."""
+
+    type: str | None
+    total: int
+    used: int
+    free: int
+
+
+class Partition(Record, gpus=GpuSum):
+    """A queue with its own limits, and what its nodes have."""
+
+    name: str
+    up: bool
+    default: bool
+    nodes: str
+    node_count: int
+    states: dict[str, int]
+    cpu_total: int
+    cpu_used: int
+    gpus: list[GpuSum]
+    features: list[str]
+    max_time_s: int | None
+    default_time_s: int | None
+    max_nodes: int | None
 
 
 class Token(Record):

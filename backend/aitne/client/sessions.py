@@ -58,6 +58,11 @@ class Sessions:
         path = f"/sessions/{segment(session_id)}/stop"
         return Job(self._session.json("POST", path, repeatable=True))
 
+    def relaunch(self, session_id: str, *, key: str | None = None) -> Job:
+        """Start the same again after it has ended: template, parameters, resources."""
+        path = f"/sessions/{segment(session_id)}/relaunch"
+        return Job(self._session.json("POST", path, key=key or new_key()))
+
     def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:
         """Wait until it can be worked in.
 

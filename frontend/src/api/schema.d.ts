@@ -209,7 +209,167 @@ export interface paths {
          */
         get: operations["list_projects"];
         put?: never;
+        /**
+         * Create Project
+         * @description Make a project, for administrators. Slurm has it after the next sync.
+         */
+        post: operations["create_project"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Project
+         * @description One project of yours, or any for administrators.
+         */
+        get: operations["get_project"];
+        put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Update Project
+         * @description Give a project another title, for administrators.
+         */
+        patch: operations["update_project"];
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Members
+         * @description Who works in the project, with the limits of each.
+         */
+        get: operations["list_members"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/members/{user}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Put Member
+         * @description Make somebody a member, or change a member's limits, for administrators.
+         */
+        put: operations["put_member"];
+        post?: never;
+        /**
+         * Remove Member
+         * @description End a membership, for administrators. Jobs go on.
+         */
+        delete: operations["remove_member"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Limits
+         * @description What the project and its members may use, and what is in use of it by whom.
+         */
+        get: operations["get_limits"];
+        /**
+         * Set Limits
+         * @description Replace the project's limits, for administrators. Slurm has them after the next sync.
+         */
+        put: operations["set_limits"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Project Usage
+         * @description What each user's jobs of the project have used in a month. Each GPU counts.
+         */
+        get: operations["project_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Usage
+         * @description The same of all your projects, or of everything for administrators.
+         */
+        get: operations["usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compare Accounts
+         * @description What differs between the projects here and Slurm's accounts. Changes nothing.
+         */
+        get: operations["compare_accounts"];
+        put?: never;
+        /**
+         * Sync Accounts
+         * @description Bring Slurm's accounts in line with the projects, exactly as it was shown.
+         */
+        post: operations["sync_accounts"];
         delete?: never;
         options?: never;
         head?: never;
@@ -553,11 +713,71 @@ export interface paths {
         };
         /**
          * List Nodes
-         * @description The nodes as the scheduler last described them.
+         * @description The nodes as the scheduler last described them; 304 to an ETag that still holds.
          */
         get: operations["list_nodes"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/partitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Partitions
+         * @description The partitions with their limits and what their nodes have; 304 as for the nodes.
+         */
+        get: operations["list_partitions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/nodes/{name}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Drain Node
+         * @description Give it no new work; what runs there goes on. The node as it was before.
+         */
+        post: operations["drain_node"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/nodes/{name}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume Node
+         * @description Let it take work again. The node as it was before.
+         */
+        post: operations["resume_node"];
         delete?: never;
         options?: never;
         head?: never;
@@ -632,6 +852,19 @@ export interface components {
              */
             readiness: components["schemas"]["Readiness"];
         };
+        /** @description One thing that differs, in words. */
+        Difference: {
+            project: string;
+            user: string | null;
+            what: string;
+            slurm: string;
+            portal: string;
+        };
+        /** @description Why a node gets no new work. */
+        Drain: {
+            /** @description For those who wonder. */
+            reason: string;
+        };
         /** @description The time limit with its default and the most for this template. */
         DurationLimit: {
             default: number;
@@ -691,6 +924,13 @@ export interface components {
         GpuRequest: {
             count: number;
             type?: string | null;
+        };
+        /** @description GPUs of one type on several nodes. ``free`` are those that a job could get now. */
+        GpuSum: {
+            type: string | null;
+            total: number;
+            used: number;
+            free: number;
         };
         /** @description Another generic resource on one node, such as ``shard``. */
         GresCount: {
@@ -879,6 +1119,62 @@ export interface components {
             stages: components["schemas"]["Stage"][];
             actions: components["schemas"]["Action"][];
         };
+        /** @description Each is at most; None is no limit. The names in brackets are sacctmgr's for an association. */
+        "Limits-Input": {
+            /** @description GPUs in use at once (GrpTRES gres/gpu). */
+            max_gpus?: number | null;
+            /** @description GPUs of a type in use at once (GrpTRES gres/gpu:type). */
+            max_gpus_by_type?: {
+                [key: string]: number;
+            };
+            /** @description CPUs in use at once (GrpTRES cpu). */
+            max_cpus?: number | null;
+            /** @description Memory in use at once, whole MiB (GrpTRES mem). */
+            max_memory_bytes?: number | string | null;
+            /** @description Nodes in use at once (GrpTRES node). */
+            max_nodes?: number | null;
+            /** @description Jobs that run at once (of a project GrpJobs, of a member MaxJobs). */
+            max_jobs?: number | null;
+            /** @description Jobs that wait or run (of a project GrpSubmitJobs, of a member MaxSubmitJobs). */
+            max_submitted?: number | null;
+            /** @description The longest time limit of one job, whole minutes (MaxWall). */
+            max_wall_s?: number | string | null;
+            /** @description GPU-hours in all (GrpTRESMins gres/gpu); what was used fades as Slurm's PriorityDecayHalfLife says. */
+            gpu_hours?: number | null;
+            /**
+             * @description The QOS that its jobs may name; empty: the cluster's own.
+             * @default []
+             */
+            qos: string[];
+        };
+        /** @description Each is at most; None is no limit. The names in brackets are sacctmgr's for an association. */
+        "Limits-Output": {
+            /** @description GPUs in use at once (GrpTRES gres/gpu). */
+            max_gpus?: number | null;
+            /** @description GPUs of a type in use at once (GrpTRES gres/gpu:type). */
+            max_gpus_by_type?: {
+                [key: string]: number;
+            };
+            /** @description CPUs in use at once (GrpTRES cpu). */
+            max_cpus?: number | null;
+            /** @description Memory in use at once, whole MiB (GrpTRES mem). */
+            max_memory_bytes?: number | null;
+            /** @description Nodes in use at once (GrpTRES node). */
+            max_nodes?: number | null;
+            /** @description Jobs that run at once (of a project GrpJobs, of a member MaxJobs). */
+            max_jobs?: number | null;
+            /** @description Jobs that wait or run (of a project GrpSubmitJobs, of a member MaxSubmitJobs). */
+            max_submitted?: number | null;
+            /** @description The longest time limit of one job, whole minutes (MaxWall). */
+            max_wall_s?: number | null;
+            /** @description GPU-hours in all (GrpTRESMins gres/gpu); what was used fades as Slurm's PriorityDecayHalfLife says. */
+            gpu_hours?: number | null;
+            /**
+             * @description The QOS that its jobs may name; empty: the cluster's own.
+             * @default []
+             */
+            qos: string[];
+        };
         /** @description A name and its password. */
         Login: {
             username: string;
@@ -908,12 +1204,51 @@ export interface components {
             role: components["schemas"]["Role"];
             default_project: string;
         };
+        /** @description A membership. What is not given stays as it is. */
+        MemberChanges: {
+            /** @description The member's own; replaces all of them. */
+            limits?: components["schemas"]["Limits-Input"] | null;
+            /**
+             * @description Make it the user's default project.
+             * @default false
+             */
+            default: boolean;
+        };
+        /** @description One user in one project. */
+        Membership: {
+            project: string;
+            user: string;
+            /**
+             * @default {
+             *       "max_gpus_by_type": {},
+             *       "qos": []
+             *     }
+             */
+            limits: components["schemas"]["Limits-Output"];
+        };
+        /** @description Members with their own limits. */
+        MembershipList: {
+            items: components["schemas"]["Membership"][];
+        };
         /** @description Memory per node with its default and its bounds for this template. */
         MemoryLimit: {
             default: number;
             /** @default 1048576 */
             min: number;
             max?: number | null;
+        };
+        /** @description A project, without members yet. */
+        NewProject: {
+            name: string;
+            /** @default  */
+            title: string;
+            /**
+             * @default {
+             *       "max_gpus_by_type": {},
+             *       "qos": []
+             *     }
+             */
+            limits: components["schemas"]["Limits-Input"];
         };
         /** @description What a personal access token is to be. */
         NewToken: {
@@ -975,6 +1310,8 @@ export interface components {
             items: components["schemas"]["Node"][];
             as_of: string | null;
             stale: boolean;
+            /** @description Whether it answers; null: nobody has asked yet. */
+            scheduler: components["schemas"]["SchedulerStatus"] | null;
         };
         /**
          * @description What a node can do for a new job.
@@ -1001,6 +1338,34 @@ export interface components {
          * @enum {string}
          */
         ParameterType: "string" | "text" | "integer" | "number" | "boolean" | "choice" | "path";
+        /** @description The partitions, the default one first; the names that a job may use beside them. */
+        PartitionList: {
+            items: components["schemas"]["PartitionSummary"][];
+            qos: string[];
+            reservations: components["schemas"]["Reservation"][];
+            as_of: string | null;
+            stale: boolean;
+        };
+        /** @description A partition with what its nodes have and do. */
+        PartitionSummary: {
+            name: string;
+            up: boolean;
+            default: boolean;
+            nodes: string;
+            node_count: number;
+            states: {
+                [key: string]: number;
+            };
+            cpu_total: number;
+            cpu_used: number;
+            gpus: components["schemas"]["GpuSum"][];
+            features: string[];
+            max_time_s: number | null;
+            default_time_s: number | null;
+            max_nodes: number | null;
+            allow_accounts: string[] | null;
+            allow_qos: string[] | null;
+        };
         /** @description What would be submitted, shown before anything is: nothing is stored. */
         Plan: {
             spec: components["schemas"]["JobSpec"];
@@ -1042,6 +1407,18 @@ export interface components {
             /** Format: date-time */
             created_at: string;
         };
+        /** @description What can be changed of a project itself. */
+        ProjectChanges: {
+            title: string;
+        };
+        /** @description A project's limits, those of its members, and what is in use. */
+        ProjectLimits: {
+            project: string;
+            limits: components["schemas"]["Limits-Output"];
+            members: components["schemas"]["Membership"][];
+            use: components["schemas"]["Use"][];
+            as_of: string | null;
+        };
         /** @description Projects with their members. */
         ProjectList: {
             items: components["schemas"]["Project"][];
@@ -1059,6 +1436,18 @@ export interface components {
             path: string;
             /** @default 120 */
             timeout_s: number;
+        };
+        /** @description Nodes that are kept for some accounts or users for a time. */
+        Reservation: {
+            name: string;
+            starts_at?: string | null;
+            ends_at?: string | null;
+            /** @default [] */
+            nodes: string[];
+            /** @default [] */
+            accounts: string[];
+            /** @default [] */
+            users: string[];
         };
         /** @description Resolved resources: nothing is left open. */
         Resources: {
@@ -1134,6 +1523,13 @@ export interface components {
             cpu_mean: number | null;
             cpu_max: number | null;
             memory_max_bytes: number | null;
+        };
+        /** @description Whether the scheduler answers. While it does not, every state of a job may be old. */
+        SchedulerStatus: {
+            answering: boolean;
+            /** Format: date-time */
+            since: string;
+            message?: string | null;
         };
         /**
          * @description What a personal access token may be used for. Never more than its owner may do.
@@ -1239,6 +1635,19 @@ export interface components {
          * @enum {string}
          */
         StageStatus: "done" | "current" | "waiting" | "failed" | "skipped";
+        /** @description ``digest`` names exactly these differences, so that nobody applies what nobody has seen. */
+        SyncReport: {
+            cluster: string;
+            differences: components["schemas"]["Difference"][];
+            left_alone: string[];
+            digest: string;
+            /** @default false */
+            applied: boolean;
+        };
+        /** @description ``digest`` of the differences that were shown, so that no others are brought in line. */
+        SyncRequest: {
+            digest: string;
+        };
         /** @description The schema of ``jobtemplates/*.yaml``. */
         Template: {
             name: string;
@@ -1334,6 +1743,38 @@ export interface components {
             expires_at: string | null;
             last_used_at?: string | null;
             token: string;
+        };
+        /** @description A month from its first moment to its last, both in UTC; of the present one, until ``as_of``. */
+        UsageReport: {
+            month: string;
+            /** Format: date-time */
+            starts_at: string;
+            /** Format: date-time */
+            ends_at: string;
+            /** Format: date-time */
+            as_of: string;
+            rows: components["schemas"]["UsageRow"][];
+        };
+        /** @description What one user's jobs of one project have used in the month. */
+        UsageRow: {
+            project: string;
+            user: string;
+            jobs: number;
+            cpu_hours: number;
+            gpu_hours: number;
+            gpu_hours_by_type: {
+                [key: string]: number;
+            };
+        };
+        /** @description How much of one limit is in use, as the scheduler counts. */
+        Use: {
+            limit: string;
+            used: number;
+            most: number | null;
+            by: {
+                [key: string]: number;
+            };
+            summary: string | null;
         };
         /** @description A person with an account. The password's hash is not part of it. */
         User: {
@@ -1786,6 +2227,424 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ProjectList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_project: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewProject"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_project: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_project: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectChanges"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_members: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MembershipList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_member: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+                /** @description A login name. */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemberChanges"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Membership"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_member: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+                /** @description A login name. */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectLimits"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_limits: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Limits-Input"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectLimits"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    project_usage: {
+        parameters: {
+            query?: {
+                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                month?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    usage: {
+        parameters: {
+            query?: {
+                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                month?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    compare_accounts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SyncReport"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sync_accounts: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SyncRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SyncReport"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -2469,6 +3328,107 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NodeList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_partitions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PartitionList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    drain_node: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Drain"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Node"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resume_node: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Node"];
                 };
             };
             /** @description A problem (RFC 9457). */

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request, Response
 
-from aitne.api.deps import PlatformDep, Reader
+from aitne.api.deps import Admin, PlatformDep, Reader, WrittenClusterDep
 from aitne.api.routers import V1
-from aitne.api.views import NodeList, TemplateList, TemplateProblem
+from aitne.api.views import Drain, NodeList, PartitionList, TemplateList, TemplateProblem
+from aitne.core.models.node import Node
 from aitne.core.models.template import Template
 
 router = APIRouter(prefix=V1)
-
-_STALE_POLLS = 5
-_STALE_AT_LEAST_S = 15.0
 
 
 @router.get("/templates", tags=["templates"])
@@ -38,11 +35,32 @@ async def get_template(
     return platform.templates.get(name)
 
 
-@router.get("/cluster/nodes", tags=["cluster"])
-async def list_nodes(actor: Reader, platform: PlatformDep) -> NodeList:
-    """The nodes as the scheduler last described them."""
-    nodes = list(await platform.store.nodes())
-    as_of = max((node.seen_at for node in nodes), default=None)
-    patience_s = max(_STALE_AT_LEAST_S, _STALE_POLLS * platform.settings.poll_interval_s)
-    stale = as_of is None or platform.clock() - as_of > timedelta(seconds=patience_s)
-    return NodeList(items=nodes, as_of=as_of, stale=stale)
+@router.get("/cluster/nodes", tags=["cluster"], response_model=NodeList)
+async def list_nodes(
+    request: Request, actor: Reader, platform: PlatformDep, written: WrittenClusterDep
+) -> Response:
+    """The nodes as the scheduler last described them; 304 to an ETag that still holds."""
+    return written.nodes(await platform.cluster.look()).to(request)
+
+
+@router.get("/cluster/partitions", tags=["cluster"], response_model=PartitionList)
+async def list_partitions(
+    request: Request, actor: Reader, platform: PlatformDep, written: WrittenClusterDep
+) -> Response:
+    """The partitions with their limits and what their nodes have; 304 as for the nodes."""
+    return written.partitions(await platform.cluster.look()).to(request)
+
+
+NodeName = Annotated[str, Path(max_length=253)]
+
+
+@router.post("/cluster/nodes/{name}/drain", tags=["cluster"], status_code=202)
+async def drain_node(name: NodeName, body: Drain, actor: Admin, platform: PlatformDep) -> Node:
+    """Give it no new work; what runs there goes on. The node as it was before."""
+    return await platform.cluster.drain(actor, name, body.reason)
+
+
+@router.post("/cluster/nodes/{name}/resume", tags=["cluster"], status_code=202)
+async def resume_node(name: NodeName, actor: Admin, platform: PlatformDep) -> Node:
+    """Let it take work again. The node as it was before."""
+    return await platform.cluster.resume(actor, name)

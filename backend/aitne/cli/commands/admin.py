@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
+from aitne.cli.commands.nodes import nodes, software
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 from aitne.client import Token, User
@@ -17,6 +18,8 @@ users = group_app("Accounts.")
 tokens = group_app("Personal access tokens.")
 admin.add_typer(users, name="user")
 admin.add_typer(tokens, name="token")
+admin.add_typer(nodes, name="node")
+admin.command("software", epilog=examples("sudo -u owner aitne admin software"))(software)
 
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The login name.")]
 PasswordStdin = Annotated[

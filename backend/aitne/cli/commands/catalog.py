@@ -83,17 +83,44 @@ def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) ->
         output.answer_json([node.raw for node in found])
         return 0
     output.table(
-        ("NAME", "STATE", "CPU", "MEMORY", "GPU", "REASON"),
+        ("NAME", "STATE", "PARTITION", "CPU", "MEMORY", "GPU", "FEATURES", "REASON"),
         [
             (
                 node.name,
                 node.state,
+                " ".join(node.partitions or ()),
                 f"{node.cpu_used}/{node.cpu_total}",
                 f"{output.memory(node.memory_used_bytes)}/{output.memory(node.memory_total_bytes)}",
                 " ".join(f"{gpu.type or 'gpu'} {gpu.used}/{gpu.total}" for gpu in node.gpus),
+                " ".join(node.features or ()),
                 node.reason or "",
             )
             for node in found
+        ],
+    )
+    return 0
+
+
+@nodes.command("partitions")
+def partition_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the partitions, their limits and what is free in each."""
+    found = connect(url, data_dir).nodes.partitions()
+    if as_json:
+        output.answer_json([each.raw for each in found])
+        return 0
+    output.table(
+        ("NAME", "STATE", "NODES", "CPU", "FREE GPU", "LONGEST", "LIST"),
+        [
+            (
+                f"{each.name}*" if each.default else each.name,
+                "up" if each.up else "closed",
+                each.node_count,
+                f"{each.cpu_used}/{each.cpu_total}",
+                " ".join(f"{gpu.type or 'gpu'} {gpu.free}/{gpu.total}" for gpu in each.gpus),
+                "" if each.max_time_s is None else output.duration(each.max_time_s),
+                each.nodes,
+            )
+            for each in found
         ],
     )
     return 0

@@ -1,0 +1,75 @@
+"""Nodes and partitions as JSON, written once for all who look, and told apart by an ETag."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request, Response
+from pydantic_core import to_json
+
+from aitne.services.cluster import Look, summarize
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer. The ETag leaves out when each node was seen, which changes without any news."""
+
+    body: bytes
+    etag: str
+
+    def to(self, request: Request) -> Response:
+        """The page, or 304 to whoever has it."""
+        # A browser keeps it and asks each time whether it still holds.
+        headers = {"ETag": self.etag, "Cache-Control": "private, no-cache"}
+        if self.etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(self.body, media_type=JSON, headers=headers)
+
+
+class WrittenCluster:
+    """Keeps the pages of the last look."""
+
+    def __init__(self) -> None:
+        self._look: Look | None = None
+        self._pages: dict[str, Page] = {}
+
+    def nodes(self, look: Look) -> Page:
+        """``NodeList``."""
+        return self._page("nodes", look)
+
+    def partitions(self, look: Look) -> Page:
+        """``PartitionList``."""
+        return self._page("partitions", look)
+
+    def _page(self, kind: str, look: Look) -> Page:
+        if look is not self._look:
+            self._look, self._pages = look, {}
+        if kind not in self._pages:
+            self._pages[kind] = _nodes(look) if kind == "nodes" else _partitions(look)
+        return self._pages[kind]
+
+
+def _nodes(look: Look) -> Page:
+    told = {"stale": look.stale, "scheduler": look.scheduler}
+    news = [node.model_dump(mode="python", exclude={"seen_at"}) for node in look.cluster.nodes]
+    return _written({"items": look.cluster.nodes, "as_of": look.as_of, **told}, [news, told])
+
+
+def _partitions(look: Look) -> Page:
+    cluster = look.cluster
+    told = {
+        "items": summarize(cluster),
+        "qos": cluster.qos,
+        "reservations": cluster.reservations,
+        "stale": look.stale,
+    }
+    return _written({**told, "as_of": look.as_of}, told)
+
+
+def _written(page: dict[str, Any], news: Any) -> Page:
+    digest = hashlib.sha256(to_json(news)).hexdigest()[:20]
+    return Page(to_json(page), f'"{digest}"')

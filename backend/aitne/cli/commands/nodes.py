@@ -1,0 +1,96 @@
+"""``admin node`` and ``admin software``: what administrators do with a cluster's nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.commands.catalog import node_ls
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
+from aitne.client import Client
+
+nodes = group_app("Nodes: give one no work, let it take work again.")
+nodes.command("ls")(node_ls)
+
+Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="As `node ls` shows them.")]
+
+
+@nodes.command(
+    "drain", epilog=examples("aitne admin node drain gpu03 gpu04 --reason 'new fans' --yes")
+)
+def node_drain(
+    names: Names,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for those who wonder.")],
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Give nodes no new work. What runs there goes on."""
+    client = connect(url, data_dir)
+    if not yes:
+        _show(client, names)
+        output.confirm(f"Drain {', '.join(names)}?")
+    found = [client.nodes.drain(name, reason) for name in names]
+    if as_json:
+        output.answer_json([node.raw for node in found])
+    else:
+        output.say(f"{', '.join(names)}: no new work.")
+    return 0
+
+
+@nodes.command("resume", epilog=examples("aitne admin node resume gpu03 --yes"))
+def node_resume(
+    names: Names,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Let nodes take work again."""
+    client = connect(url, data_dir)
+    if not yes:
+        _show(client, names)
+        output.confirm(f"Resume {', '.join(names)}?")
+    found = [client.nodes.resume(name) for name in names]
+    if as_json:
+        output.answer_json([node.raw for node in found])
+    else:
+        output.say(f"{', '.join(names)}: may take work.")
+    return 0
+
+
+def software(data_dir: DataDir = None) -> int:
+    """Put what Slurm's nodes need into [slurm] software_dir.
+
+    The agent, JupyterLab's environment and its launcher: once per release, as an account that may
+    write there. `aitne up` does it too where it may.
+    """
+    # The settings and the supervisor are heavier than everything else here.
+    from aitne.core.settings import load_settings
+    from aitne.supervisor import software as made
+
+    settings = load_settings(None if data_dir is None else Path(data_dir))
+    made.ensure(settings, output.say)
+    output.say(f"{settings.slurm.software_dir} has what the nodes need.")
+    return 0
+
+
+def _show(client: Client, names: list[str]) -> None:
+    found = {node.name: node for node in client.nodes.list()}
+    output.table(
+        ("NODE", "STATE", "GPU", "REASON"),
+        [
+            (
+                name,
+                node.state if (node := found.get(name)) else "unknown",
+                " ".join(f"{gpu.used}/{gpu.total}" for gpu in node.gpus) if node else "",
+                (node.reason or "") if node else "",
+            )
+            for name in names
+        ],
+    )

@@ -1,0 +1,191 @@
+"""The cluster as people see it, and what administrators do with its nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from aitne.core.errors import InvalidInput, NotFound, NotSupported
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.node import Cluster, Node, NodeState, Partition, SchedulerStatus
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.store import ClusterStore
+from aitne.core.settings import Settings
+from aitne.core.units import compress_hostlist
+
+_STALE_POLLS = 5
+_STALE_AT_LEAST_S = 15.0
+FRESH_S = 0.5
+"""So long one look at the store serves everybody who asks: a thousand pages are open at once."""
+
+
+class Look(Frozen):
+    """One look at the snapshot. ``stale`` when it is too old to rely on."""
+
+    cluster: Cluster
+    scheduler: SchedulerStatus | None
+    as_of: UtcTime | None
+    stale: bool
+
+
+class GpuSum(Frozen):
+    """GPUs of one type on several nodes. ``free`` are those that a job could get now."""
+
+    type: str | None
+    total: int
+    used: int
+    free: int
+
+
+class PartitionSummary(Frozen):
+    """A partition with what its nodes have and do."""
+
+    name: str
+    up: bool
+    default: bool
+    nodes: str
+    """As Slurm writes lists of nodes: ``gpu[01-04]``."""
+    node_count: int
+    states: dict[NodeState, int]
+    cpu_total: int
+    cpu_used: int
+    gpus: tuple[GpuSum, ...]
+    features: tuple[str, ...]
+    max_time_s: int | None
+    default_time_s: int | None
+    max_nodes: int | None
+    allow_accounts: tuple[str, ...] | None
+    allow_qos: tuple[str, ...] | None
+
+
+class ClusterService:
+    """Reads come from the store; ``scheduler`` is asked only to drain and resume."""
+
+    def __init__(
+        self,
+        store: ClusterStore,
+        scheduler: Scheduler | None,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        *,
+        fresh_s: float = FRESH_S,
+    ) -> None:
+        self._fresh_s = fresh_s
+        self._store = store
+        self._scheduler = scheduler
+        self._settings = settings
+        self._clock = clock
+        self._looking = asyncio.Lock()
+        self._last: Look | None = None
+        self._until = float("-inf")
+
+    async def look(self) -> Look:
+        """The nodes and partitions as the scheduler last described them."""
+        async with self._looking:
+            now = asyncio.get_running_loop().time()
+            if self._last is None or now >= self._until:
+                self._last = await self._read()
+                self._until = asyncio.get_running_loop().time() + self._fresh_s
+            return self._last
+
+    async def _read(self) -> Look:
+        cluster = await self._store.cluster()
+        as_of = cluster.seen_at or max((node.seen_at for node in cluster.nodes), default=None)
+        patience_s = max(_STALE_AT_LEAST_S, _STALE_POLLS * self._settings.poll_interval_s)
+        status = await self._store.scheduler()
+        silent = status is not None and not status.answering
+        old = as_of is None or self._clock() - as_of > timedelta(seconds=patience_s)
+        return Look(cluster=cluster, scheduler=status, as_of=as_of, stale=silent or old)
+
+    async def drain(self, actor: Actor, name: str, reason: str) -> Node:
+        """Give the node no new work; what runs there goes on.
+
+        Raises:
+            NotFound: there is no such node.
+            NotAllowed: the actor is no administrator.
+            InvalidInput: there is no reason.
+            NotSupported: the scheduler in use cannot.
+            SchedulerRejected, SchedulerUnavailable: as it says.
+        """
+        scheduler, node = await self._target(actor, name)
+        said = " ".join(reason.split())
+        if not said:
+            raise InvalidInput.field("reason", "say why, for those who wonder", value=reason)
+        await scheduler.drain(name, f"{said} ({actor.name})")
+        await self._note("node.drained", actor, name, said)
+        return node
+
+    async def resume(self, actor: Actor, name: str) -> Node:
+        """Let the node take work again. Raises as ``drain``."""
+        scheduler, node = await self._target(actor, name)
+        await scheduler.resume(name)
+        await self._note("node.resumed", actor, name, None)
+        return node
+
+    async def _target(self, actor: Actor, name: str) -> tuple[Scheduler, Node]:
+        require(Action.NODE_ADMINISTER, actor, "node", name)
+        node = next((each for each in await self._store.nodes() if each.name == name), None)
+        if node is None:
+            raise NotFound("node", name)
+        if self._scheduler is None:
+            raise NotSupported(
+                f"The scheduler {self._settings.scheduler} cannot drain or resume nodes; Slurm can."
+            )
+        return self._scheduler, node
+
+    async def _note(self, kind: str, actor: Actor, name: str, reason: str | None) -> None:
+        await self._store.add_event(kind, {"node": name, "by": actor.name, "reason": reason})
+
+
+def summarize(cluster: Cluster) -> list[PartitionSummary]:
+    """The partitions with sums over their nodes, the default one first, then by name."""
+    nodes = {node.name: node for node in cluster.nodes}
+    members: dict[str, list[Node]] = {part.name: [] for part in cluster.partitions}
+    for node in cluster.nodes:
+        for name in node.partitions:
+            if name in members:
+                members[name].append(node)
+    for part in cluster.partitions:
+        if not members[part.name]:
+            members[part.name] = [nodes[name] for name in part.nodes if name in nodes]
+    found = [_summary(part, members[part.name]) for part in cluster.partitions]
+    return sorted(found, key=lambda part: (not part.default, part.name))
+
+
+def _summary(part: Partition, nodes: Sequence[Node]) -> PartitionSummary:
+    return PartitionSummary(
+        name=part.name,
+        up=part.up,
+        default=part.default,
+        nodes=compress_hostlist([node.name for node in nodes]),
+        node_count=len(nodes),
+        states=dict(Counter(node.state for node in nodes)),
+        cpu_total=sum(node.cpu_total for node in nodes),
+        cpu_used=sum(node.cpu_used for node in nodes),
+        gpus=_gpus(nodes),
+        features=tuple(sorted({feature for node in nodes for feature in node.features})),
+        max_time_s=part.max_time_s,
+        default_time_s=part.default_time_s,
+        max_nodes=part.max_nodes,
+        allow_accounts=part.allow_accounts,
+        allow_qos=part.allow_qos,
+    )
+
+
+def _gpus(nodes: Sequence[Node]) -> tuple[GpuSum, ...]:
+    total: Counter[str | None] = Counter()
+    used: Counter[str | None] = Counter()
+    free: Counter[str | None] = Counter()
+    for node in nodes:
+        for gpu in node.gpus:
+            total[gpu.type] += gpu.total
+            used[gpu.type] += gpu.used
+            free[gpu.type] += max(0, gpu.total - gpu.used) if node.state.usable else 0
+    return tuple(
+        GpuSum(type=kind, total=total[kind], used=used[kind], free=free[kind])
+        for kind in sorted(total, key=lambda kind: kind or "")
+    )
