@@ -94,7 +94,8 @@ async def _with_controller(settings: Settings, stop: asyncio.Event) -> None:
         await parts.store.start()
         if lock.previous is not None:
             await parts.controller.end_lead_of(lock.previous)
-        await parts.scheduler.start()
+        for note in await parts.scheduler.start():
+            logging.getLogger("aitne.controller").warning("%s", note)
         work = asyncio.create_task(parts.controller.run())
         stopped = asyncio.create_task(stop.wait())
         try:

@@ -81,6 +81,8 @@ def up(
     make_plan(settings).write(settings.run_dir)
     (settings.run_dir / FAILURE).unlink(missing_ok=True)
     progress(f"Starting the platform in {data_dir}.")
+    for note in preflight.notes(settings):
+        progress(note)
     options = ["--detach"] if detach else ["--with-parent", str(os.getpid())]
     supervisor = _launch(settings, options)
     if detach:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import pwd
 import shutil
 import socket
 import sys
@@ -34,6 +35,21 @@ def check(settings: Settings) -> None:
         )
     _data_dir(settings.data_dir)
     _ports(settings)
+
+
+def notes(settings: Settings) -> list[str]:
+    """What whoever starts the platform should know, though nothing is wrong."""
+    if not settings.on_slurm or settings.broker.socket is not None:
+        return []
+    uid = os.getuid()
+    try:
+        account = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        account = f"uid {uid}"
+    return [
+        f"There is no broker (broker.socket is not set): everybody's jobs run as {account}, the "
+        "account of this platform."
+    ]
 
 
 def _data_dir(folder: Path) -> None:
