@@ -1,0 +1,196 @@
+"""One question to slurmrestd, and whether it can have had any effect (https://slurm.schedmd.com/rest.html)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from aitne.core.errors import SchedulerUnavailable, SetupError
+
+CONNECT_S = 2.0
+ANSWER_S = 30.0
+"""As long as Slurm's own default MessageTimeout is three times."""
+MAX_BODY_BYTES = 256 << 20
+"""10,000 jobs are 80 MB; more than this is no answer of Slurm's."""
+_CONNECTIONS = 8
+
+
+class NotReached(SchedulerUnavailable):
+    """The question certainly had no effect: it never left, or was turned down before slurmctld."""
+
+    code = "scheduler_not_reached"
+
+
+class NoAnswer(SchedulerUnavailable):
+    """The question was sent, and no answer of Slurm's came: what was done is unknown."""
+
+    code = "scheduler_no_answer"
+
+
+class TooLarge(NoAnswer):
+    """The answer is longer than whoever asked wants to read."""
+
+    code = "scheduler_answer_too_large"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One entry of ``errors``: Slurm's number (https://github.com/SchedMD/slurm, slurm_errno.h), and its words."""
+
+    number: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What slurmrestd said."""
+
+    status: int
+    body: Mapping[str, Any]
+    problems: tuple[Problem, ...] = ()
+    refusals: tuple[Problem, ...] = ()
+    """What could not be done to single tasks of a job, where the whole is called a success."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was done, or found."""
+        return self.status < 400 and not self.problems
+
+    @property
+    def said(self) -> str:
+        """All its complaints in one line."""
+        return "; ".join(problem.text for problem in self.problems) or f"HTTP {self.status}"
+
+
+class RestClient:
+    """Keeps a few connections open. ``url`` is ``http(s)://host:port`` or ``unix:/path``."""
+
+    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.url = url
+        base, way = _where(url)
+        limits = httpx.Limits(max_connections=_CONNECTIONS, keepalive_expiry=30)
+        self._http = httpx.AsyncClient(
+            base_url=base,
+            # Never a proxy of the environment: the token would go there.
+            transport=transport
+            or httpx.AsyncHTTPTransport(uds=way, limits=limits, trust_env=False),
+            trust_env=False,
+            follow_redirects=False,
+            headers={"Accept": "application/json"},
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        *,
+        query: Mapping[str, str | int] | None = None,
+        body: Mapping[str, Any] | None = None,
+        timeout_s: float = ANSWER_S,
+        most_bytes: int = MAX_BODY_BYTES,
+    ) -> Answer:
+        """Ask, and read the answer to its end.
+
+        Raises:
+            NotReached: nobody listens there, so nothing was done.
+            NoAnswer: none came, or none of Slurm's: what was done is unknown.
+        """
+        timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
+        try:
+            async with self._http.stream(
+                method,
+                path,
+                headers=dict(headers),
+                params=None if query is None else dict(query),
+                json=None if body is None else dict(body),
+                timeout=timeout,
+            ) as stream:
+                return _answer(stream.status_code, await _read(stream, most_bytes))
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise NotReached(
+                f"slurmrestd at {self.url} cannot be reached: {_why(error)}."
+            ) from error
+        except httpx.HTTPError as error:
+            raise NoAnswer(
+                f"slurmrestd at {self.url} did not answer {method} {path}: {_why(error)}."
+            ) from error
+
+
+def _where(url: str) -> tuple[str, str | None]:
+    if url.startswith("unix:"):
+        path = url.removeprefix("unix:").removeprefix("//")
+        if path.startswith("/"):
+            return "http://slurmrestd", path
+    elif url.startswith(("http://", "https://")):
+        return url.rstrip("/"), None
+    raise SetupError(f"slurm.rest_url = {url!r}: write http://host:port or unix:/path.")
+
+
+async def _read(stream: httpx.Response, most: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in stream.aiter_bytes():
+        size += len(part)
+        if size > most:
+            raise TooLarge(
+                f"slurmrestd sends more than {most >> 20} MiB in one answer; it was left unread."
+            )
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _answer(status: int, text: bytes) -> Answer:
+    try:
+        body = json.loads(text) if text.strip() else {}
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        words = " ".join(text[:300].decode("utf-8", "replace").split())
+        if status < 400:
+            raise NoAnswer(f"slurmrestd answered {status} with what is not JSON: {words}")
+        body = {"errors": [{"error": words}]} if words else {}
+    return Answer(
+        status=status,
+        body=body,
+        problems=tuple(_problem(entry) for entry in _list(body.get("errors"))),
+        refusals=tuple(_refusals(body.get("status"))),
+    )
+
+
+def _problem(entry: object) -> Problem:
+    """22.05 calls the number of a refused submission ``error_code``, all else ``error_number``."""
+    if not isinstance(entry, dict):
+        return Problem(None, str(entry))
+    number = entry.get("error_number", entry.get("error_code"))
+    words = [str(entry[key]) for key in ("error", "description") if entry.get(key)]
+    return Problem(
+        number if isinstance(number, int) else None, ": ".join(words) or "no reason given"
+    )
+
+
+def _refusals(value: object) -> Iterator[Problem]:
+    for entry in _list(value):
+        error = entry.get("error") if isinstance(entry, dict) else None
+        if isinstance(error, dict) and error.get("code"):
+            code = error["code"]
+            text = str(error.get("message") or error.get("string") or "no reason given")
+            yield Problem(code if isinstance(code, int) else None, text)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _why(error: httpx.HTTPError) -> str:
+    if isinstance(error, httpx.TimeoutException):
+        return "no answer in time"
+    return str(error) or type(error).__name__

@@ -1,0 +1,124 @@
+"""A job's record (v0.0.42) in the platform's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from aitne.adapters.schedulers._slurm import identity, reasons
+from aitne.adapters.schedulers._slurm.states import job_state
+from aitne.core.errors import SchedulerUnavailable
+from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.states import JobState
+from aitne.core.units import expand_hostlist, parse_array
+
+_FAR = 253_402_300_799  # the last second of the year 9999
+_HIGHEST_SIGNAL = 64
+_RAW = (
+    "job_id", "array_job_id", "array_task_id", "job_state", "state_reason", "state_description",
+    "exit_code", "restart_cnt", "nodes", "partition", "account", "qos", "priority", "user_name",
+    "submit_time", "start_time", "end_time", "time_limit", "dependency", "tres_req_str",
+    "tres_alloc_str", "comment", "name",
+)  # fmt: skip
+"""What is kept of a record: a whole one is 8 KB."""
+
+
+def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
+    """The rows of one record: none for a job that is not the platform's, and one for each task of
+    an array that waits as a whole.
+
+    Raises:
+        SchedulerUnavailable: Slurm left tasks of a long array out.
+    """
+    ours = identity.of_comment(_text(record.get("comment")))
+    if ours is None:
+        return ()
+    job = _row(record, *ours)
+    array, task = _number(record.get("array_job_id")), _number(record.get("array_task_id"))
+    if not array:
+        return (job,)
+    if task is not None:
+        return (_task(job, array, task),)
+    waiting = _text(record.get("array_task_string"))
+    if "..." in waiting:
+        # libslurm cuts a long list of tasks; what was cut off must not look like absent.
+        raise SchedulerUnavailable(
+            f"slurmrestd names only some of the tasks of array {array}: {waiting}"
+        )
+    try:
+        tasks = parse_array(waiting).indices
+    except ValueError as error:
+        raise SchedulerUnavailable(f"slurmrestd says of array {array}: {error}") from error
+    return tuple(_task(job, array, index) for index in tasks)
+
+
+def _task(job: SchedulerJob, array: int, task: int) -> SchedulerJob:
+    return job.model_copy(update={"scheduler_id": f"{array}_{task}", "array_task_id": task})
+
+
+def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
+    started, ended = _time(record.get("start_time")), _time(record.get("end_time"))
+    reason = _text(record.get("state_reason")) or "None"
+    nodes = _text(record.get("nodes"))
+    state, why = job_state(_words(record.get("job_state")), reason, begun=bool(nodes))
+    waits = state is JobState.QUEUED
+    begun = bool(nodes) and not waits
+    code, signal = _exit(record.get("exit_code")) if state.terminal and begun else (None, None)
+    limit = _number(record.get("time_limit"))
+    return SchedulerJob(
+        scheduler_id=str(record.get("job_id", "")),
+        job_id=job_id,
+        attempt=attempt,
+        account=_text(record.get("user_name")) or None,
+        state=state,
+        reason=why,
+        pending_reason=reasons.sentence(reason, _text(record.get("dependency"))) if waits else None,
+        restart_count=_number(record.get("restart_cnt")) or 0,
+        exit_code=code,
+        signal=signal,
+        nodes=tuple(expand_hostlist(nodes)) if nodes else (),
+        partition=_text(record.get("partition")) or None,
+        priority=_number(record.get("priority")),
+        submitted_at=_time(record.get("submit_time")),
+        # Of a job that waits it is the moment Slurm plans for; of one that never ran, nothing.
+        started_at=started if begun else None,
+        # Of a job that runs it is the end of its time limit.
+        ended_at=ended if state.terminal else None,
+        expected_start_at=started if waits else None,
+        time_limit_s=None if limit is None else limit * 60,
+        raw={key: record[key] for key in _RAW if key in record},
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _words(value: object) -> Sequence[str]:
+    if isinstance(value, str):
+        return (value,)
+    return [str(word) for word in value] if isinstance(value, list) else ()
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set") and not value.get("infinite") else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _time(value: object) -> datetime | None:
+    seconds = _number(value)
+    return datetime.fromtimestamp(seconds, UTC) if seconds and 0 < seconds <= _FAR else None
+
+
+def _exit(value: object) -> tuple[int | None, int | None]:
+    """(exit code, signal), at most one of them known; 125 and the like are Slurm's own marks."""
+    if not isinstance(value, Mapping):
+        return None, None
+    signal = value.get("signal")
+    by = _number(signal.get("id")) if isinstance(signal, Mapping) else None
+    if by:
+        return None, by if by <= _HIGHEST_SIGNAL else None
+    code = _number(value.get("return_code"))
+    return (code, None) if code is not None and 0 <= code <= 255 else (None, None)

@@ -1,0 +1,269 @@
+"""slurmrestd in use: as whom, in which version, and whether to rely on it at this moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from aitne.adapters.schedulers._slurm.rest.client import (
+    MAX_BODY_BYTES,
+    Answer,
+    NoAnswer,
+    NotReached,
+    RestClient,
+    TooLarge,
+)
+from aitne.adapters.schedulers._slurm.rest.errors import (
+    ENDED_JOB,
+    UNKNOWN_JOB,
+    Meaning,
+    meaning,
+    refused_token,
+)
+from aitne.adapters.schedulers._slurm.rest.steps import Record, lift_record, lower_submission
+from aitne.adapters.schedulers._slurm.rest.versions import Api, negotiate, served
+from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain
+
+PROBE_S = 5.0
+"""Within this time slurmrestd has to answer the questions that decide whether it is used."""
+LOOK_UP_S = 10.0
+AGAIN_S = 5.0
+"""So long after a failure nobody waits for slurmrestd."""
+
+Headers = Callable[[str | None], Awaitable[Mapping[str, str]]]
+"""The headers that speak for an account (None: for whoever looks on)."""
+
+
+class TokenRefused(SchedulerUnavailable):
+    """slurmrestd or slurmctld does not believe our token; nothing was done."""
+
+    code = "scheduler_token_refused"
+
+
+class NotUnderstood(SchedulerUnavailable):
+    """slurmrestd could not read the submission; nothing was done."""
+
+    code = "scheduler_not_understood"
+
+
+class RestSession:
+    """Asks only while the last question with a token was answered: a submission is then never the
+    one that finds out that its token is not believed, which 22.05 does not tell apart from a lost
+    connection."""
+
+    def __init__(
+        self,
+        client: RestClient,
+        headers: Headers,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._headers = headers
+        self._clock = clock
+        self._api: Api | None = None
+        self._failure: SchedulerUnavailable | None = None
+        self._again_at = 0.0
+        self._opening = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def api(self) -> Api:
+        """The version in use, after a look at whether slurmrestd and its token are good.
+
+        Raises:
+            SetupError: it serves no version that is known here.
+            NotReached: it cannot be used at this moment.
+            TokenRefused: our token is not believed.
+        """
+        if self._api is not None:
+            return self._api
+        async with self._opening:
+            if self._api is not None:
+                return self._api
+            if self._failure is not None and self._clock() < self._again_at:
+                raise self._failure
+            try:
+                self._api = await self._open()
+            except SchedulerUnavailable as error:
+                self._fail(error)
+                raise
+            self._failure = None
+            return self._api
+
+    async def submit(self, script: str, job: Record, account: str | None) -> str:
+        """Submit; the id in Slurm. ``job`` is of the spoken version.
+
+        Raises:
+            SchedulerRejected: Slurm said no; the message is its own.
+            SubmitUncertain: it may be in Slurm.
+            NotReached, NotUnderstood: it never came near slurmctld; sbatch may submit it.
+            NotExpressible: this version cannot say it; sbatch can.
+            SchedulerUnavailable: it is certainly not in Slurm, and cannot be now.
+        """
+        api = await self.api()
+        body = {"script": script, "job": lower_submission(job, api.number)}
+        headers = await self._headers(account)
+        try:
+            answer = await self._client.ask("POST", f"{api.prefix}/job/submit", headers, body=body)
+        except NotReached as error:
+            raise self._fail(error) from error
+        except NoAnswer as error:
+            self._fail(_unusable(error))
+            raise SubmitUncertain(
+                f"{error.message} The job may be in Slurm; it is looked for before it is submitted again."
+            ) from error
+        number = answer.body.get("job_id")
+        # 22.05 names a job that it took together with why it cannot start yet.
+        if answer.status < 400 and isinstance(number, int) and number > 0:
+            return str(number)
+        match meaning(answer):
+            case Meaning.REJECTED:
+                raise SchedulerRejected(answer.said)
+            case Meaning.NOT_NOW:
+                raise SchedulerUnavailable(f"Slurm takes no job at the moment: {answer.said}.")
+            case Meaning.UNREADABLE:
+                raise NotUnderstood(f"slurmrestd did not understand the job: {answer.said}.")
+            case Meaning.TOKEN:
+                raise self._fail(TokenRefused(f"Slurm did not believe the token: {answer.said}."))
+            case Meaning.UNKNOWN:
+                self._fail(NotReached(f"slurmrestd said: {answer.said}."))
+                raise SubmitUncertain(
+                    f"slurmrestd cannot say whether Slurm has the job: {answer.said}. It is looked for "
+                    "before it is submitted again."
+                )
+
+    async def job(self, scheduler_id: str, account: str | None) -> Sequence[Record]:
+        """All records of a job and its tasks, in the spoken version; none: Slurm does not know it.
+
+        Raises:
+            SchedulerUnavailable: nothing is known.
+        """
+        api = await self.api()
+        answer = await self._read(f"{api.prefix}/job/{scheduler_id}", account)
+        if {problem.number for problem in answer.problems} & UNKNOWN_JOB:
+            return ()
+        return self._jobs(answer, api)
+
+    async def jobs(
+        self, since: int | None, *, most_bytes: int
+    ) -> tuple[int, Sequence[Record]] | None:
+        """When the list was made, and all jobs; None: nothing has changed since ``since``.
+
+        Raises:
+            SchedulerUnavailable: nothing is known, or it is more than ``most_bytes``.
+        """
+        api = await self.api()
+        answer = await self._read(
+            f"{api.prefix}/jobs/",
+            None,
+            query=None if since is None else {"update_time": since},
+            most_bytes=most_bytes,
+        )
+        made = answer.body.get("last_update")
+        at = made.get("number") if isinstance(made, Mapping) and made.get("set") else None
+        if answer.status == 304 or (answer.ok and at == 0 and since is not None):
+            return None
+        if not isinstance(at, int):
+            raise SchedulerUnavailable("slurmrestd does not say when its list of jobs was made.")
+        return at, self._jobs(answer, api)
+
+    async def live_jobs(self) -> int:
+        """How many jobs wait or run in the whole of Slurm."""
+        api = await self.api()
+        answer = await self._read(f"{api.prefix}/diag", None)
+        found = answer.body.get("statistics")
+        counts = [
+            found.get(key) if isinstance(found, Mapping) else None
+            for key in ("jobs_pending", "jobs_running")
+        ]
+        if not answer.ok or not all(isinstance(count, int) for count in counts):
+            raise SchedulerUnavailable(
+                f"slurmrestd does not tell how many jobs there are: {answer.said}."
+            )
+        return sum(count for count in counts if isinstance(count, int))
+
+    async def cancel(self, scheduler_id: str, account: str | None) -> None:
+        """End a job. One that has ended, or that nobody knows, is no error.
+
+        Raises:
+            SchedulerUnavailable: whether it was ended is not known.
+            SchedulerRejected: Slurm said no.
+        """
+        api = await self.api()
+        headers = await self._headers(account)
+        try:
+            answer = await self._client.ask(
+                "DELETE", f"{api.prefix}/job/{scheduler_id}", headers, timeout_s=LOOK_UP_S
+            )
+        except SchedulerUnavailable as error:
+            raise self._fail(_unusable(error)) from error
+        # v0.0.42 answers 200 and tells of each task that could not be ended.
+        refused = [
+            problem
+            for problem in (*answer.problems, *answer.refusals)
+            if problem.number not in (*UNKNOWN_JOB, *ENDED_JOB)
+        ]
+        if refused:
+            raise SchedulerRejected("; ".join(problem.text for problem in refused))
+
+    async def _open(self) -> Api:
+        headers = await self._headers(None)
+        try:
+            document = await self._client.ask("GET", "/openapi/v3", headers, timeout_s=PROBE_S)
+            if document.status == 401:
+                raise TokenRefused(f"slurmrestd does not know us: {document.said}.")
+            if not document.ok:
+                raise NotReached(f"slurmrestd shows no OpenAPI document: {document.said}.")
+            api = negotiate(served(document.body))
+            # Small everywhere, and it passes slurmctld, which alone looks at the token.
+            answer = await self._client.ask(
+                "GET", f"{api.prefix}/licenses", headers, timeout_s=PROBE_S
+            )
+        except NoAnswer as error:
+            raise _unusable(error) from error
+        if refused_token(answer):
+            raise TokenRefused(f"Slurm did not believe the token: {answer.said}.")
+        if not answer.ok:
+            raise NotReached(f"slurmrestd does not reach Slurm: {answer.said}.")
+        return api
+
+    async def _read(
+        self,
+        path: str,
+        account: str | None,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        most_bytes: int = MAX_BODY_BYTES,
+    ) -> Answer:
+        headers = await self._headers(account)
+        try:
+            return await self._client.ask(
+                "GET", path, headers, query=query, timeout_s=LOOK_UP_S, most_bytes=most_bytes
+            )
+        except TooLarge:
+            raise
+        except SchedulerUnavailable as error:
+            raise self._fail(_unusable(error)) from error
+
+    def _jobs(self, answer: Answer, api: Api) -> Sequence[Record]:
+        jobs = answer.body.get("jobs")
+        if not answer.ok or not isinstance(jobs, list):
+            if refused_token(answer):
+                raise self._fail(TokenRefused(f"Slurm did not believe the token: {answer.said}."))
+            raise SchedulerUnavailable(f"slurmrestd does not tell of jobs: {answer.said}.")
+        return [lift_record(job, api.number) for job in jobs if isinstance(job, dict)]
+
+    def _fail(self, error: SchedulerUnavailable) -> SchedulerUnavailable:
+        self._api = None
+        self._failure = error
+        self._again_at = self._clock() + AGAIN_S
+        return error
+
+
+def _unusable(error: SchedulerUnavailable) -> NotReached:
+    """What follows for the questions that are not asked now."""
+    return error if isinstance(error, NotReached) else NotReached(error.message)

@@ -1,0 +1,84 @@
+"""As whom slurmrestd is spoken to (https://slurm.schedmd.com/rest_quickstart.html#security)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+
+from aitne.adapters.accounts import own_account_name
+from aitne.adapters.schedulers._slurm.commands import Commands
+from aitne.adapters.schedulers._slurm.tokens import TokenMint
+from aitne.core.errors import SchedulerUnavailable
+from aitne.core.settings import Settings
+
+PERMITTED_S = 30.0
+"""So long an account that could be acted for is not asked about again."""
+_LIFESPAN_S = 600
+_TIMEOUT_S = 10.0
+_TOKEN = re.compile(r"SLURM_JWT=([A-Za-z0-9_.-]+)")
+
+
+class Speaker:
+    """Gives the headers that speak for an account.
+
+    A key could speak for anybody. So each account is first tried on a command that does nothing: who runs
+    commands decides for whom (in the broker its table, elsewhere only the process's own).
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        commands: Commands,
+        *,
+        mint: TokenMint | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._operator = settings.slurm.operator or own_account_name()
+        self._local = (settings.slurm.rest_url or "").startswith("unix:")
+        self._commands = commands
+        self._mint = mint
+        self._clock = clock
+        self._permitted: dict[str, float] = {}
+        self._tokens: dict[str, tuple[float, str]] = {}
+
+    async def headers(self, account: str | None) -> Mapping[str, str]:
+        """For ``account``; None: for whoever looks on.
+
+        Raises:
+            NotAllowed: nothing may be done as ``account`` here.
+            SchedulerUnavailable: Slurm gives no token.
+        """
+        if account is not None:
+            await self._check(account)
+        name = account or self._operator
+        if self._mint is not None:
+            token = self._mint.token(name)
+        elif self._local:
+            return {}  # rest_auth/local: the socket itself says who we are
+        else:
+            token = await self._token(account, name)
+        return {"X-SLURM-USER-NAME": name, "X-SLURM-USER-TOKEN": token}
+
+    async def _check(self, account: str) -> None:
+        if self._clock() < self._permitted.get(account, 0.0):
+            return
+        await self._commands.run("scontrol", "--version", account=account, timeout_s=_TIMEOUT_S)
+        self._permitted[account] = self._clock() + PERMITTED_S
+
+    async def _token(self, account: str | None, name: str) -> str:
+        """Without the key: of slurmctld, which knows by munge who asks."""
+        until, token = self._tokens.get(name, (0.0, ""))
+        if self._clock() < until:
+            return token
+        done = await self._commands.run(
+            "scontrol", "token", f"lifespan={_LIFESPAN_S}", account=account, timeout_s=_TIMEOUT_S
+        )
+        match = _TOKEN.search(done.stdout.decode("utf-8", "replace"))
+        if done.returncode != 0 or match is None:
+            raise SchedulerUnavailable(
+                f"Slurm gives no token (`scontrol token`): {done.said}. Set slurm.jwt_key, or leave "
+                "slurm.rest_url unset."
+            )
+        self._tokens[name] = (self._clock() + _LIFESPAN_S / 2, match[1])
+        return match[1]

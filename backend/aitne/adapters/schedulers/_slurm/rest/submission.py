@@ -1,0 +1,172 @@
+"""A submission as JSON (v0.0.42), made from the very options that sbatch would be given.
+
+So the two ways to submit cannot drift apart. An option that has no field in this table makes the job go
+by sbatch, which knows them all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from aitne.core.units import parse_duration
+
+Fields = dict[str, Any]
+
+_SIGNAL = re.compile(r"(?:(?P<to>[BR]+):)?(?P<signal>[A-Z0-9]+)(?:@(?P<delay>[0-9]+))?")
+_MEMORY = re.compile(r"([0-9]+)([KMGT]?)")
+_MIB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
+_DEFAULT_SIGNAL_DELAY_S = 60
+
+
+class _NoField(Exception):
+    """This value cannot be said in JSON."""
+
+
+def number(value: int) -> Fields:
+    """A number as the interface writes those that may also be infinite."""
+    return {"set": True, "infinite": False, "number": value}
+
+
+def _text(field: str) -> Callable[[str], Fields]:
+    return lambda value: {field: value}
+
+
+def _integer(field: str) -> Callable[[str], Fields]:
+    def convert(value: str) -> Fields:
+        if not re.fullmatch(r"-?[0-9]{1,9}", value):
+            raise _NoField
+        return {field: int(value)}
+
+    return convert
+
+
+def _flag(field: str, value: Any) -> Callable[[str], Fields]:
+    def convert(given: str) -> Fields:
+        if given:
+            raise _NoField
+        return {field: value}
+
+    return convert
+
+
+def _time(field: str) -> Callable[[str], Fields]:
+    # sbatch's own rounding: a part of a minute is a minute.
+    return lambda value: {field: number(-(-parse_duration(value) // 60))}
+
+
+def _memory(value: str) -> Fields:
+    match = _MEMORY.fullmatch(value)
+    if match is None:
+        raise _NoField
+    return {"memory_per_node": number(int(-(-int(match[1]) * _MIB[match[2]] // 1)))}
+
+
+def _gres(value: str) -> Fields:
+    return {"tres_per_node": ",".join(f"gres/{part}" for part in value.split(","))}
+
+
+def _nodes(value: str) -> Fields:
+    if not re.fullmatch(r"[0-9]{1,6}(-[0-9]{1,6})?", value):
+        raise _NoField
+    return {"nodes": value}
+
+
+def _signal(value: str) -> Fields:
+    match = _SIGNAL.fullmatch(value)
+    if match is None or match["to"] not in (None, "B"):
+        raise _NoField
+    delay = int(match["delay"] or _DEFAULT_SIGNAL_DELAY_S)
+    fields: Fields = {"kill_warning_signal": match["signal"], "kill_warning_delay": number(delay)}
+    if match["to"]:
+        fields["kill_warning_flags"] = ["BATCH_JOB"]
+    return fields
+
+
+def _exclusive(value: str) -> Fields:
+    # Without a value: nobody else on its nodes; user and mcs are other agreements.
+    if value:
+        raise _NoField
+    return {"shared": ["none"]}
+
+
+def _open_mode(value: str) -> Fields:
+    return {"open_mode": [value.upper()]}
+
+
+def _kill_invalid(value: str) -> Fields:
+    if value != "yes":
+        raise _NoField
+    return {"flags": ["KILL_INVALID_DEPENDENCY"]}
+
+
+def _no_limits(value: str) -> Fields:
+    # A submission by REST never carries the limits of the process that makes it.
+    if value != "NONE":
+        raise _NoField
+    return {}
+
+
+_FIELDS: Mapping[str, Callable[[str], Fields]] = {
+    "account": _text("account"),
+    "array": _text("array"),
+    "chdir": _text("current_working_directory"),
+    "comment": _text("comment"),
+    "constraint": _text("constraints"),
+    "cpus-per-task": _integer("cpus_per_task"),
+    "dependency": _text("dependency"),
+    "error": _text("standard_error"),
+    "exclusive": _exclusive,
+    "gres": _gres,
+    "input": _text("standard_input"),
+    "job-name": _text("name"),
+    "kill-on-invalid-dep": _kill_invalid,
+    "licenses": _text("licenses"),
+    "mem": _memory,
+    "nice": _integer("nice"),
+    "no-requeue": _flag("requeue", False),
+    "nodes": _nodes,
+    "ntasks": _integer("tasks"),
+    "ntasks-per-node": _integer("tasks_per_node"),
+    "open-mode": _open_mode,
+    "output": _text("standard_output"),
+    "partition": _text("partition"),
+    "prefer": _text("prefer"),
+    "propagate": _no_limits,
+    "qos": _text("qos"),
+    "requeue": _flag("requeue", True),
+    "reservation": _text("reservation"),
+    "signal": _signal,
+    "time": _time("time_limit"),
+    "wckey": _text("wckey"),
+}
+_SAYS_HOW = frozenset({"parsable", "export"})
+"""Options to sbatch itself, not to the job: what they decide, the caller of ``describe`` decides."""
+
+
+def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields | None:
+    """``["--nodes=2", …]`` -> the fields of ``job``; None: sbatch has to say it."""
+    job: Fields = {}
+    for option in options:
+        name, _, value = option.removeprefix("--").partition("=")
+        if name in _SAYS_HOW:
+            continue
+        convert = _FIELDS.get(name)
+        if convert is None:
+            return None
+        try:
+            job |= convert(value)
+        except (_NoField, ValueError):
+            return None
+    if "tasks_per_node" in job and "tasks" not in job and job.get("nodes", "").isdecimal():
+        job["tasks"] = int(job["nodes"]) * job["tasks_per_node"]  # as sbatch does
+    # What sbatch itself puts there: srun in the job reads it.
+    told = {
+        "SLURM_CPUS_PER_TASK": job.get("cpus_per_task"),
+        "SLURM_NTASKS_PER_NODE": job.get("tasks_per_node"),
+        "SLURM_SUBMIT_DIR": job.get("current_working_directory"),
+    }
+    told = {key: value for key, value in told.items() if value is not None}
+    both = {**environment, **told}
+    return job | {"environment": [f"{key}={value}" for key, value in both.items()]}

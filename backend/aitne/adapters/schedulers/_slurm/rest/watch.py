@@ -1,0 +1,69 @@
+"""The poll over slurmrestd, where that is cheaper than squeue: a small queue that mostly stands still.
+
+``jobs?update_time=`` costs 2 ms while nothing has changed, without a process; but a single change brings
+all jobs as JSON, 0.4 ms of slurmrestd's time each (10,000: 7 s, and 60 ms of squeue's).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from aitne.adapters.schedulers._slurm.rest import records
+from aitne.adapters.schedulers._slurm.rest.client import TooLarge
+from aitne.adapters.schedulers._slurm.rest.session import RestSession
+from aitne.core.ports.scheduler import SchedulerJob
+
+MOST_JOBS = 50
+"""In the whole of Slurm; above it a change costs more than squeue."""
+LOOK_AGAIN_S = 60.0
+_MOST_BYTES = 4 << 20
+
+
+class Watch:
+    """Remembers the last list and when it was made."""
+
+    def __init__(
+        self, session: RestSession, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._made_at: int | None = None
+        self._jobs: dict[str, SchedulerJob] = {}
+        self._too_many_until = 0.0
+
+    async def poll(self) -> Sequence[SchedulerJob] | None:
+        """All jobs of ours; None: squeue is the better one to ask now.
+
+        Raises:
+            SchedulerUnavailable: nothing is known.
+        """
+        if self._clock() < self._too_many_until:
+            return None
+        api = await self._session.api()
+        if not api.tells_unchanged:
+            return None
+        if self._made_at is None and await self._session.live_jobs() > MOST_JOBS:
+            self._too_many()
+            return None
+        try:
+            found = await self._session.jobs(self._made_at, most_bytes=_MOST_BYTES)
+        except TooLarge:
+            self._too_many()
+            return None
+        if found is not None:
+            made_at, all_jobs = found
+            new = {job.scheduler_id: job for record in all_jobs for job in records.rows(record)}
+            self._jobs = {
+                number: known if (known := self._jobs.get(number)) == job else job
+                for number, job in new.items()
+            }
+            if len(all_jobs) > MOST_JOBS:
+                self._too_many()
+            else:
+                self._made_at = made_at
+        return list(self._jobs.values())
+
+    def _too_many(self) -> None:
+        self._made_at = None
+        self._too_many_until = self._clock() + LOOK_AGAIN_S

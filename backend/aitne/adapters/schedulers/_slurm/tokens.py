@@ -1,0 +1,100 @@
+"""Tokens for Slurm's auth/jwt, minted for one user at a time and for a short time.
+
+https://slurm.schedmd.com/jwt.html: HS256 over the key that slurmctld has, with the claims ``sun`` (the
+user), ``iat`` and ``exp``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from aitne.core.errors import SetupError
+
+LIFETIME_S = 60
+"""Long enough for any one request, short enough to be of little use to whoever finds one. It also bounds
+how late a submission can arrive that a stopped slurmrestd still holds: after that Slurm refuses it."""
+_MIN_KEY_BYTES = 32  # HS256 wants a key as long as its hash (RFC 7518, 3.2)
+_HEADER = {"alg": "HS256", "typ": "JWT"}
+
+
+class TokenMint:
+    """Mints and keeps tokens; each is used for half of its life."""
+
+    def __init__(
+        self,
+        key: bytes,
+        *,
+        lifetime_s: int = LIFETIME_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._key = key
+        self._lifetime_s = lifetime_s
+        self._clock = clock
+        self._kept: dict[str, tuple[float, str]] = {}
+
+    @classmethod
+    def from_file(cls, path: Path) -> TokenMint:
+        """A mint with the key that lies in ``path``.
+
+        Raises:
+            SetupError: it cannot be read, others can read it, or it is no key.
+        """
+        return cls(_read_key(path))
+
+    def token(self, user: str) -> str:
+        """A token that speaks for ``user``."""
+        now = self._clock()
+        until, token = self._kept.get(user, (0.0, ""))
+        # A clock that was set back must not keep a token alive, so both ends are looked at.
+        if not until - self._lifetime_s / 2 <= now < until:
+            token = sign(self._key, user, int(now), int(now) + self._lifetime_s)
+            self._kept = {
+                name: kept for name, kept in self._kept.items() if now < kept[0] and name != user
+            }
+            self._kept[user] = (now + self._lifetime_s / 2, token)
+        return token
+
+
+def sign(key: bytes, user: str, issued_at: int, expires_at: int) -> str:
+    """One token (RFC 7519), its times in seconds since 1970."""
+    claims = {"exp": expires_at, "iat": issued_at, "sun": user}
+    body = b".".join(
+        _encode(json.dumps(part, separators=(",", ":")).encode()) for part in (_HEADER, claims)
+    )
+    return (body + b"." + _encode(hmac.new(key, body, hashlib.sha256).digest())).decode("ascii")
+
+
+def _encode(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SetupError(
+            f"slurm.jwt_key: {path} cannot be read: {os.strerror(error.errno or 0)}. "
+            "It is slurmctld's own key (AuthAltParameters=jwt_key=…); the process that submits needs it."
+        ) from error
+    with os.fdopen(handle, "rb") as file:
+        mode = os.fstat(handle).st_mode
+        if mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
+            raise SetupError(
+                f"slurm.jwt_key: {path} has mode {stat.S_IMODE(mode):04o}: who can read it can be "
+                f"anybody in Slurm, and who can write it too. Run: chmod 0400 {path}"
+            )
+        key = file.read(1 << 16)
+    if len(key) < _MIN_KEY_BYTES:
+        raise SetupError(
+            f"slurm.jwt_key: {path} holds {len(key)} bytes; a key for HS256 has at least "
+            f"{_MIN_KEY_BYTES}. Make one as https://slurm.schedmd.com/jwt.html says."
+        )
+    return key
