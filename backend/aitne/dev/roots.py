@@ -16,10 +16,11 @@ from aitne.core.settings import cache_dir
 from aitne.dev import packages
 from aitne.dev.packages import Progress
 from aitne.dev.plan import Plan
-from aitne.dev.processes import environment, run
+from aitne.dev.processes import PATH, run, wait_until
 
 PACKAGES = (*packages.SLURM, "python3", "python3-venv", "python3-pip", "ca-certificates")
 _MAKE_S = 1_200
+_UNMOUNT_S = 5.0
 _COPIED = (
     "etc/hosts",
     "etc/resolv.conf",
@@ -124,7 +125,7 @@ def mount(plan: Plan, base: Path, users: tuple[str, ...]) -> None:
 
 
 def _mount(*words: str) -> None:
-    run(["mount", *words], env={"PATH": environment(Path(), Path())["PATH"]})
+    run(["mount", *words], env={"PATH": PATH})
 
 
 def _share_accounts(system: Path, users: tuple[str, ...]) -> None:
@@ -171,7 +172,23 @@ def unmount(root: Path) -> None:
     """
     for where in reversed(mounts_below(root)):
         if where in mounts_below(root):
-            run(["umount", where], env={"PATH": environment(Path(), Path())["PATH"]})
+            _unmount_one(where)
+
+
+def _unmount_one(where: str) -> None:
+    refusals: list[str] = []
+
+    def undone() -> bool:
+        try:
+            run(["umount", where], env={"PATH": PATH})
+        except SetupError as error:
+            refusals.append(error.message)
+            return False
+        return True
+
+    # The threads of a killed daemon may end a moment after it.
+    if not wait_until(undone, _UNMOUNT_S, poll_s=0.1):
+        raise SetupError(f"{refusals[-1]} A shell of `aitne dev cluster shell` may be in there.")
 
 
 def remove(root: Path) -> None:

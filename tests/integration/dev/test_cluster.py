@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from aitne.adapters.broker import BrokerScheduler
 from aitne.core.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster, list_dev_clusters
+from aitne.core.settings import load_settings
 from aitne.dev import faults, processes, roots, state
 from aitne.dev.plan import HOME, Plan, read_plan
 from aitne.dev.processes import wait_until
@@ -120,7 +122,8 @@ def test_limits_and_shards_are_in_force(slurm_cluster: DevCluster) -> None:
 
 @both_releases
 @pytest.mark.parametrize(
-    "daemon", ["munged", "mariadbd", "slurmdbd", "slurmctld", "slurmrestd", "slurmd.n2"]
+    "daemon",
+    ["munged", "mariadbd", "slurmdbd", "slurmctld", "slurmrestd", "slurmd.n2", "broker"],
 )
 def test_a_killed_daemon_comes_back(slurm_cluster: DevCluster, daemon: str) -> None:
     before = faults.pid_of(slurm_cluster, daemon)
@@ -132,6 +135,21 @@ def test_a_killed_daemon_comes_back(slurm_cluster: DevCluster, daemon: str) -> N
     after = faults.pid_of(slurm_cluster, daemon)
     assert after not in (None, before)
     wait_ended(slurm_cluster, sbatch(slurm_cluster, "alice", "#!/bin/bash\n", "-o", "/dev/null"))
+
+
+@both_releases
+async def test_a_platform_reaches_the_cluster_through_its_broker(
+    slurm_cluster: DevCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AITNE_SLURM__DEV_CLUSTER", slurm_cluster.name)
+    scheduler = BrokerScheduler(load_settings(tmp_path, scheduler="slurm"))
+    try:
+        await scheduler.start()
+        cluster = await scheduler.cluster()
+    finally:
+        await scheduler.close()
+    gpus = {node.name: {gpu.type: gpu.total for gpu in node.gpus} for node in cluster.nodes}
+    assert gpus == {name: {"h200": 4} for name in slurm_cluster.nodes}
 
 
 def test_a_node_without_power_has_nothing_left_running(slurm_cluster: DevCluster) -> None:
