@@ -74,10 +74,11 @@ def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
         NotAllowed: the account's home does not make an absolute path of it.
     """
     folder = PurePath(pattern.replace("{user}", user.name).replace("{home}", user.home))
-    if not folder.is_absolute() or ".." in folder.parts or folder == PurePath("/"):
+    homeless = "{home}" in pattern and user.home.strip("/") == ""
+    if homeless or not folder.is_absolute() or ".." in folder.parts:
         raise NotAllowed(
-            f"The jobs of {user.name} would lie in {str(folder)!r}, which is no absolute path. Look "
-            f"at the account's home ({user.home!r}) and at slurm.jobs_dir."
+            f"The jobs of {user.name} would lie in {str(folder)!r}, which is no absolute path of "
+            f"its own. Look at the account's home ({user.home!r}) and at slurm.jobs_dir."
         )
     return folder
 

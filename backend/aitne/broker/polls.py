@@ -65,13 +65,9 @@ class Generations:
         self._numbers: dict[int, int] = {}
         self._gone: deque[tuple[int, int]] = deque()
         self._forgotten_before = 0
-        self._last: Sequence[SchedulerJob] | None = None
 
     def update(self, records: Sequence[SchedulerJob]) -> None:
         """Take the latest poll in."""
-        if records is self._last:
-            return
-        self._last = records
         present: dict[int, int] = {}
         fresh: list[SchedulerJob] = []
         for record in records:

@@ -1,0 +1,98 @@
+"""As whom a portal user's jobs run, and who is never acted for."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aitne.adapters.accounts import OwnAccount, UnixAccounts
+from aitne.core.errors import InvalidInput
+from aitne.core.settings import Settings, load_settings
+
+ACCOUNTS = {
+    "ada": (1_500, 100, "/home/ada"),
+    "a.lovelace": (1_501, 100, "/home/a.lovelace"),
+    "lovelace": (1_502, 100, "/home/lovelace"),
+    "daemon": (1, 1, "/"),
+    "homeless": (1_503, 100, ""),
+    "climber": (1_504, 100, "/home/../etc"),
+    "nobody": (65_534, 65_534, "/nonexistent"),
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings]:
+    """A machine with these accounts; ``ada`` alone is in the group ``hpc``."""
+
+    def getpwnam(name: str) -> pwd.struct_passwd:
+        # A directory service finds names in any case.
+        uid, gid, home = ACCOUNTS[name.lower()]
+        return pwd.struct_passwd((name.lower(), "x", uid, gid, "", home, "/bin/sh"))
+
+    def getgrnam(name: str) -> grp.struct_group:
+        if name != "hpc":
+            raise KeyError(name)
+        return grp.struct_group(("hpc", "x", 700, []))
+
+    monkeypatch.setattr(pwd, "getpwnam", getpwnam)
+    monkeypatch.setattr(grp, "getgrnam", getgrnam)
+    monkeypatch.setattr(
+        os, "getgrouplist", lambda name, gid: [gid, 700] if name == "ada" else [gid]
+    )
+    return lambda **changes: load_settings(tmp_path, **changes)
+
+
+def test_the_account_of_the_users_own_name(settings: Callable[..., Settings]) -> None:
+    found = UnixAccounts(settings()).of("ada")
+    assert (found.name, found.folder) == ("ada", "/home/ada/.aitne/jobs")
+
+
+def test_another_name_and_another_place(settings: Callable[..., Settings]) -> None:
+    accounts = UnixAccounts(
+        settings(
+            accounts={"map": {"ada": "lovelace"}},
+            slurm={"jobs_dir": "/scratch/{user}/jobs"},
+        )
+    )
+    found = accounts.of("ada")
+    assert (found.name, found.folder) == ("lovelace", "/scratch/lovelace/jobs")
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        ("grace", "no Unix account grace"),
+        ("daemon", "uid 1 "),
+        ("nobody", "uid 65534"),
+        ("homeless", "no absolute path"),
+        ("climber", "no absolute path"),
+        ("a.lovelace", "not the name"),
+        ("Ada", "not the name"),
+    ],
+)
+def test_accounts_that_no_job_runs_as(
+    settings: Callable[..., Settings], user: str, said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said) as refused:
+        UnixAccounts(settings()).of(user)
+    assert refused.value.problems[0].field == "account"
+    assert "accounts.map" in refused.value.message
+
+
+def test_only_members_of_a_group(settings: Callable[..., Settings]) -> None:
+    accounts = UnixAccounts(settings(accounts={"groups": ["hpc", "no-such-group"]}))
+    assert accounts.of("ada").name == "ada"
+    with pytest.raises(InvalidInput, match="none of the groups hpc"):
+        accounts.of("lovelace")
+
+
+def test_without_a_broker_all_jobs_are_the_platforms(
+    settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    found = OwnAccount(settings()).of("grace")
+    assert (found.name, found.folder) == (None, str(tmp_path / "jobs"))

@@ -1,0 +1,54 @@
+"""Errors cross the socket as what they are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from aitne.broker.handlers import check_handlers
+from aitne.core import errors
+from aitne.core.broker_protocol import error_from_wire, error_to_wire
+
+SPECIAL = [
+    errors.InvalidInput.field("slurm.qos", "unknown", value="x", allowed="normal"),
+    errors.SchedulerRejected("no", "slurm.partition"),
+    errors.RateLimited("slowly", 2.5),
+    errors.NotFound("job", "1"),
+]
+PLAIN = [
+    kind("a sentence")
+    for kind in (
+        errors.NotAllowed,
+        errors.SetupError,
+        errors.Unavailable,
+        errors.SchedulerUnavailable,
+        errors.SubmitUncertain,
+        errors.CommandTimeout,
+        errors.NotSupported,
+        errors.StaleEpoch,
+    )
+]
+
+
+@pytest.mark.parametrize("error", [*SPECIAL, *PLAIN], ids=lambda error: error.code)
+def test_there_and_back(error: errors.AitneError) -> None:
+    back = error_from_wire(json.loads(json.dumps(error_to_wire(error))))
+    assert type(back) is type(error)
+    assert vars(back) == vars(error)
+
+
+def test_a_template_error_stays_an_error_of_input() -> None:
+    back = error_from_wire(error_to_wire(errors.TemplateError("a.yml", 3, "no name")))
+    assert type(back) is errors.InvalidInput
+    assert back.message == "a.yml:3: no name"
+
+
+def test_a_code_from_a_later_release_is_no_answer() -> None:
+    back = error_from_wire({"code": "moon_phase", "message": "full"})
+    assert type(back) is errors.Unavailable
+    assert "full" in back.message
+
+
+def test_every_verb_has_somebody_who_does_it() -> None:
+    check_handlers()
