@@ -7,6 +7,7 @@ from aitne.client.catalog import Nodes, Templates
 from aitne.client.discovery import Platform, find_platform
 from aitne.client.events import events
 from aitne.client.jobs import Jobs
+from aitne.client.projects import Projects
 from aitne.client.records import Event, Me
 from aitne.client.session import Session
 from aitne.client.sessions import Sessions
@@ -44,6 +45,7 @@ class Client:
         self.nodes = Nodes(self._session)
         self.tokens = Tokens(self._session)
         self.users = Users(self._session)
+        self.projects = Projects(self._session)
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""``admin``: accounts and tokens."""
+"""``admin``: accounts, projects, nodes and tokens."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.commands.nodes import nodes, software
+from aitne.cli.commands.projects import members, projects, sync
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 from aitne.client import Token, User
 
-admin = group_app("Run the platform: accounts and tokens.")
+admin = group_app("Run the platform: accounts, projects, nodes.")
 users = group_app("Accounts.")
 tokens = group_app("Personal access tokens.")
 admin.add_typer(users, name="user")
 admin.add_typer(tokens, name="token")
+admin.add_typer(projects, name="project")
+admin.add_typer(members, name="member")
+admin.command("sync", epilog=examples("aitne admin sync --yes"))(sync)
 admin.add_typer(nodes, name="node")
 admin.command("software", epilog=examples("sudo -u owner aitne admin software"))(software)
 
