@@ -116,12 +116,14 @@ class MachinesPlatform:
         env = {"AITNE_CONFIG": CONFIG, "AITNE_DATA_DIR": DATA_DIR}
         return self.cluster.portal.run(argv, user=SYSTEM_USER, env=env).stdout
 
+    def token(self, user: str) -> str:
+        """A new personal access token."""
+        create = ["admin", "token", "create", "--user", user, "--name", "tests", "--json"]
+        return str(json.loads(self.aitne(*create))["token"])
+
     def client(self, user: str) -> Client:
         """What a user's own program would use, from here: this machine is in the portal's network."""
-        made = json.loads(
-            self.aitne("admin", "token", "create", "--user", user, "--name", "x", "--json")
-        )
-        return Client(self.url, made["token"])
+        return Client(self.url, self.token(user))
 
     def logs(self) -> str:
         """The ends of all logs, for a test that fails."""
@@ -135,7 +137,7 @@ class MachinesPlatform:
         )
 
 
-def set_up(cluster: SlurmCluster, *, scheduler: str = "slurm_cli") -> MachinesPlatform:
+def set_up(cluster: SlurmCluster, *, scheduler: str = "slurm") -> MachinesPlatform:
     """Install and start broker and platform; portal accounts alice and bob are there afterwards.
 
     Raises:
