@@ -11,11 +11,22 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from aitne.core.errors import SetupError
+from aitne.core.errors import NotFound, SetupError
 from aitne.core.models.base import Frozen, UserName
 
 DESCRIPTORS = Path("/run/aitne-dev")
 """One ``<name>.json`` for each cluster that runs on this machine."""
+
+
+class NoDevCluster(NotFound):
+    """No development cluster of that name runs on this machine."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("development cluster", name)
+        self.message = (
+            f"There is no development cluster {name} on this machine; "
+            f"`sudo aitne dev cluster up --name {name}` makes one."
+        )
 
 
 class DevUser(Frozen):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aitne.core.dev_cluster import DevCluster
-from aitne.core.errors import NotFound, SetupError
+from aitne.core.dev_cluster import DevCluster, NoDevCluster
+from aitne.core.errors import SetupError
 from aitne.dev import daemons, processes, state
 from aitne.dev.plan import Plan, read_plan
 
@@ -15,7 +15,7 @@ def pid_of(cluster: DevCluster, daemon: str) -> int | None:
 
     Raises:
         InvalidInput: there is no such daemon.
-        NotFound: the cluster is gone.
+        NoDevCluster: the cluster is gone.
     """
     plan = _plan(cluster)
     return state.pids(plan)[daemons.named(plan, daemon).name]
@@ -28,7 +28,7 @@ def restart(cluster: DevCluster, daemon: str) -> None:
 
     Raises:
         InvalidInput: there is no such daemon.
-        NotFound: the cluster is gone.
+        NoDevCluster: the cluster is gone.
         SetupError: it does not start.
     """
     plan = _plan(cluster)
@@ -54,7 +54,7 @@ def crash_node(cluster: DevCluster, node: str) -> None:
 
     Raises:
         InvalidInput: there is no such node.
-        NotFound: the cluster is gone.
+        NoDevCluster: the cluster is gone.
         SetupError: a process does not end.
     """
     plan = _plan(cluster)
@@ -72,5 +72,5 @@ def crash_node(cluster: DevCluster, node: str) -> None:
 def _plan(cluster: DevCluster) -> Plan:
     plan = read_plan(cluster.name)
     if plan is None:
-        raise NotFound("development cluster", cluster.name)
+        raise NoDevCluster(cluster.name)
     return plan

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from pydantic import Field
 
-from aitne.core.dev_cluster import DevCluster, find_dev_cluster
-from aitne.core.errors import NotFound, SetupError
+from aitne.core.dev_cluster import DevCluster, NoDevCluster, find_dev_cluster
+from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen
 from aitne.dev import daemons, processes
 from aitne.dev.plan import Plan, read_plan
@@ -30,12 +30,12 @@ def look(name: str) -> ClusterState:
     """What runs of a cluster.
 
     Raises:
-        NotFound: there is no such cluster.
+        NoDevCluster: there is no such cluster.
         SetupError: its record cannot be read.
     """
     cluster, plan = find_dev_cluster(name), read_plan(name)
     if cluster is None or plan is None:
-        raise NotFound("development cluster", name)
+        raise NoDevCluster(name)
     found = pids(plan)
     states = dict.fromkeys(plan.node_names, "unknown")
     if found["slurmctld"] is not None:

@@ -10,7 +10,6 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.options import Json, examples, group_app
-from aitne.core.errors import NotFound
 
 dev = group_app("Develop on Aitne: a Slurm on this machine.")
 cluster = group_app("A real Slurm on this machine, with fake GPUs.")
@@ -87,11 +86,11 @@ def cluster_shell(
     name: Name = "dev",
 ) -> int:
     """Open a shell in which Slurm's commands mean the cluster."""
-    from aitne.core.dev_cluster import find_dev_cluster
+    from aitne.core.dev_cluster import NoDevCluster, find_dev_cluster
 
     found = find_dev_cluster(name)
     if found is None:
-        raise NotFound("development cluster", name)
+        raise NoDevCluster(name)
     shell = os.environ.get("SHELL") or "/bin/bash"
     if found.command_prefix and not Path(found.root, "system", shell.lstrip("/")).exists():
         shell = "/bin/bash"
