@@ -103,7 +103,7 @@ def utc_now() -> datetime:
 
 def build(settings: Settings) -> Platform:
     """Everything over a store that is not open yet: call ``platform.store.start()``."""
-    store = SqlStore(settings.database_url, clock=utc_now)
+    store = SqlStore(settings.database_url)
     accounts = PasswordIdentity()
     templates = TemplateCatalog([builtin_folder(), *settings.templates])
     events = EventHub(store)
@@ -172,7 +172,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     # It brings httpx along, which the API's process does without.
     from aitne.adapters.hub import HubClient
 
-    store = SqlStore(settings.database_url, clock=utc_now)
+    store = SqlStore(settings.database_url)
     scheduler = make_scheduler(settings)
     hub = HubClient(
         f"http://127.0.0.1:{settings.port_of_hub}", read_secret(settings, "hub_api_token")

@@ -71,11 +71,10 @@ class Metrics:
         depth, oldest = await store.outbox_depth()
         self._depth.set(depth)
         self._oldest.set(oldest)
-        nodes = await store.nodes()
-        if nodes:
-            self._last_poll.set(max(node.seen_at for node in nodes).timestamp())
         lease = await store.current_lease("controller")
         self._controller.counters = {} if lease is None else lease.counters
+        for last in self._controller.counters.get(names.SCHEDULER_LAST_POLL.name, {}).values():
+            self._last_poll.set(last)
         return generate_latest(self.registry)
 
 

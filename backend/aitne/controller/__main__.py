@@ -13,7 +13,7 @@ import signal
 import sys
 
 from aitne.bootstrap import SCHEDULERS, build, build_controller
-from aitne.controller.lock import hold_lock
+from aitne.controller.lock import hold_lock, new_holder
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings, load_settings
 
@@ -89,11 +89,14 @@ async def _drain(settings: Settings) -> int:
 
 
 async def _with_controller(settings: Settings, stop: asyncio.Event) -> None:
-    with hold_lock(settings.run_dir / "controller.lock") as lock:
-        parts = build_controller(settings, holder=lock.holder)
+    holder = new_holder()
+    parts = build_controller(settings, holder=holder)
+    lock = settings.run_dir / "controller.lock"
+    # A scheduler that others may hold too bears a second controller, which waits for the lead.
+    with hold_lock(lock, holder, alone=not parts.scheduler.shared) as previous:
         await parts.store.start()
-        if lock.previous is not None:
-            await parts.controller.end_lead_of(lock.previous)
+        if previous is not None:
+            await parts.controller.end_lead_of(previous)
         for note in await parts.scheduler.start():
             logging.getLogger("aitne.controller").warning("%s", note)
         work = asyncio.create_task(parts.controller.run())

@@ -7,11 +7,12 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
-from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
-from aitne.core.ports.store import Idempotency
+from aitne.core.models.job import JobChanges
+from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, SchedulerStatus
+from aitne.core.ports.store import Idempotency, Move
 from aitne.core.states import JobState
 from tests.contract.store.conftest import Clock
-from tests.support.jobs import make_job
+from tests.support.jobs import make_array, make_job
 
 
 def node(clock: Clock, name: str = "n1", **overrides: object) -> Node:
@@ -86,6 +87,98 @@ class TestNodes:
         assert await store.nodes() == []
 
 
+class TestCluster:
+    async def test_all_of_it_is_kept(self, store: SqlStore, epoch: int, clock: Clock) -> None:
+        assert await store.cluster() == Cluster()
+        whole = Cluster(
+            nodes=(node(clock),),
+            partitions=(Partition(name="gpu", nodes=("n1",), max_time_s=60),),
+            qos=("normal",),
+            seen_at=clock.now,
+        )
+        await store.save_cluster(whole, epoch=epoch)
+        assert await store.cluster() == whole
+        clock.pass_(5)
+        await store.save_cluster(whole.model_copy(update={"seen_at": clock.now}), epoch=epoch)
+        await store.save_cluster(Cluster(nodes=whole.nodes, seen_at=clock.now), epoch=epoch)
+        assert (await store.cluster()).partitions == ()
+        events = [event.data for event in await store.events_after(0)]
+        assert events == [{"nodes": ["n1"]}, {"nodes": []}], "a change of partitions is one too"
+
+    async def test_whether_the_scheduler_answers(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        assert await store.scheduler() is None
+        well = SchedulerStatus(answering=True, since=clock.now)
+        await store.save_scheduler(well, epoch=epoch)
+        await store.save_cluster(Cluster(seen_at=clock.now), epoch=epoch)
+        silent = SchedulerStatus(answering=False, since=clock.now, message="it is away.")
+        await store.save_scheduler(silent, epoch=epoch)
+        await store.save_scheduler(silent, epoch=epoch)
+        assert await store.scheduler() == silent
+        kinds = [event.kind for event in await store.events_after(0)]
+        assert kinds.count("scheduler.changed") == 2
+        with pytest.raises(StaleEpoch):
+            await store.save_scheduler(well, epoch=epoch + 1)
+
+
+class TestMoves:
+    async def test_many_at_once_and_those_that_cannot_be_are_left_out(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        queued, gone, other = make_job(), make_job(), make_job()
+        for job in (queued, gone, other):
+            await store.create_job(job)
+        pending = frozenset({JobState.PENDING_SUBMIT})
+        changes = JobChanges(submitted_at=clock.now)
+        moves = [
+            Move(job.id, JobState.SUBMITTING, changes, since=pending) for job in (queued, gone)
+        ]
+        await store.request_cancel(gone.id, clock.now)
+        items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        first, none = await store.apply(
+            moves, epoch=epoch, tokens={queued.id: "hash", gone.id: "other"}, done=[items[0].id]
+        )
+        assert first is not None
+        assert (first.state, first.submitted_at, none) == (JobState.SUBMITTING, clock.now, None)
+        assert (await store.job_of_token("hash")) == first
+        assert await store.job_of_token("other") is None
+        assert (await store.outbox_depth())[0] == 1
+        noted = Move(
+            other.id,
+            JobState.QUEUED,
+            JobChanges(scheduler_id="7"),
+            since=frozenset({JobState.UNCERTAIN}),
+            anyway=True,
+        )
+        stale = Move(queued.id, JobState.QUEUED, version=1)
+        second, late = await store.apply([noted, stale], epoch=epoch)
+        assert second is not None
+        assert (second.state, second.scheduler_id, late) == (JobState.PENDING_SUBMIT, "7", None)
+        with pytest.raises(StaleEpoch):
+            await store.apply([Move(queued.id, JobState.QUEUED)], epoch=epoch + 1)
+
+    async def test_an_array_follows_all_of_its_tasks(self, store: SqlStore, epoch: int) -> None:
+        array, tasks = make_array("0-9")
+        await store.create_job(array, tasks)
+        rows = await store.apply(
+            [Move(row.id, JobState.SUBMITTING) for row in (*tasks, array)], epoch=epoch
+        )
+        assert all(rows)
+        ids = [
+            Move(row.id, JobState.QUEUED, JobChanges(scheduler_id=f"7_{row.array_task_id}"))
+            for row in tasks[:9]
+        ]
+        await store.apply(ids, epoch=epoch)
+        whole = await store.get_job(array.id)
+        assert whole.message == "10 tasks: 9 queued, 1 submitting."
+        found = {
+            job.id: job.scheduler_id for job in await store.get_jobs([each.id for each in tasks])
+        }
+        assert found[tasks[3].id] == "7_3"
+        assert found[tasks[9].id] is None
+
+
 class TestLease:
     async def test_one_leads_until_its_time_is_up(self, store: SqlStore, clock: Clock) -> None:
         first = await store.take_lease("controller", "a", duration_s=10)
@@ -107,8 +200,11 @@ class TestLease:
     async def test_who_leads(self, store: SqlStore, clock: Clock) -> None:
         assert await store.current_lease("controller") is None
         taken = await store.take_lease("controller", "a", duration_s=10)
+        assert await store.current_lease("controller") == taken
         clock.pass_(60)
-        assert await store.current_lease("controller") == taken, "expired, but nobody else leads"
+        late = await store.current_lease("controller")
+        assert late is not None
+        assert (late.holder, late.expired) == ("a", True), "expired, but nobody else leads"
         await store.drop_lease("controller", "a")
         assert await store.current_lease("controller") is None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from datetime import datetime
+
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.adapters.store import tables
@@ -15,6 +17,14 @@ class StorePart:
 
     _db: Database
     _clock: Clock
+    _by_own_clock: bool
+
+    async def _lease_time(self, connection: Transaction | AsyncConnection) -> datetime:
+        """The one time by which leases run out, for all who use the database."""
+        if self._by_own_clock or self._db.address.path is not None:
+            return self._clock()
+        now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
+        return now
 
 
 async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | None) -> None:

@@ -131,7 +131,7 @@ class ClusterRecords(StorePart):
     ) -> Lease | None:
         query = select(_leases).where(_leases.c.name == name).with_for_update()
         row = (await tx.execute(query)).first()
-        now = self._clock()
+        now = await self._lease_time(tx)
         expires_at = now + timedelta(seconds=duration_s)
         if row is not None and row.holder == holder:
             epoch = row.epoch
@@ -155,10 +155,15 @@ class ClusterRecords(StorePart):
         """See the port."""
         async with self._db.read() as connection:
             row = (await connection.execute(select(_leases).where(_leases.c.name == name))).first()
+            now = await self._lease_time(connection)
         if row is None or row.holder is None:
             return None
         return Lease(
-            holder=row.holder, epoch=row.epoch, expires_at=row.expires_at, counters=row.counters
+            holder=row.holder,
+            epoch=row.epoch,
+            expires_at=row.expires_at,
+            expired=row.expires_at <= now,
+            counters=row.counters,
         )
 
     async def drop_lease(self, name: str, holder: str) -> None:

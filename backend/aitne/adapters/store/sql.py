@@ -31,9 +31,11 @@ class SqlStore(
         SetupError: ``url`` names neither.
     """
 
-    def __init__(self, url: str, *, clock: Clock = _now) -> None:
-        self._clock = clock
-        self._db = Database(parse(url), clock)
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        self._clock = clock or _now
+        # Leases are counted by the database's own clock: those of its users may differ.
+        self._by_own_clock = clock is not None
+        self._db = Database(parse(url), self._clock)
 
     async def start(self) -> None:
         """See the port."""

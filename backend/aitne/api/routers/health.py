@@ -44,6 +44,9 @@ async def readyz(platform: PlatformDep, response: Response) -> Readiness:
         "events": _events(platform),
     }
     ready = all(part.ok for part in parts.values())
+    if parts["database"].ok:
+        # While it is silent, what is submitted is kept and submitted later: that is no outage of this.
+        parts["scheduler"] = await _scheduler(platform)
     if not ready:
         response.status_code = 503
     return Readiness(ready=ready, version=__version__, parts=parts)
@@ -72,9 +75,22 @@ async def _controller(platform: Platform) -> Part:
         return Part(ok=False, detail=error.message)
     if lease is None:
         return Part(ok=False, detail="No controller has taken the lead yet.")
-    if lease.expires_at < platform.clock():
+    if lease.expired:
         return Part(ok=False, detail=f"No controller leads since {lease.expires_at.isoformat()}.")
     return Part(ok=True)
+
+
+async def _scheduler(platform: Platform) -> Part:
+    status = await platform.store.scheduler()
+    if status is None:
+        return Part(ok=False, detail="Nobody has asked the scheduler yet.")
+    if status.answering:
+        return Part(ok=True)
+    return Part(
+        ok=False,
+        detail=f"The scheduler has not answered since {status.since.isoformat()}; states may be "
+        f"old. {status.message or ''}".rstrip(),
+    )
 
 
 def _events(platform: Platform) -> Part:

@@ -29,6 +29,10 @@ class Counts:
         of_metric = self._counters.setdefault(metric.name, {})
         of_metric[label] = of_metric.get(label, 0.0) + 1.0
 
+    def note(self, metric: Metric, value: float) -> None:
+        """Keep the newest value of a metric without labels."""
+        self._counters[metric.name] = {"": value}
+
     def snapshot(self) -> Counters:
         """The numbers at this moment."""
         return {name: dict(values) for name, values in self._counters.items()}

@@ -22,7 +22,7 @@ from aitne.core.errors import (
     StoreUnavailable,
     Unavailable,
 )
-from aitne.core.metric_names import RECONCILE
+from aitne.core.metric_names import RECONCILE, SCHEDULER_LAST_POLL
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.node import Cluster, SchedulerStatus
 from aitne.core.ports.files import JobFiles, JobPlace
@@ -99,6 +99,7 @@ class Poller:
             await self._note(answering=False, message=error.message)
             return False
         await self._note(answering=True, message=None)
+        self._counts.note(SCHEDULER_LAST_POLL, self._clock().timestamp())
         self._polls += 1
         for entry, records in self._news(answer):
             if entry.changed_at <= tick and entry.submitted:

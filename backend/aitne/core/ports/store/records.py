@@ -40,6 +40,14 @@ class Created(Frozen):
     replayed: bool
 
 
+class QueuePlace(Frozen):
+    """A place in line, counted from 1, among ``waiting`` jobs of this platform in ``partition``."""
+
+    place: int
+    waiting: int
+    partition: str
+
+
 class OutboxKind(StrEnum):
     """What is to be done."""
 
@@ -83,5 +91,7 @@ class Lease(Frozen):
     holder: str
     epoch: int
     expires_at: datetime
+    expired: bool = False
+    """By the database's clock, where it has one of its own."""
     counters: dict[str, dict[str, float]] = Field(default_factory=dict)
     """What the holder has counted since it began, by metric and label: it has no port of its own."""
