@@ -92,8 +92,8 @@ class Recorder:
         waiting = await self._submit(
             None, "true", 6, f"--dependency=afterok:{long}", "--kill-on-invalid-dep=yes"
         )
-        await self._until(failed, lambda job: "FAILED" in job["job_state"])
-        await self._until(killed, lambda job: "FAILED" in job["job_state"])
+        await self._until(failed, lambda job: job["job_state"] == ["FAILED"])
+        await self._until(killed, lambda job: job["job_state"] == ["FAILED"])
         await self._until(long, lambda job: "RUNNING" in job["job_state"])
         await self._until(array, lambda job: "RUNNING" in job["job_state"])
         await self._keep("job-complete", "GET", f"{prefix}/job/{long}", whole=True)
@@ -111,7 +111,7 @@ class Recorder:
         await self._keep("cancel-ended", "DELETE", f"{prefix}/job/{failed}")
         await self._keep("cancel-unknown", "DELETE", f"{prefix}/job/{UNKNOWN_ID - 1}")
         await self._ask("DELETE", f"{prefix}/job/{long}", self.headers())
-        await self._until(long, lambda job: "CANCELLED" in job["job_state"])
+        await self._until(long, lambda job: job["job_state"] == ["CANCELLED"])
         await self._keep("job-cancelled", "GET", f"{prefix}/job/{long}")
 
     def _submission(self, command: str, index: int, *options: str) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aitne.adapters.schedulers._slurm import identity, reasons
+from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.states import JobState
-from aitne.core.units import expand_hostlist, parse_array
+from aitne.core.units import parse_array
 
 _FAR = 253_402_300_799  # the last second of the year 9999
 _HIGHEST_SIGNAL = 64
@@ -60,7 +61,7 @@ def _task(job: SchedulerJob, array: int, task: int) -> SchedulerJob:
 def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
     started, ended = _time(record.get("start_time")), _time(record.get("end_time"))
     reason = _text(record.get("state_reason")) or "None"
-    nodes = _text(record.get("nodes"))
+    nodes = node_names(_text(record.get("nodes")))
     state, why = job_state(_words(record.get("job_state")), reason, begun=bool(nodes))
     waits = state is JobState.QUEUED
     begun = bool(nodes) and not waits
@@ -77,7 +78,7 @@ def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
         restart_count=_number(record.get("restart_cnt")) or 0,
         exit_code=code,
         signal=signal,
-        nodes=tuple(expand_hostlist(nodes)) if nodes else (),
+        nodes=nodes,
         partition=_text(record.get("partition")) or None,
         priority=_number(record.get("priority")),
         submitted_at=_time(record.get("submit_time")),

@@ -1,0 +1,262 @@
+"""Slurm through slurmrestd where that is the better way, and through its commands for all else.
+
+REST submits (2-3 ms, no process), looks at a single job, cancels, and polls a small queue that stands still.
+Without ``[slurm] rest_url`` it is the commands alone. While slurmrestd does not answer, the commands step
+in: for a submission only when it certainly never came near slurmctld.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from aitne.adapters.command._process import PATH
+from aitne.adapters.schedulers._slurm import answers, identity
+from aitne.adapters.schedulers._slurm.commands import environment_of
+from aitne.adapters.schedulers._slurm.rest import records
+from aitne.adapters.schedulers._slurm.rest.client import NotReached, RestClient
+from aitne.adapters.schedulers._slurm.rest.session import (
+    NotUnderstood,
+    RestSession,
+    TokenRefused,
+)
+from aitne.adapters.schedulers._slurm.rest.speaker import Speaker
+from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, Record
+from aitne.adapters.schedulers._slurm.rest.submission import describe
+from aitne.adapters.schedulers._slurm.rest.watch import Watch
+from aitne.adapters.schedulers._slurm.times import parse_time
+from aitne.adapters.schedulers._slurm.tokens import LIFETIME_S, TokenMint
+from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
+from aitne.core.errors import (
+    NotAllowed,
+    SchedulerRejected,
+    SchedulerUnavailable,
+    SetupError,
+    SubmitUncertain,
+)
+from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
+from aitne.core.ports.tools import Tools
+from aitne.core.settings import Settings
+from aitne.core.units import format_duration
+
+log = logging.getLogger(__name__)
+
+_ONE_BY_ONE = 4
+"""More jobs than this are looked up in one squeue."""
+_CLOCK = re.compile(r"Configuration data as of (\S+)")
+_ODD_CLOCK_S = 20
+
+
+class SlurmScheduler(SlurmCliScheduler):
+    """Fulfils ``core.ports.scheduler.Scheduler``; what is not here is done by the commands."""
+
+    name = "slurm"
+
+    def __init__(self, settings: Settings, tools: Tools) -> None:
+        super().__init__(settings, tools)
+        self._rest: RestSession | None = None
+        self._watch: Watch | None = None
+        self._told: str | None = None
+
+    async def start(self) -> Sequence[str]:
+        """As with the commands, and try slurmrestd. That it is not there is no reason not to start.
+
+        Raises:
+            SetupError: the commands are missing; the key cannot be used; slurmrestd speaks no known
+                version; Slurm does not believe our token.
+        """
+        notes = [*await super().start()]
+        url, key = self._settings.slurm.rest_url, self._settings.slurm.jwt_key
+        if url is None:
+            return notes
+        mint = None if key is None else TokenMint.from_file(key)
+        speaker = Speaker(self._settings, self._commands, mint=mint)
+        self._rest = RestSession(RestClient(url), speaker.headers)
+        self._watch = Watch(self._rest)
+        try:
+            await self._rest.api()
+        except TokenRefused as error:
+            told = await self._explain(error)
+            if isinstance(told, TokenRefused):
+                await self.close()
+                raise SetupError(told.message) from error
+            notes.append(_unused(url, told))
+        except SchedulerUnavailable as error:
+            notes.append(_unused(url, error))
+        except SetupError:
+            await self.close()
+            raise
+        return notes
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._rest is not None:
+            await self._rest.close()
+            self._rest = None
+        await super().close()
+
+    # What has left for slurmrestd may reach slurmctld as long as its token is believed.
+    @property
+    def settle_s(self) -> float:
+        """How long after a submission without an answer the job may still turn up."""
+        late = 0.0 if self._settings.slurm.rest_url is None else LIFETIME_S + 5.0
+        return max(self._commands_settle_s, late)
+
+    @settle_s.setter
+    def settle_s(self, value: float) -> None:
+        self._commands_settle_s = value
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """By REST, or by sbatch what REST cannot say or take at this moment.
+
+        Raises:
+            SchedulerRejected: Slurm refuses it.
+            SubmitUncertain: no answer came from slurmrestd or sbatch after it was sent.
+            SchedulerUnavailable: nothing was sent.
+        """
+        if self._rest is None:
+            return await super().submit(request)
+        options = (await self._sbatch(request))[1:]
+        try:
+            job = describe(options, self._environment(request))
+            if job is None:
+                return await super().submit(request)
+            await self._create_files(request)
+            return await self._post(self._rest, request, job)
+        except (NotExpressible, NotReached, NotUnderstood) as error:
+            self._tell(f"a job goes by sbatch: {error}")
+            return await super().submit(request)
+        except NotAllowed as error:
+            raise SchedulerRejected(error.message, "account") from error
+
+    async def _post(self, rest: RestSession, request: SubmitRequest, job: Record) -> str:
+        try:
+            return await rest.submit(request.script, job, request.account)
+        except SchedulerRejected as error:
+            raise answers.refusal(error.message, request) from error
+        except SubmitUncertain:
+            self._site.trouble()
+            raise
+        except TokenRefused as error:
+            raise await self._explain(error) from error
+
+    def _environment(self, request: SubmitRequest) -> dict[str, str]:
+        """As sbatch would pass it on."""
+        conf = self._settings.slurm.conf
+        return {
+            "PATH": PATH,
+            "LANG": "C.UTF-8",
+            **({} if conf is None else {"SLURM_CONF": str(conf)}),
+            **environment_of(request.account),
+        }
+
+    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        """A few plain jobs whose ids are known one by one, all else as with the commands."""
+        if self._rest is not None and 0 < len(runs) <= _ONE_BY_ONE:
+            try:
+                found = await self._look_up(self._rest, runs)
+            except SchedulerUnavailable as error:
+                self._tell(f"jobs are looked up by squeue: {error.message}")
+            else:
+                if found is not None:
+                    return found
+        return await super().find(runs)
+
+    async def _look_up(
+        self, rest: RestSession, runs: Sequence[Run]
+    ) -> Sequence[SchedulerJob] | None:
+        """None: not all of them are plain jobs that slurmctld still holds under that id."""
+        found: list[SchedulerJob] = []
+        for run in runs:
+            if run.scheduler_id is None or not run.scheduler_id.isdecimal():
+                return None
+            rows = [
+                row
+                for record in await rest.job(run.scheduler_id, None)
+                for row in records.rows(record)
+                if (row.job_id, row.attempt) == (run.job_id, run.attempt)
+            ]
+            if len(rows) != 1 or rows[0].array_task_id is not None:
+                return None
+            found += rows
+        return found
+
+    async def poll(self) -> Sequence[SchedulerJob]:
+        """What has changed by REST while the queue is small and that is cheap, else one squeue."""
+        if self._watch is not None and self._rest is not None:
+            try:
+                rows = await self._watch.poll()
+            except SchedulerUnavailable as error:
+                self._tell(f"the queue is read by squeue: {error.message}")
+            else:
+                if rows is not None:
+                    return rows
+        return await super().poll()
+
+    async def cancel(self, run: Run) -> None:
+        """By REST once the record there proves to be this job's, else by scancel."""
+        # Of an array's single tasks Slurm keeps no record if they are ended carelessly; scancel's way
+        # round that has its place there.
+        if self._rest is not None and run.scheduler_id is not None and run.scheduler_id.isdecimal():
+            try:
+                if await self._cancelled(self._rest, run, run.scheduler_id):
+                    return
+            except (SchedulerUnavailable, SchedulerRejected) as error:
+                self._tell(f"a job is cancelled by scancel: {error.message}")
+        await super().cancel(run)
+
+    async def _cancelled(self, rest: RestSession, run: Run, number: str) -> bool:
+        """False: Slurm shows no such job, or one of somebody else's under this id."""
+        found = await rest.job(number, None)
+        wanted = identity.name(run.job_id, run.attempt)
+        if not found or any(
+            record.get("name") != wanted or run.account not in (None, record.get("user_name"))
+            for record in found
+        ):
+            return False
+        await rest.cancel(number, run.account)
+        return True
+
+    async def _explain(self, error: TokenRefused) -> SchedulerUnavailable:
+        """Slurm does not say why it refuses a token; its clock tells one of the reasons."""
+        try:
+            said = await self._site.ask("scontrol", "show", "config")
+        except SchedulerUnavailable as silent:
+            # 22.05 says the same of a slurmctld that does not answer.
+            return NotReached(silent.message)
+        match = _CLOCK.search(said)
+        theirs = None if match is None else _moment(match[1])
+        ahead = 0.0 if theirs is None else (datetime.now(UTC) - theirs).total_seconds()
+        if abs(ahead) > _ODD_CLOCK_S:
+            way = "ahead of" if ahead > 0 else "behind"
+            return TokenRefused(
+                f"{error.message} The clock here is {format_duration(round(abs(ahead)))} {way} "
+                f"slurmctld's, and a token lives {LIFETIME_S} s: set the clocks right (chrony)."
+            )
+        key = self._settings.slurm.jwt_key
+        return TokenRefused(
+            f"{error.message} slurm.jwt_key = {key} must hold the very key of slurmctld's "
+            "AuthAltParameters=jwt_key=…, and the account must be one that Slurm knows. Or leave "
+            "slurm.rest_url unset to work with Slurm's commands alone."
+        )
+
+    def _tell(self, what: str) -> None:
+        """Once, until it is something else."""
+        if what != self._told:
+            log.warning("slurmrestd: %s", what)
+            self._told = what
+
+
+def _unused(url: str, error: SchedulerUnavailable) -> str:
+    return (
+        f"slurmrestd at {url} is not used until it answers; Slurm's commands are: {error.message}"
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return parse_time(text) or datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return None

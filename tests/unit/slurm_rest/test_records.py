@@ -1,0 +1,141 @@
+"""A job's record of every release, in the platform's terms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aitne.adapters.schedulers._slurm.rest import records
+from aitne.adapters.schedulers._slurm.rest.steps import RECORDS, lift_record
+from aitne.core.errors import SchedulerUnavailable
+from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.states import JobState, TerminationReason
+from tests.unit.slurm_rest.recorded import VERSIONS, answer
+
+pytestmark = pytest.mark.parametrize(("release", "version"), VERSIONS)
+
+
+def rows(release: str, version: int, name: str) -> list[SchedulerJob]:
+    _, body = answer(release, version, name)
+    lifted = [lift_record(job, version) for job in body["jobs"]]
+    return [row for record in lifted for row in records.rows(record)]
+
+
+def test_a_running_job(release: str, version: int) -> None:
+    (row,) = rows(release, version, "job-running")
+    assert (row.state, row.reason, row.attempt) == (JobState.RUNNING, None, 1)
+    assert str(row.job_id) == "00000000-0000-4000-8000-000000000002"
+    assert row.account == "alice"
+    assert len(row.nodes) == 2
+    assert row.partition == "gpu"
+    assert row.time_limit_s == 600
+    assert row.submitted_at is not None
+    assert row.started_at is not None
+    assert row.submitted_at <= row.started_at
+    assert row.ended_at is None
+    assert row.expected_start_at is None
+    assert row.exit_code is None
+    assert row.pending_reason is None
+    assert row.restart_count == 0
+
+
+def test_how_it_ended(release: str, version: int) -> None:
+    (failed,) = rows(release, version, "job-failed")
+    assert (failed.state, failed.exit_code, failed.signal) == (JobState.FAILED, 7, None)
+    assert failed.reason is TerminationReason.FAILED
+    assert failed.ended_at is not None
+    (killed,) = rows(release, version, "job-killed")
+    assert (killed.state, killed.exit_code, killed.signal) == (JobState.FAILED, None, 11)
+    (cancelled,) = rows(release, version, "job-cancelled")
+    assert cancelled.state is JobState.CANCELLED
+    assert cancelled.reason is TerminationReason.CANCELLED
+
+
+def test_a_job_that_waits_says_for_which(release: str, version: int) -> None:
+    (row,) = rows(release, version, "job-waiting")
+    assert (row.state, row.started_at, row.nodes) == (JobState.QUEUED, None, ())
+    (before,) = rows(release, version, "job-running")
+    assert row.pending_reason == f"Waits for job {before.scheduler_id} to complete."
+
+
+def test_each_task_of_an_array_has_a_row(release: str, version: int) -> None:
+    found = {row.array_task_id: row for row in rows(release, version, "job-array")}
+    assert sorted(map(int, filter(None, found))) == [1, 2, 3, 4, 5, 6]
+    (array,) = {row.scheduler_id.partition("_")[0] for row in found.values()}
+    assert all(row.scheduler_id == f"{array}_{task}" for task, row in found.items())
+    states = [found[task].state for task in (1, 2, 3, 6)]
+    assert states == [JobState.RUNNING, JobState.RUNNING, JobState.QUEUED, JobState.QUEUED]
+    assert found[6].pending_reason == "Waits for its array: no more tasks of it may run at once."
+
+
+def test_jobs_of_others_are_left_out(release: str, version: int) -> None:
+    _, body = answer(release, version, "job-running")
+    for comment in ("", "aitne", f" {body['jobs'][0]['comment']}", None):
+        other = lift_record({**body["jobs"][0], "comment": comment}, version)
+        assert records.rows(other) == ()
+
+
+def test_an_array_that_slurm_cut_short_is_not_taken_for_a_whole(release: str, version: int) -> None:
+    _, body = answer(release, version, "job-array")
+    waiting = next(job for job in body["jobs"] if job["array_task_string"])
+    cut = lift_record({**waiting, "array_task_string": "3,5,7,..."}, version)
+    with pytest.raises(SchedulerUnavailable, match="only some of the tasks"):
+        records.rows(cut)
+
+
+def test_every_step_keeps_what_it_does_not_know(release: str, version: int) -> None:
+    _, body = answer(release, version, "job-complete")
+    if version not in RECORDS:
+        assert lift_record(body["jobs"][0], version) == body["jobs"][0]
+        return
+    _, step = RECORDS[version]
+    assert step({"new in Slurm": [1]}) == {"new in Slurm": [1]}
+    before = dict(body["jobs"][0])
+    step(body["jobs"][0])
+    assert body["jobs"][0] == before  # a pure function
+
+
+@given(
+    data=st.dictionaries(
+        st.sampled_from(
+            [
+                "array_job_id",
+                "array_task_id",
+                "array_task_string",
+                "exit_code",
+                "job_state",
+                "nodes",
+                "start_time",
+                "time_limit",
+                "priority",
+                "job_resources",
+                "restart_cnt",
+                "comment",
+            ]
+        ),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+            lambda inner: (
+                st.lists(inner, max_size=2)
+                | st.dictionaries(
+                    st.sampled_from(["set", "infinite", "number", "signal", "id"]),
+                    inner,
+                    max_size=4,
+                )
+            ),
+            max_leaves=6,
+        ),
+    )
+)
+def test_nonsense_never_means_finished(release: str, version: int, data: dict[str, Any]) -> None:
+    _, body = answer(release, version, "job-running")
+    odd = {**body["jobs"][0], **data}
+    try:
+        found = records.rows(lift_record(odd, version))
+    except SchedulerUnavailable:
+        return
+    if odd.get("job_state") == body["jobs"][0]["job_state"]:
+        assert not any(row.state.terminal for row in found)

@@ -1,0 +1,166 @@
+"""A submission in JSON, and what Slurm said to some."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aitne.adapters.schedulers._slurm import answers
+from aitne.adapters.schedulers._slurm.options import options
+from aitne.adapters.schedulers._slurm.rest.client import RestClient
+from aitne.adapters.schedulers._slurm.rest.errors import Meaning, meaning
+from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, lower_submission
+from aitne.adapters.schedulers._slurm.rest.submission import describe
+from aitne.core.models.job import SlurmSpec
+from aitne.core.models.resources import GpuRequest, Resources
+from aitne.core.ports.scheduler import SubmitRequest
+from tests.unit.slurm_rest.recorded import VERSIONS, answer
+
+FULL = SubmitRequest(
+    job_id=UUID(int=7),
+    attempt=2,
+    owner="ada",
+    project="vision",
+    name="any name",
+    script="#!/bin/sh\n",
+    job_dir="/home/alice/jobs/7/2",
+    resources=Resources(
+        nodes=2,
+        cpu=4,
+        memory_bytes=3 << 30,
+        gpu=GpuRequest(count=2, type="a100"),
+        gres={"shard": 1},
+    ),
+    time_limit_s=5_430,
+    array="0-9%2",
+    after=("11", "12"),
+    max_requeues=1,
+    slurm=SlurmSpec(
+        partition="gpu,debug",
+        qos="high",
+        constraint="nvlink&ib",
+        reservation="course",
+        exclusive=True,
+    ),
+)
+
+
+def described(request: SubmitRequest, *allowed: str) -> dict[str, object] | None:
+    return describe([*options(request, accounting=True, allowed=allowed)], {"PATH": "/bin"})
+
+
+def test_everything_that_sbatch_would_be_told_is_said() -> None:
+    job = described(FULL)
+    assert job is not None
+    environment = job.pop("environment")
+    assert environment == [
+        "PATH=/bin",
+        "SLURM_CPUS_PER_TASK=4",
+        "SLURM_NTASKS_PER_NODE=1",
+        "SLURM_SUBMIT_DIR=/home/alice/jobs/7/2",
+    ]
+    assert job == {
+        "name": f"aitne-{UUID(int=7)}-2",
+        "comment": f"aitne:{UUID(int=7)}:2",
+        "current_working_directory": "/home/alice/jobs/7/2",
+        "standard_output": "/home/alice/jobs/7/2/output-%a.log",
+        "open_mode": ["APPEND"],
+        "nodes": "2",
+        "tasks": 2,
+        "tasks_per_node": 1,
+        "cpus_per_task": 4,
+        "memory_per_node": {"set": True, "infinite": False, "number": 3072},
+        "time_limit": {"set": True, "infinite": False, "number": 91},
+        "tres_per_node": "gres/gpu:a100:2,gres/shard:1",
+        "partition": "gpu,debug",
+        "qos": "high",
+        "account": "vision",
+        "constraints": "nvlink&ib",
+        "reservation": "course",
+        "shared": ["none"],
+        "array": "0-9%2",
+        "dependency": "afterok:11:12",
+        "flags": ["KILL_INVALID_DEPENDENCY"],
+        "requeue": True,
+    }
+
+
+def test_the_same_for_22_05() -> None:
+    job = described(FULL)
+    assert job is not None
+    old = lower_submission(job, 38)
+    assert old["environment"]["PATH"] == "/bin"
+    assert old["memory_per_node"] == 3072
+    assert old["time_limit"] == 91
+    assert old["gres"] == "gpu:a100:2,shard:1"
+    assert "tres_per_node" not in old
+    assert old["exclusive"] == "exclusive"
+    assert old["open_mode"] == "append"
+    assert old["kill_on_invalid_dependency"] is True
+    assert old["nodes"] == "2"  # it ignores the list of two numbers that it documents
+
+
+def test_what_cannot_be_said_goes_by_sbatch() -> None:
+    mail = FULL.model_copy(update={"slurm": SlurmSpec(extra=("--mail-type=END",))})
+    assert described(mail, "--mail-type") is None
+    licences = FULL.model_copy(update={"slurm": SlurmSpec(extra=("--licenses=matlab:1",))})
+    job = described(licences, "--licenses")
+    assert job is not None
+    assert job["licenses"] == "matlab:1"
+    warned = FULL.model_copy(update={"slurm": SlurmSpec(signal="USR1@120")})
+    job = described(warned)
+    assert job is not None
+    assert job["kill_warning_signal"] == "USR1"
+    assert job["kill_warning_delay"] == {"set": True, "infinite": False, "number": 120}
+    assert job["kill_warning_flags"] == ["BATCH_JOB"]
+    with pytest.raises(NotExpressible):
+        lower_submission(job, 38)
+
+
+@given(st.lists(st.from_regex(r"--[a-z-]{1,20}(=[ -~]{0,20})?", fullmatch=True), max_size=4))
+def test_an_option_is_said_or_left_to_sbatch(extra: list[str]) -> None:
+    job = describe(extra, {})
+    if job is not None:
+        fields = {*job} - {"environment"}
+        said = [option for option in extra if not option.startswith(("--parsable", "--export"))]
+        assert len(fields) <= 3 * len(said)
+        lower_submission({**job, "kill_warning_flags": []}, 40)
+
+
+@pytest.mark.parametrize(("release", "version"), VERSIONS)
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("partition", "slurm.partition"),
+        ("account", "project"),
+        ("qos", "slurm.qos"),
+        ("constraint", "slurm.constraint"),
+        ("reservation", "slurm.reservation"),
+        ("array", "array"),
+    ],
+)
+async def test_a_refusal_names_the_field(release: str, version: int, name: str, field: str) -> None:
+    status, body = answer(release, version, f"submit-{name}")
+    client = RestClient(
+        "http://slurm", transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body))
+    )
+    said = await client.ask("POST", f"/slurm/v0.0.{version}/job/submit", {}, body={})
+    assert meaning(said) is Meaning.REJECTED
+    assert answers.refusal(said.said, FULL).field == field
+    await client.close()
+
+
+@pytest.mark.parametrize(("release", "version"), VERSIONS)
+async def test_a_refused_token_is_never_taken_for_a_refused_job(release: str, version: int) -> None:
+    status, body = answer(release, version, "submit-refused")
+    client = RestClient(
+        "http://slurm", transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body))
+    )
+    said = await client.ask("POST", "/", {}, body={})
+    # 22.05 says "Zero Bytes were transmitted or received", as of a connection that broke.
+    assert meaning(said) is (Meaning.UNKNOWN if version == 38 else Meaning.TOKEN)
+    await client.close()

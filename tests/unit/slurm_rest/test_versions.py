@@ -1,0 +1,46 @@
+"""Which version of slurmrestd's interface is spoken."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aitne.adapters.schedulers._slurm.rest.versions import KNOWN, negotiate, served
+from aitne.core.errors import SetupError
+from tests.unit.slurm_rest.recorded import answer
+
+
+@pytest.mark.parametrize(
+    ("release", "offered", "chosen"),
+    [
+        ("22.05", (36, 37, 38), 38),
+        ("24.11", (40, 41, 42), 42),
+        ("26.05", (42, 43, 44, 45), 45),
+    ],
+)
+def test_each_release_is_spoken_to_in_its_newest_version(
+    release: str, offered: tuple[int, ...], chosen: int
+) -> None:
+    _, document = answer(release, None, "openapi")
+    assert served(document) == offered
+    assert negotiate(offered).number == chosen
+
+
+@given(st.sets(st.integers(0, 99)))
+def test_only_what_both_sides_know_is_chosen(offered: set[int]) -> None:
+    common = offered & {api.number for api in KNOWN}
+    if common:
+        assert negotiate(tuple(offered)).number == max(common)
+    else:
+        with pytest.raises(SetupError, match="serves these versions"):
+            negotiate(tuple(offered))
+
+
+def test_an_unknown_slurmrestd_is_told_by_its_versions() -> None:
+    with pytest.raises(SetupError) as caught:
+        negotiate((98, 99))
+    assert "v0.0.98, v0.0.99" in caught.value.message
+    assert "v0.0.38" in caught.value.message
+    with pytest.raises(SetupError, match="none at all"):
+        negotiate(served({"paths": {"/other": {}}}))
