@@ -39,7 +39,7 @@ export function makeJob(fields) {
     commands: ['exec bash -c "$AITNE_PARAM_COMMAND"'],
     env: { OMP_NUM_THREADS: "4" },
     workdir: "~/edsr",
-    resources: { nodes: 1, cpu: 4, memory_bytes: 16 * GIB, gpu: { count: 0, type: null } },
+    resources: { nodes: 1, cpu: 4, memory_bytes: 16 * GIB, gpu: { count: 0, type: null }, gres: {} },
     max_duration_s: 4 * 3600,
     array: null,
     after: [],
@@ -91,14 +91,14 @@ export const sessions = [
   }),
   session({
     name: "Diffusion notebooks", state: "READY", reached: 4, nodes: ["node01"],
-    resources: { nodes: 1, cpu: 8, memory_bytes: 32 * GIB, gpu: { count: 1, type: "a100" } },
+    resources: { nodes: 1, cpu: 8, memory_bytes: 32 * GIB, gpu: { count: 1, type: "a100" }, gres: {} },
     actions: ["open", "extend", "stop"], url: "http://127.0.0.1:26001/user/mira/s-1/lab",
     created_at: ago(4210), submitted_at: ago(4209.5), allocated_at: ago(4207), started_at: ago(4206), ready_at: ago(4204.4),
     expires_at: ago(-3 * 3600 - 130),
   }),
   session({
     name: "Big model playground", state: "QUEUED", reached: 1, actions: ["stop"],
-    resources: { nodes: 1, cpu: 16, memory_bytes: 128 * GIB, gpu: { count: 4, type: "a100" } },
+    resources: { nodes: 1, cpu: 16, memory_bytes: 128 * GIB, gpu: { count: 4, type: "a100" }, gres: {} },
     created_at: ago(312), submitted_at: ago(311.4), expected_start_at: ago(-1500),
     message: "It waits for 4 GPUs of type a100: 3 are free, and job 4102 ahead of it needs 2.",
   }),
@@ -112,7 +112,7 @@ export const sessions = [
 
 const longLog = makeJob({
   name: "edsr-x2", state: "RUNNING", nodes: ["node01"], actions: ["cancel"], template: "python-train",
-  resources: { nodes: 1, cpu: 4, memory_bytes: 16 * GIB, gpu: { count: 2, type: "a100" } },
+  resources: { nodes: 1, cpu: 4, memory_bytes: 16 * GIB, gpu: { count: 2, type: "a100" }, gres: {} },
   created_at: ago(610), submitted_at: ago(609.6), allocated_at: ago(603), started_at: ago(602), expires_at: ago(-13800),
 });
 
@@ -183,6 +183,13 @@ export const nodes = [
 ].map((node) => ({
   cluster: "local", seen_at: ago(2), gres: [], features: [], partitions: ["gpu"], address: null, scheduler_state: null, ...node,
 }));
+
+const partition = (fields) => ({
+  up: true, default: false, nodes: "node[01-04]", node_count: 4, states: { idle: 1, mixed: 3 }, cpu_total: 128, cpu_used: 44,
+  gpus: [{ type: "a100", total: 8, used: 5, free: 3 }], features: [], max_time_s: null, default_time_s: 3600, max_nodes: null,
+  allow_accounts: null, allow_qos: null, ...fields,
+});
+export const partitions = [partition({ name: "gpu", default: true }), partition({ name: "debug", nodes: "node01", node_count: 1, max_time_s: 1800 })];
 
 const parameter = (fields) => ({
   description: "", default: null, minimum: null, maximum: null, choices: [], pattern: null, max_length: 4096, ...fields,

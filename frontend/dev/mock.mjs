@@ -1,11 +1,11 @@
 // A stand-in for the platform, to look at pages while it does not run: `node dev/mock.mjs [port]`.
-// It serves dist/ and the answers of dev/fixtures.mjs. MOCK=empty has no jobs; MOCK=down answers 503.
+// It serves dist/ and the answers of dev/fixtures.mjs. MOCK=empty has no jobs; MOCK=silent has a scheduler that does not answer; MOCK=down answers 503.
 // Nothing here is shipped, and no test of the product relies on it.
 import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { ago, jobs, makeJob, nodes, script, sessions, tasks, templates, tokens, users } from "./fixtures.mjs";
+import { ago, jobs, makeJob, nodes, partitions, script, sessions, tasks, templates, tokens, users } from "./fixtures.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const MODE = process.env.MOCK ?? "full";
@@ -17,6 +17,10 @@ let eventId = 100;
 let loggedIn = process.env.MOCK_LOGIN !== "out";
 let failures = 0;
 
+const schedulerStatus =
+  MODE === "silent"
+    ? { answering: false, since: ago(190), message: "Unable to contact slurm controller" }
+    : { answering: true, since: ago(4000), message: null };
 const shownJobs = MODE === "empty" ? [] : jobs;
 const shownSessions = MODE === "empty" ? [] : sessions;
 
@@ -66,7 +70,7 @@ function plan(file) {
   return {
     spec: {
       type: file.type, name: file.name ?? "job", project: file.project ?? "vision", max_duration_s: 4 * 3600,
-      resources: { nodes: file.resources.nodes, cpu: file.resources.cpu, memory_bytes: 2 * 1024 ** 3, gpu: { count: gpus, type: null } },
+      resources: { nodes: file.resources.nodes, cpu: file.resources.cpu, memory_bytes: 2 * 1024 ** 3, gpu: { count: gpus, type: null }, gres: {} },
     },
     fits: gpus <= 4,
     starts_now: gpus < 2,
@@ -173,7 +177,8 @@ function api(request, response, url, body) {
   if (path === "/templates") {
     return json(response, 200, { items: templates, problems: MODE === "full" ? [{ path: "jobtemplates/mine.yaml", line: 12, reason: "default 20 is above maximum 10" }] : [] });
   }
-  if (path === "/cluster/nodes") return json(response, 200, { items: MODE === "empty" ? [] : nodes, as_of: ago(2), stale: false });
+  if (path === "/cluster/nodes") return json(response, 200, { items: MODE === "empty" ? [] : nodes, as_of: ago(2), stale: false, scheduler: schedulerStatus });
+  if (path === "/cluster/partitions") return json(response, 200, { items: partitions, qos: ["normal", "short"], reservations: [], as_of: ago(2), stale: false });
   if (path === "/jobs:plan") {
     if (body.resources.cpu > 16) {
       return problem(response, 422, "invalid_input", "The job cannot be.", [

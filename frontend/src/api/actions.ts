@@ -1,6 +1,6 @@
 /** What the portal asks the API to change. */
 import { client, done, must, setCsrfToken } from "@/api/client";
-import type { Job, JobFile, Me, NewToken, NewUser, TokenSecret, User, UserChanges } from "@/api/types";
+import type { ClusterNode, Job, JobFile, Me, NewToken, NewUser, TokenSecret, User, UserChanges } from "@/api/types";
 
 async function entered(call: Promise<Me>): Promise<Me> {
   const me = await call;
@@ -53,6 +53,14 @@ export function extendSession(id: string, duration: string): Promise<Job> {
 export async function openSession(id: string): Promise<string> {
   const answer = await must(client.POST("/api/v1/sessions/{job_id}/open", { params: { path: { job_id: id } } }));
   return answer.url;
+}
+
+export function drainNode(name: string, reason: string): Promise<ClusterNode> {
+  return must(client.POST("/api/v1/cluster/nodes/{name}/drain", { params: { path: { name } }, body: { reason } }));
+}
+
+export function resumeNode(name: string): Promise<ClusterNode> {
+  return must(client.POST("/api/v1/cluster/nodes/{name}/resume", { params: { path: { name } } }));
 }
 
 export function createToken(body: NewToken): Promise<TokenSecret> {

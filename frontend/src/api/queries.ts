@@ -17,6 +17,7 @@ export const keys = {
   me: ["me"],
   templates: ["templates"],
   nodes: ["nodes"],
+  partitions: ["partitions"],
   sessions: ["sessions"],
   recent: ["recent"],
   lists: ["jobs"],
@@ -50,6 +51,12 @@ export const templatesQuery = queryOptions({
 export const nodesQuery = queryOptions({
   queryKey: keys.nodes,
   queryFn: async ({ signal }) => must(client.GET("/api/v1/cluster/nodes", { signal })),
+});
+
+export const partitionsQuery = queryOptions({
+  queryKey: keys.partitions,
+  queryFn: async ({ signal }) => must(client.GET("/api/v1/cluster/partitions", { signal })),
+  staleTime: 60_000,
 });
 
 export const sessionsQuery = (owner: string) =>

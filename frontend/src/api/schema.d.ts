@@ -480,6 +480,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Job Queue
+         * @description Where it stands in line, while it waits and the scheduler tells.
+         */
+        get: operations["get_job_queue"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/script": {
         parameters: {
             query?: never;
@@ -638,6 +658,26 @@ export interface paths {
          * @description Give it more time, as far as the limits allow.
          */
         post: operations["extend_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{job_id}/relaunch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Relaunch Session
+         * @description Start the same again after it has ended.
+         */
+        post: operations["relaunch_session"];
         delete?: never;
         options?: never;
         head?: never;
@@ -992,6 +1032,11 @@ export interface components {
             items: components["schemas"]["JobView"][];
             next_cursor: string | null;
             total: number;
+        };
+        /** @description A job's place in line, by the scheduler's priority, among the jobs of this platform. */
+        JobQueue: {
+            /** @description null: it does not wait, or the scheduler gives no priorities. */
+            place: components["schemas"]["QueuePlace"] | null;
         };
         /** @description What will be run, resolved: template expanded, defaults filled in, limits checked. */
         JobSpec: {
@@ -1422,6 +1467,12 @@ export interface components {
         /** @description Projects with their members. */
         ProjectList: {
             items: components["schemas"]["Project"][];
+        };
+        /** @description A place in line, counted from 1, among ``waiting`` jobs of this platform in ``partition``. */
+        QueuePlace: {
+            place: number;
+            waiting: number;
+            partition: string;
         };
         /** @description How the agent tells that an app answers: any HTTP response below 500 on ``path``. */
         Readiness: {
@@ -2884,6 +2935,38 @@ export interface operations {
             };
         };
     };
+    get_job_queue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobQueue"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_job_script: {
         parameters: {
             query?: never;
@@ -3199,6 +3282,43 @@ export interface operations {
         responses: {
             /** @description Successful Response */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    relaunch_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A text of your choice. The same key with the same body gives the same job again; with another body 409. */
+                "Idempotency-Key"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
                 headers: {
                     [name: string]: unknown;
                 };

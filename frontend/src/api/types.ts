@@ -25,6 +25,7 @@ export type Template = Answered<Schemas["Template"]>;
 export type Parameter = Answered<Schemas["Parameter"]>;
 export type ClusterNode = Answered<Schemas["Node"]>;
 export type ClusterNodes = Answered<Schemas["NodeList"]>;
+export type Partitions = Answered<Schemas["PartitionList"]>;
 export type Plan = Answered<Schemas["Plan"]>;
 export type Token = Answered<Schemas["Token"]>;
 export type TokenSecret = Answered<Schemas["TokenSecret"]>;

@@ -10,6 +10,9 @@ import classes from "@/pages/Job.module.css";
 
 export function JobDetails({ job }: { job: Job }) {
   const parameters = Object.entries(job.parameters);
+  const slurm = Object.entries(job.slurm)
+    .filter(([name, value]) => name !== "partition" && value !== null && value !== false && !(Array.isArray(value) && value.length === 0))
+    .map(([name, value]) => (value === true ? name : `${name} ${String(value)}`));
   // The parameters reach the program as variables too; once is enough here.
   const env = Object.entries(job.env).filter(([name]) => !name.startsWith("AITNE_PARAM_"));
   return (
@@ -18,8 +21,11 @@ export function JobDetails({ job }: { job: Job }) {
         <Row name="Resources">{describeResources(job.resources)}</Row>
         <Row name="Time limit">{formatDuration(job.max_duration_s)}</Row>
         {job.nodes.length > 0 && <Row name="Nodes">{job.nodes.join(", ")}</Row>}
+        {job.partition !== null && <Row name="Partition">{job.partition}</Row>}
+        {job.state === "QUEUED" && job.priority !== null && <Row name="Priority">{job.priority}</Row>}
+        {slurm.length > 0 && <Row name="Slurm">{slurm.join(", ")}</Row>}
         <Row name="Project">{job.project}</Row>
-        <Row name="Owner">{job.owner}</Row>
+        <Row name="Owner">{job.account === null || job.account === job.owner ? job.owner : `${job.owner} (as ${job.account})`}</Row>
         {job.template !== null && (
           <Row name="Template">
             {job.template} {job.template_version}

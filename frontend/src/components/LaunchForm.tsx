@@ -6,11 +6,12 @@ import { CircleAlert, Rocket } from "lucide-react";
 import { type SubmitEvent, useMemo, useRef, useState } from "react";
 import { launch } from "@/api/actions";
 import { ApiProblem } from "@/api/problem";
-import { keys, planQuery } from "@/api/queries";
+import { keys, partitionsQuery, planQuery } from "@/api/queries";
 import type { ClusterNode, JobFile, JobPage, Me, Template } from "@/api/types";
 import { ParameterField } from "@/components/ParameterField";
 import { PlanView } from "@/components/PlanView";
 import { ResourceFields } from "@/components/ResourceFields";
+import { SlurmFields } from "@/components/SlurmFields";
 import {
   boundsOf,
   type FormProblems,
@@ -44,6 +45,7 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
   const [planned] = useDebouncedValue(file, PLAN_DELAY_MS);
   const plan = useQuery({ ...planQuery(planned), enabled: complete && planned === file });
   const start = useLaunch(onClose);
+  const partitions = useQuery(partitionsQuery).data;
 
   const problems = problemsOf(template, start.error) ?? (complete ? problemsOf(template, plan.error) : null);
   const errors = { ...problems?.fields, ...(pressed ? local : {}) };
@@ -102,6 +104,12 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
               />
             )}
           </fieldset>
+          {partitions !== undefined && partitions.items.length > 0 && (
+            <fieldset className={classes.group}>
+              <legend className={classes.legend}>Slurm</legend>
+              <SlurmFields values={values} partitions={partitions} errors={errors} onChange={set} />
+            </fieldset>
+          )}
         </div>
       </div>
       <div className={classes.foot}>

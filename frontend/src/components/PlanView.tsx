@@ -3,7 +3,7 @@ import { CircleCheck, CircleX, Hourglass, Info, TriangleAlert } from "lucide-rea
 import { useState } from "react";
 import { messageOf } from "@/api/problem";
 import type { Plan } from "@/api/types";
-import { durationWords } from "@/lib/time";
+import { durationWords, formatRelative } from "@/lib/time";
 import { describeResources } from "@/lib/describe";
 import classes from "./LaunchDrawer.module.css";
 
@@ -94,5 +94,7 @@ function verdict(plan: Plan) {
     return { Icon: CircleX, tone: classes.never, text: plan.waits_for ?? "This cluster can never run it." };
   }
   if (plan.starts_now) return { Icon: CircleCheck, tone: classes.now, text: "Starts now" };
-  return { Icon: Hourglass, tone: classes.wait, text: plan.waits_for ?? "It waits for free resources." };
+  const why = plan.waits_for ?? "It waits for free resources.";
+  const when = plan.expected_start_at && ` The scheduler expects to begin it ${formatRelative(new Date(plan.expected_start_at), new Date())}.`;
+  return { Icon: Hourglass, tone: classes.wait, text: `${why}${when ?? ""}` };
 }

@@ -4,11 +4,12 @@ import { formatBytes, plural } from "@/lib/units";
 
 /** "4 CPUs · 16 GB · 2 × a100", with the nodes in front if there are several. */
 export function describeResources(resources: Resources): string {
-  const { nodes, cpu, memory_bytes: memory, gpu } = resources;
+  const { nodes, cpu, memory_bytes: memory, gpu, gres } = resources;
   const each = [
     plural(cpu, "CPU"),
     formatBytes(memory),
     ...(gpu.count > 0 ? [gpu.type ? `${gpu.count} × ${gpu.type}` : plural(gpu.count, "GPU")] : []),
+    ...Object.entries(gres).map(([name, count]) => `${count} ${name}`),
   ].join(" · ");
   return nodes > 1 ? `${nodes} nodes × (${each})` : each;
 }

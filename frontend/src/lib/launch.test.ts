@@ -102,6 +102,18 @@ describe("toJobFile", () => {
   });
 });
 
+describe("what only Slurm knows", () => {
+  const values = initialValues(template, "p", []);
+  it("is left out of the file where nothing was chosen", () => {
+    expect(toJobFile(template, values)).not.toHaveProperty("slurm");
+  });
+
+  it("holds what was chosen and no more", () => {
+    const slurm = { partition: "debug", qos: null, constraint: " nvlink " };
+    expect(toJobFile(template, { ...values, slurm }).slurm).toEqual({ partition: "debug", constraint: "nvlink" });
+  });
+});
+
 describe("problems", () => {
   it("go to their fields with what is allowed", () => {
     const { fields, general } = mapProblems(

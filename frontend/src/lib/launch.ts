@@ -14,6 +14,7 @@ export interface LaunchValues {
   gpuCount: number;
   gpuType: string | null;
   durationS: number;
+  slurm: { partition: string | null; qos: string | null; constraint: string };
 }
 
 /** What the form starts with, cut to what the cluster's largest node has. */
@@ -32,6 +33,7 @@ export function initialValues(template: Template, project: string, nodes: readon
     gpuCount: Math.min(resources.gpu.default.count, bounds.gpuMax),
     gpuType: resources.gpu.default.type,
     durationS: resources.max_duration.default,
+    slurm: { partition: null, qos: null, constraint: "" },
   };
 }
 
@@ -102,6 +104,16 @@ export function toJobFile(template: Template, values: LaunchValues): JobFile {
           : values.gpuCount,
     },
     max_duration: durationWords(values.durationS),
+    ...slurmPart(values.slurm),
+  };
+}
+
+/** Nothing at all where nothing was said: other schedulers refuse the section. */
+function slurmPart({ partition, qos, constraint }: LaunchValues["slurm"]): Pick<JobFile, "slurm"> {
+  const features = constraint.trim();
+  if (partition === null && qos === null && features === "") return {};
+  return {
+    slurm: { ...(partition && { partition }), ...(qos && { qos }), ...(features && { constraint: features }) } as JobFile["slurm"],
   };
 }
 
@@ -125,6 +137,9 @@ const FIELD_NAMES: Record<string, string> = {
   max_duration: "duration",
   name: "name",
   project: "project",
+  "slurm.partition": "partition",
+  "slurm.qos": "qos",
+  "slurm.constraint": "constraint",
 };
 
 /** Sort the API's problems to the fields of the form; each says what is allowed where the API said so. */

@@ -17,6 +17,7 @@ export class CacheUpdater {
 
   apply(kind: string, event: unknown): void {
     if (kind === "nodes.changed") this.soon("nodes", 1_000, keys.nodes);
+    else if (kind === "scheduler.changed") this.soon("scheduler", 0, keys.nodes);
     else if (isJobEvent(event)) this.applyJob(event);
   }
 

@@ -1,11 +1,12 @@
 import { Alert, Group, Select, Text, TextInput } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { Clock, Search, Server } from "lucide-react";
 import { useMemo, useState } from "react";
-import { nodesQuery } from "@/api/queries";
+import { meQuery, nodesQuery } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
 import { CapacityRow } from "@/components/Capacity";
 import { EmptyState } from "@/components/EmptyState";
+import { NodeActions } from "@/components/NodeActions";
 import { NodeMap } from "@/components/NodeMap";
 import { NodeTable } from "@/components/NodeTable";
 import { PageError } from "@/components/PageError";
@@ -53,6 +54,9 @@ export function ClusterPage() {
 const MAP_FROM = 9;
 
 function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
+  const { data: me } = useSuspenseQuery(meQuery);
+  // The embedded scheduler runs on the portal's machine and has no node to close.
+  const closes = me.user.role === "admin" && me.platform.scheduler !== "local";
   const [filter, setFilter] = useState<NodeFilter>(NO_FILTER);
   const found = useMemo(() => filterNodes(nodes, filter), [nodes, filter]);
   const set = (change: Partial<NodeFilter>) => setFilter((old) => ({ ...old, ...change }));
@@ -102,7 +106,7 @@ function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
           Other words, another partition or state may find some.
         </EmptyState>
       ) : (
-        <NodeTable nodes={found} />
+        <NodeTable nodes={found} actions={closes ? (node) => <NodeActions node={node} /> : undefined} />
       )}
     </>
   );

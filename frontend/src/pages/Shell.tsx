@@ -7,6 +7,7 @@ import { logout } from "@/api/actions";
 import { meQuery } from "@/api/queries";
 import type { Me } from "@/api/types";
 import { Wordmark } from "@/components/Logo";
+import { SchedulerBanner } from "@/components/SchedulerBanner";
 import { StaleBanner } from "@/components/StaleBanner";
 import { notifyProblem } from "@/components/notify";
 import { LiveProvider } from "@/live/LiveProvider";
@@ -50,6 +51,7 @@ export function Shell() {
         </div>
       </header>
       <StaleBanner className={classes.stale ?? ""} />
+      <SchedulerBanner className={classes.stale ?? ""} />
       <main id="content" ref={main} tabIndex={-1} className={classes.main}>
         <Outlet />
       </main>

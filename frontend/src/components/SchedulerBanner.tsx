@@ -1,0 +1,26 @@
+import { useQuery } from "@tanstack/react-query";
+import { HeartCrack } from "lucide-react";
+import { nodesQuery } from "@/api/queries";
+import { useNow } from "@/hooks/use-now";
+import { formatClock } from "@/lib/time";
+
+/** Says that the scheduler is silent: what is shown may be old, and nothing is lost. */
+export function SchedulerBanner({ className }: { className: string }) {
+  const { data: status } = useQuery({ ...nodesQuery, select: (nodes) => nodes.scheduler });
+  return (
+    <div role="status">
+      {status?.answering === false && <Banner className={className} since={status.since} message={status.message} />}
+    </div>
+  );
+}
+
+function Banner({ className, since, message }: { className: string; since: string; message: string | null }) {
+  const now = useNow();
+  return (
+    <div className={className} data-testid="scheduler-banner" title={message ?? undefined}>
+      <HeartCrack size={15} aria-hidden />
+      The scheduler has not answered since {formatClock(new Date(since), now)}. States may be old; new jobs are kept and
+      submitted when it is back.
+    </div>
+  );
+}
