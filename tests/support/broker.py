@@ -75,6 +75,7 @@ class BrokerBench:
 
     def __init__(self, users: dict[str, str], scheduler: str = "fake") -> None:
         self.users = users
+        self.scheduler_name = scheduler
         self.root = Path(tempfile.mkdtemp(prefix="aitne-broker-", dir="/tmp"))
         self.root.chmod(0o755)
         self.socket = self.root / "run" / "broker.sock"
@@ -88,18 +89,18 @@ class BrokerBench:
             folder.chmod(0o700)
             self.jobs[user] = folder / "jobs"
         self.pattern = f"{self.root}/home/{{user}}/jobs"
-        self.write_config(scheduler=scheduler)
+        self.write_config()
         self.process: subprocess.Popen[bytes] | None = None
 
     def uid(self, user: str) -> int:
         """The account's uid."""
         return pwd.getpwnam(self.users[user]).pw_uid
 
-    def write_config(self, *, scheduler: str = "fake", peers: str = "[0]", more: str = "") -> None:
+    def write_config(self, *, peers: str = "[0]", more: str = "") -> None:
         """The broker's own settings."""
         self.config.write_text(
             f'socket = "{self.socket}"\naudit = "{self.audit}"\npeers = {peers}\n'
-            f'scheduler = "{scheduler}"\nmax_duration = "1d"\n'
+            f'scheduler = "{self.scheduler_name}"\nmax_duration = "1d"\n'
             f'[slurm]\njobs_dir = "{self.pattern}"\nextra = ["--mail-type"]\n{more}'
         )
 
@@ -135,7 +136,7 @@ class BrokerBench:
         """What the platform's own settings say."""
         return load_settings(
             self.root / "platform",
-            scheduler="fake",
+            scheduler=self.scheduler_name,
             broker={"socket": self.socket},
             slurm={"jobs_dir": self.pattern},
         )

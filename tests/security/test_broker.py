@@ -1,0 +1,69 @@
+"""The broker's socket and files against other accounts of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aitne.core.broker_protocol import PROTOCOL, VERBS
+from tests.support.broker import BrokerBench, as_uid, unix_users
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[BrokerBench]:
+    with unix_users() as users:
+        bench = BrokerBench(users)
+        bench.start()
+        yield bench
+        bench.stop()
+
+
+def say(path: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(str(path))
+        connection.sendall(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        connection.shutdown(socket.SHUT_WR)
+        with connection.makefile("rb") as answers:
+            return [json.loads(line) for line in answers]
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_no_verb_answers_another_account(bench: BrokerBench, verb: str) -> None:
+    lines = [
+        {"protocol": PROTOCOL, "release": "x"},
+        {"id": 1, "verb": verb, "args": {}},
+    ]
+    answers = as_uid(bench.uid("ben"), lambda: say(bench.socket, lines))
+    assert [answer["error"]["code"] for answer in answers] == ["not_allowed"]
+
+
+def test_nobody_else_reads_the_audit_log_or_replaces_the_socket(bench: BrokerBench) -> None:
+    uid = bench.uid("ben")
+    assert (bench.audit.stat().st_uid, stat.S_IMODE(bench.audit.stat().st_mode)) == (0, 0o600)
+    assert stat.S_IMODE(bench.audit.parent.stat().st_mode) == 0o700
+    assert not as_uid(uid, lambda: os.access(bench.audit, os.R_OK))
+    assert not as_uid(uid, lambda: os.access(bench.socket.parent, os.W_OK))
+
+
+def test_a_platform_that_was_taken_over_gets_no_root_and_no_other_verb(bench: BrokerBench) -> None:
+    """What somebody with the platform's own uid could try first."""
+    tries: list[dict[str, Any]] = [
+        {"verb": "run", "args": {"argv": ["id"]}},
+        {"verb": "__init__", "args": {}},
+        {"verb": "handle", "args": {"verb": "ping", "args": {}}},
+        {"verb": "_by_helper", "args": {}},
+        {"verb": "start_notes", "args": {}},
+    ]
+    lines = [{"id": number, **each} for number, each in enumerate(tries)]
+    _, *answers = say(bench.socket, [{"protocol": PROTOCOL, "release": "x"}, *lines])
+    assert len(answers) == len(tries)
+    assert {answer["error"]["code"] for answer in answers} == {"invalid_input"}
+    assert len(bench.audited(outcome="refused", detail="unknown verb")) == len(tries)
