@@ -24,6 +24,7 @@ from aitne.core.models.node import Node, Reservation, SchedulerStatus
 from aitne.core.models.resources import Resources
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token, User
+from aitne.core.ports.store import QueuePlace
 from aitne.core.stages import Stage, stages_of
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.cluster import PartitionSummary
@@ -200,6 +201,15 @@ class EventList(Frozen):
     """A job's history."""
 
     items: list[Event]
+
+
+class JobQueue(Frozen):
+    """A job's place in line, by the scheduler's priority, among the jobs of this platform."""
+
+    place: Annotated[
+        QueuePlace | None,
+        Field(description="null: it does not wait, or the scheduler gives no priorities."),
+    ]
 
 
 class SessionUrl(Frozen):

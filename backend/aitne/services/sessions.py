@@ -10,11 +10,14 @@ from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.models.job import Job, JobType
 from aitne.core.models.user import Actor
 from aitne.core.policy import Action, require
-from aitne.core.ports.store import Store
+from aitne.core.ports.store import Created, QueuePlace, Store
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
 from aitne.core.units import format_duration
 from aitne.services.jobs import JobService
+
+EXTENDED = "job.extended"
+"""The event that says who gave it more time."""
 
 
 class SessionService:
@@ -63,20 +66,56 @@ class SessionService:
             raise InvalidInput.field(
                 "duration", "it has to be longer than nothing", value=seconds, allowed="at least 1s"
             )
-        most = self._settings.limits.max_duration
+        most, whose = await self._longest(job)
         limit_s = round((ends - began).total_seconds()) + seconds
         if limit_s > most:
             left = max(0, limit_s - seconds)
             raise InvalidInput.field(
                 "duration",
-                f"a session may last {format_duration(most)} in all (limits.max_duration), and "
+                f"a session may last {format_duration(most)} in all ({whose}), and "
                 f"this one already has {format_duration(left)}",
                 value=format_duration(seconds),
                 allowed=f"at most {format_duration(max(0, most - left))}",
             )
         if ends + timedelta(seconds=seconds) <= self._clock():
             raise Conflict("The session's time is up already; start a new one.")
-        return await self._store.request_extend(job_id, limit_s)
+        found = await self._store.request_extend(job_id, limit_s)
+        told = {"by": actor.name, "seconds": seconds, "time_limit_s": limit_s}
+        await self._store.add_job_event(job_id, EXTENDED, told)
+        return found
+
+    async def _longest(self, job: Job) -> tuple[int, str]:
+        """How long it may last in all, and who says so."""
+        found = self._settings.limits.max_duration, "limits.max_duration"
+        named = job.partition or job.spec.slurm.partition
+        for part in (await self._store.cluster()).partitions:
+            ours = part.name in named.split(",") if named else part.default
+            if ours and part.max_time_s is not None and part.max_time_s < found[0]:
+                found = part.max_time_s, f"MaxTime of the partition {part.name}"
+        return found
+
+    async def relaunch(
+        self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
+    ) -> Created:
+        """Start the same again - template, parameters, resources - once it has ended.
+
+        Raises:
+            Conflict: it still lives.
+            NotFound, NotAllowed: as ``open``.
+            InvalidInput: the platform can no longer give what it had.
+        """
+        job = await self._session(Action.JOB_RESUBMIT, actor, job_id)
+        if not job.state.terminal:
+            raise Conflict(
+                f"The session still lives: it is {job.state}. Stop it first, or open it."
+            )
+        return await self._jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
+
+    async def place(self, actor: Actor, job_id: UUID) -> QueuePlace | None:
+        """Where a session or job stands in line; None while it does not wait or nobody can tell.
+
+        Raises ``NotFound``, ``NotAllowed``."""
+        return await self._store.queue_place(await self._jobs.get(actor, job_id))
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
         """End the session: it becomes CANCELLED, "Stopped by …". Raises ``NotFound``, ``NotAllowed``."""

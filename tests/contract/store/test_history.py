@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
-from aitne.core.models.job import Sample
+from aitne.core.models.job import Job, JobChanges, Sample
 from aitne.core.states import JobState
 from tests.support.jobs import CREATED_AT, make_job
 
@@ -88,3 +88,45 @@ async def test_samples_are_thinned_evenly(store: SqlStore, total: int, limit: in
     assert seconds[-1] == total - 1, "the newest is always there"
     gaps = {after - before for before, after in pairwise(seconds)}
     assert not gaps or max(gaps) - min(gaps) <= 1
+
+
+async def waiting(store: SqlStore, priority: int | None, partition: str, at: float) -> Job:
+    job = (await store.create_job(make_job())).job
+    await store.transition(job.id, JobState.SUBMITTING)
+    changes = JobChanges(
+        priority=priority, partition=partition, submitted_at=CREATED_AT + timedelta(seconds=at)
+    )
+    return await store.transition(job.id, JobState.QUEUED, changes)
+
+
+async def test_the_place_in_line(store: SqlStore) -> None:
+    late = await waiting(store, 50, "gpu", 3)
+    early = await waiting(store, 50, "gpu", 1)
+    first = await waiting(store, 90, "gpu", 9)
+    elsewhere = await waiting(store, 99, "debug", 0)
+    unknown = await waiting(store, None, "gpu", 0)
+    places = [await store.queue_place(job) for job in (first, early, late, elsewhere)]
+    # Who has no priority yet waits too, and is before nobody.
+    assert [(at.place, at.waiting, at.partition) for at in places if at] == [
+        (1, 4, "gpu"),
+        (2, 4, "gpu"),
+        (3, 4, "gpu"),
+        (1, 1, "debug"),
+    ]
+    assert await store.queue_place(unknown) is None
+    started = await store.transition(first.id, JobState.STARTING)
+    assert await store.queue_place(started) is None
+    place = await store.queue_place(late)
+    assert place is not None
+    assert place.place == 2
+
+
+async def test_an_event_that_changes_nothing(store: SqlStore) -> None:
+    job = (await store.create_job(make_job())).job
+    await store.add_job_event(job.id, "job.ending", {"left_s": 120})
+    event = (await store.job_events(job.id))[-1]
+    assert (event.kind, event.data) == ("job.ending", {"left_s": 120})
+    assert (event.owner, event.project) == (job.owner, job.project)
+    assert await store.get_job(job.id) == job
+    with pytest.raises(NotFound):
+        await store.add_job_event(uuid4(), "job.ending", {})

@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from aitne.core.models.job import JobFilter, JobType
+from aitne.core.models.job import JobChanges, JobFilter, JobType
+from aitne.core.models.node import Cluster, Partition
 from aitne.core.models.user import Actor, Scope
 from aitne.core.states import JobState, TerminationReason
 from tests.unit.services.conftest import ADA, BOB, EVE, ROOT, Bench, make_actor, make_node
@@ -167,6 +168,40 @@ async def test_extend_stops_at_the_platforms_limit(bench: Bench) -> None:
     assert "1d in all (limits.max_duration)" in problem.message
     with pytest.raises(InvalidInput, match="longer than nothing"):
         await bench.sessions.extend(ADA, session.id, 0)
+
+
+async def test_extend_stops_at_the_partitions_limit_and_names_it(bench: Bench) -> None:
+    parts = (
+        Partition(name="short", max_time_s=7_200),
+        Partition(name="long", default=True, max_time_s=604_800),
+    )
+    cluster = Cluster(nodes=(make_node(),), partitions=parts)
+    await bench.store.save_cluster(cluster, epoch=bench.epoch)
+    session = await bench.ready()
+    await bench.store.transition(session.id, JobState.READY, JobChanges(partition="short"))
+    with pytest.raises(InvalidInput) as caught:
+        await bench.sessions.extend(ADA, session.id, 5_400)
+    (problem,) = caught.value.problems
+    assert "2h in all (MaxTime of the partition short)" in problem.message
+    assert problem.allowed == "at most 1h"
+    await bench.sessions.extend(ADA, session.id, 3_600)
+    event = (await bench.store.job_events(session.id))[-1]
+    assert (event.kind, event.owner) == ("job.extended", "ada")
+    assert event.data == {"by": "ada", "seconds": 3_600, "time_limit_s": 7_200}
+
+
+async def test_relaunch_is_the_same_again_and_only_after_the_end(bench: Bench) -> None:
+    session = await bench.ready(name="notes", resources={"cpu": 3})
+    with pytest.raises(Conflict, match="still lives"):
+        await bench.sessions.relaunch(ADA, session.id)
+    await bench.store.transition(session.id, JobState.NODE_FAILED)
+    with pytest.raises(NotAllowed):
+        await bench.sessions.relaunch(BOB, session.id)
+    again = (await bench.sessions.relaunch(ADA, session.id, idempotency_key="k")).job
+    assert (again.spec, again.state) == (session.spec, JobState.PENDING_SUBMIT)
+    assert again.id != session.id
+    pressed_twice = await bench.sessions.relaunch(ADA, session.id, idempotency_key="k")
+    assert (pressed_twice.job.id, pressed_twice.replayed) == (again.id, True)
 
 
 async def test_stop_is_a_cancellation_with_a_name(bench: Bench) -> None:

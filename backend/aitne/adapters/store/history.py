@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import and_, case, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from aitne.adapters.store import tables
@@ -19,6 +19,8 @@ from aitne.adapters.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, Sample
+from aitne.core.ports.store.records import QueuePlace
+from aitne.core.states import JobState
 
 _jobs = tables.jobs
 _secrets = tables.job_secrets
@@ -90,6 +92,36 @@ class JobHistory(StorePart):
         async with self._db.read() as connection:
             found = await connection.execute(query.order_by(rows.c.time, rows.c.node))
             return [sample_of(row) for row in found.mappings()]
+
+    async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:
+        """See the port. Raises ``NotFound``."""
+        query = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
+        async with self._db.write() as tx:
+            row = (await tx.execute(query)).first()
+            if row is None:
+                raise NotFound("job", job_id)
+            tx.append_event(kind, data, job_id=job_id, owner=row.owner, project=row.project)
+
+    async def queue_place(self, job: Job) -> QueuePlace | None:
+        """See the port. Of equal priority, who was submitted first comes first."""
+        if job.state is not JobState.QUEUED or job.partition is None or job.priority is None:
+            return None
+        earlier = job.submitted_at or job.created_at
+        ahead = or_(
+            _jobs.c.priority > job.priority,
+            and_(
+                _jobs.c.priority == job.priority,
+                func.coalesce(_jobs.c.submitted_at, _jobs.c.created_at) < earlier,
+            ),
+        )
+        query = select(func.count(), func.coalesce(func.sum(case((ahead, 1), else_=0)), 0)).where(
+            _jobs.c.state == JobState.QUEUED,
+            _jobs.c.partition == job.partition,
+            _jobs.c.id != job.id,
+        )
+        async with self._db.read() as connection:
+            others, before = (await connection.execute(query)).one()
+        return QueuePlace(place=before + 1, waiting=others + 1, partition=job.partition)
 
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
         """See the port."""

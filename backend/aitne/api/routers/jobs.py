@@ -17,6 +17,7 @@ from aitne.api.views import (
     JobMetrics,
     JobPage,
     JobQuery,
+    JobQueue,
     JobView,
     LogQuery,
     SampleSummary,
@@ -88,6 +89,12 @@ async def resubmit_job(
     """Submit the same again as a new job."""
     created = await platform.jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
     return present_created(created, actor, platform, response)
+
+
+@router.get("/jobs/{job_id}/queue")
+async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobQueue:
+    """Where it stands in line, while it waits and the scheduler tells."""
+    return JobQueue(place=await platform.sessions.place(actor, job_id))
 
 
 @router.get("/jobs/{job_id}/script", response_class=PlainTextResponse)

@@ -67,6 +67,19 @@ async def extend_session(
     return present(job, actor, platform)
 
 
+@router.post("/sessions/{job_id}/relaunch", status_code=201)
+async def relaunch_session(
+    job_id: JobId,
+    actor: Writer,
+    platform: PlatformDep,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> JobView:
+    """Start the same again after it has ended."""
+    created = await platform.sessions.relaunch(actor, job_id, idempotency_key=idempotency_key)
+    return present_created(created, actor, platform, response)
+
+
 @router.post("/sessions/{job_id}/stop", status_code=202)
 async def stop_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
     """End it."""

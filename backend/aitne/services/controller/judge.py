@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from aitne.core.agent_protocol import EXIT_NEVER_ANSWERED
@@ -16,6 +17,7 @@ SILENT_AGENT_S = 15.0
 START_TIMEOUT = timedelta(seconds=120)
 """A session whose agent has not reported this long after it got its nodes will never come up."""
 EXPECTED_START_NOISE = timedelta(seconds=30)
+END_NOISE = timedelta(seconds=5)
 PRIORITY_NOISE = 0.1
 """A priority that moved by less than this part of itself is not written by itself."""
 
@@ -36,6 +38,8 @@ def outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
             if record.signal
             else f"The program ended with exit code {record.exit_code}."
         )
+    elif reason is TerminationReason.NODE_FAILED:
+        message = f"{_named(record.nodes or job.nodes)} failed under it; nothing that it did was wrong."
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
     # A batch job's program may well end with such a code itself (xargs does): there it says nothing.
@@ -55,6 +59,12 @@ def outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
         allocated_at=job.allocated_at or record.started_at,
         ended_at=record.ended_at or now,
     )
+
+
+def _named(nodes: Sequence[str]) -> str:
+    if not nodes:
+        return "Its node"
+    return f"Node {nodes[0]}" if len(nodes) == 1 else f"One of its nodes ({', '.join(nodes)})"
 
 
 def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
@@ -86,8 +96,11 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
     if state.active:
         if record.started_at and record.started_at != job.allocated_at:
             values["allocated_at"] = record.started_at
-            if record.time_limit_s:
-                values["expires_at"] = record.started_at + timedelta(seconds=record.time_limit_s)
+        if record.started_at and record.time_limit_s:
+            # Also an administrator's change of the limit moves the end.
+            ends = record.started_at + timedelta(seconds=record.time_limit_s)
+            if job.expires_at is None or abs(ends - job.expires_at) > END_NOISE:
+                values["expires_at"] = ends
         if job.message is not None and job.state is JobState.QUEUED:
             values["message"] = None
     if state is JobState.QUEUED:

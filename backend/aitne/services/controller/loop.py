@@ -20,6 +20,7 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.limits import LimitWatch
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
+from aitne.services.controller.reminder import Reminder
 from aitne.services.controller.submit import Submitter
 from aitne.services.render import Renderer
 
@@ -61,6 +62,7 @@ class Controller:
         self._submitter = Submitter(store, scheduler, files, renderer, leader, clock, counts, live)
         self._actions = Actions(store, scheduler, leader, clock)
         self._poller = Poller(store, scheduler, files, renderer.place, leader, clock, counts, live)
+        self._reminder = Reminder(store, live, clock)
         self._limits = LimitWatch(store, accounting, self._leader, clock)
         self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_origin)
 
@@ -98,6 +100,7 @@ class Controller:
                 group.create_task(self._poll())
                 group.create_task(self._prune())
                 group.create_task(self._limits.watch())
+                group.create_task(self._reminder.watch())
         finally:
             await connector.close()
 

@@ -20,6 +20,7 @@ from aitne.core.ports.store.records import (
     OutboxItem,
     OutboxKind,
     Page,
+    QueuePlace,
 )
 from aitne.core.ports.store.users import UserStore
 
@@ -34,6 +35,7 @@ __all__ = [
     "OutboxKind",
     "Page",
     "ProjectStore",
+    "QueuePlace",
     "Store",
     "UserStore",
 ]

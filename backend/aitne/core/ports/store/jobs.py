@@ -16,6 +16,7 @@ from aitne.core.ports.store.records import (
     OutboxItem,
     OutboxKind,
     Page,
+    QueuePlace,
 )
 from aitne.core.states import JobState
 
@@ -200,6 +201,18 @@ class JobStore(Protocol):
         self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
     ) -> Sequence[Sample]:
         """Oldest first; thinned evenly to ``limit``."""
+        ...
+
+    async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:
+        """Append to the job's history something that changes none of its fields.
+
+        Who may see the job may see it. Raises ``NotFound``."""
+        ...
+
+    async def queue_place(self, job: Job) -> QueuePlace | None:
+        """Where the job stands among those that wait for its partition, by the scheduler's priority.
+
+        None: it does not wait, or the scheduler has not told its partition and priority yet."""
         ...
 
     async def job_events(self, job_id: UUID) -> Sequence[Event]:

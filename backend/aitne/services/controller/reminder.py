@@ -1,0 +1,71 @@
+"""Says in time that a session's time is nearly up, so that nobody loses what they are doing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+from aitne.core.errors import NotFound
+from aitne.core.models.job import Job, JobType
+from aitne.core.ports.store import Store
+from aitne.services.controller.live import LiveJobs
+
+log = logging.getLogger(__name__)
+
+ENDING = "job.ending"
+"""The event: ``left_s`` before ``expires_at``."""
+BEFORE_S = (600, 120)
+"""So long before the end it is said, as long as the session lasts twice that at least."""
+LOOK_EVERY_S = 5.0
+
+_Told = tuple[UUID, datetime, int]
+
+
+class Reminder:
+    """One event per session, end and step; an extended session is told again before its new end."""
+
+    def __init__(self, store: Store, live: LiveJobs, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._live = live
+        self._clock = clock
+        self._told: set[_Told] = set()
+
+    async def watch(self) -> None:
+        """Look every few seconds, until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """Tell those whose time has come."""
+        due = [(entry.job, step) for entry in self._live if (step := self._step(entry.job))]
+        self._told = {told for told in self._told if self._live.get(told[0]) is not None}
+        for job, step in due:
+            if job.expires_at is not None:
+                self._told.add((job.id, job.expires_at, step))
+                await self._tell(job, job.expires_at, step)
+
+    def _step(self, job: Job) -> int | None:
+        """The last step that has been passed, if it was not said yet."""
+        ends, began = job.expires_at, job.allocated_at or job.started_at
+        if job.type is not JobType.SESSION or not job.state.active or ends is None or began is None:
+            return None
+        left_s = (ends - self._clock()).total_seconds()
+        lasts_s = (ends - began).total_seconds()
+        passed = [step for step in BEFORE_S if 0 < left_s <= step and lasts_s >= 2 * step]
+        step = min(passed, default=None)
+        return None if step is None or (job.id, ends, step) in self._told else step
+
+    async def _tell(self, job: Job, ends: datetime, step: int) -> None:
+        data = {"expires_at": ends.isoformat(), "left_s": step, "name": job.name}
+        try:
+            # A controller before this one may have said it.
+            for event in await self._store.job_events(job.id):
+                if event.kind == ENDING and event.data == data:
+                    return
+            await self._store.add_job_event(job.id, ENDING, data)
+        except NotFound:
+            log.info("Session %s is gone before it could be told of its end.", job.id)
