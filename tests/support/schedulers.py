@@ -4,23 +4,72 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
+import shutil
 import stat
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+from aitne.adapters.accounts import permitted_user, unix_user
+from aitne.adapters.command.as_user import AsUserCommand
+from aitne.adapters.files import OwnFiles, create
+from aitne.adapters.schedulers._slurm import identity
 from aitne.adapters.schedulers.local import LocalScheduler
+from aitne.adapters.schedulers.slurm import SlurmScheduler
+from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
+from aitne.core.dev_cluster import DevCluster
 from aitne.core.layout import job_dir, log_name
 from aitne.core.models.node import Node
 from aitne.core.models.resources import Resources
+from aitne.core.ports.files import JobPlace
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
-from aitne.core.settings import LocalSettings, load_settings
+from aitne.core.ports.tools import Tools
+from aitne.core.settings import LocalSettings, Settings, SlurmSettings, load_settings
 from aitne.core.states import JobState
+from aitne.dev.plan import ReleaseName
 
 MEMORY = 4 << 30
+POLL_S = 0.1
+"""How often to look at a scheduler that does not say when something changes."""
 Factory = Callable[[Path], Scheduler]
+Clusters = Callable[[ReleaseName], DevCluster]
+
+
+@dataclass(frozen=True)
+class Stand:
+    """What a scheduler's cluster has, for tests that may fill it."""
+
+    jobs: Path
+    """Below it the jobs' folders are made."""
+    nodes: tuple[str, ...]
+    cpus: int
+    memory_bytes: int
+    gpus: int
+    """Of each node, as ``cpus`` and ``memory_bytes``."""
+    gpu_type: str
+    project: str
+    account: str | None
+    tracks: bool
+    """Whether it ends what a script left behind in a session of its own; a Slurm without control
+    groups, as on development clusters, does not."""
+    slurm: DevCluster | None = None
+    patience_s: float = 10.0
+
+    @property
+    def everything(self) -> dict[str, int]:
+        """The resources that leave nothing for anybody else."""
+        return {"nodes": len(self.nodes), "cpu": self.cpus}
+
+    def name_of(self, request: SubmitRequest) -> str:
+        """What a job's script finds in SLURM_JOB_NAME."""
+        if self.slurm is None:
+            return request.name.replace("\0", "")
+        return identity.name(request.job_id, request.attempt)
 
 
 def local(data_dir: Path) -> Scheduler:
@@ -31,15 +80,115 @@ def local(data_dir: Path) -> Scheduler:
     return LocalScheduler(settings, grace_s=1.0)
 
 
-SCHEDULERS: dict[str, Factory] = {"local": local}
+def local_stand(data_dir: Path) -> Stand:
+    """What ``local`` has."""
+    return Stand(
+        jobs=data_dir / "jobs",
+        nodes=("node01", "node02"),
+        cpus=2,
+        memory_bytes=MEMORY,
+        gpus=2,
+        gpu_type="a100",
+        project="engines",
+        account=None,
+        tracks=True,
+    )
+
+
+class FilesOfUsers(OwnFiles):
+    """Job folders that belong to their account, made by root where nobody else interferes."""
+
+    async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
+        """Make and write them, then give them away."""
+        await asyncio.to_thread(create, place, files)
+        user = unix_user(place.account or "root")
+        for path in [Path(place.folder), *Path(place.folder).rglob("*")]:
+            os.chown(path, user.uid, user.gid)
+
+
+def slurm_tools(cluster: DevCluster, settings: Settings) -> Tools:
+    """What the broker gives an adapter, in a process of root."""
+    command = AsUserCommand(
+        lambda name: permitted_user(name, settings.accounts),
+        unix_user(cluster.operator),
+        cluster.command_prefix,
+    )
+    return Tools(command, FilesOfUsers())
+
+
+@contextmanager
+def slurm(
+    make: Callable[[Settings, Tools], Scheduler],
+    release: ReleaseName,
+    data_dir: Path,
+    clusters: Clusters,
+    **more: Any,
+) -> Iterator[tuple[Factory, Stand]]:
+    """A development cluster's four nodes with 8 CPUs and 4 GPUs each, as alice."""
+    cluster = clusters(release)
+    settings = load_settings(
+        data_dir,
+        slurm=SlurmSettings(
+            conf=cluster.slurm_conf,
+            operator=cluster.operator,
+            command_prefix=list(cluster.command_prefix),
+            **more,
+        ),
+    )
+    alice = cluster.users[0]
+    jobs = Path(pwd.getpwnam(alice.name).pw_dir) / f"aitne-tests-{uuid4().hex[:8]}"
+    jobs.mkdir(mode=0o755)
+    try:
+        yield (
+            lambda _: make(settings, slurm_tools(cluster, settings)),
+            Stand(
+                jobs=jobs,
+                nodes=cluster.nodes,
+                cpus=8,
+                memory_bytes=16_000 << 20,
+                gpus=4,
+                gpu_type="h200",
+                project=alice.account,
+                account=alice.name,
+                tracks=False,
+                slurm=cluster,
+                patience_s=40.0,
+            ),
+        )
+    finally:
+        shutil.rmtree(jobs, ignore_errors=True)
+
+
+@contextmanager
+def slurm_rest(release: ReleaseName, data_dir: Path, clusters: Clusters) -> Iterator[Stand]:
+    """The same through slurmrestd."""
+    cluster = clusters(release)
+    rest = {"rest_url": cluster.rest_url, "jwt_key": cluster.jwt_key}
+    with slurm(SlurmScheduler, release, data_dir, clusters, **rest) as stand:
+        yield stand
+
+
+@contextmanager
+def _local(data_dir: Path, _: Clusters) -> Iterator[tuple[Factory, Stand]]:
+    yield local, local_stand(data_dir)
+
+
+SLURM = {
+    "slurm@system": partial(slurm_rest, "system"),
+    "slurm@trixie": partial(slurm_rest, "trixie"),
+    "slurm_cli@system": partial(slurm, SlurmCliScheduler, "system"),
+    "slurm_cli@trixie": partial(slurm, SlurmCliScheduler, "trixie"),
+}
+SCHEDULERS = {"local": _local, **SLURM}
 
 
 class Bench:
     """A started scheduler and what tests do with it."""
 
-    def __init__(self, factory: Factory, data_dir: Path) -> None:
+    def __init__(self, factory: Factory, data_dir: Path, stand: Stand | None = None) -> None:
         self._factory = factory
         self.data_dir = data_dir
+        self.stand = stand or local_stand(data_dir)
         self.scheduler = factory(data_dir)
         self._submitted: dict[str, SubmitRequest] = {}
 
@@ -57,10 +206,11 @@ class Bench:
             "job_id": job_id,
             "attempt": 1,
             "owner": "ada",
-            "project": "engines",
+            "account": self.stand.account,
+            "project": self.stand.project,
             "name": "test",
             "script": f"#!/bin/bash\n{script}\n",
-            "job_dir": str(job_dir(self.data_dir / "jobs", job_id, changes.get("attempt", 1))),
+            "job_dir": str(job_dir(self.stand.jobs, job_id, changes.get("attempt", 1))),
             "resources": Resources(**wants),
             "time_limit_s": 60,
         }
@@ -93,7 +243,8 @@ class Bench:
 
     async def find(self, job_id: UUID, attempt: int = 1) -> Sequence[SchedulerJob]:
         """All that the scheduler holds for one attempt."""
-        return await self.scheduler.find([Run(job_id=job_id, attempt=attempt)])
+        run = Run(job_id=job_id, attempt=attempt, account=self.stand.account)
+        return await self.scheduler.find([run])
 
     async def nodes(self) -> Sequence[Node]:
         """The nodes as they are now."""
@@ -101,22 +252,26 @@ class Bench:
 
     async def rows(self, scheduler_id: str) -> list[SchedulerJob]:
         """What the poll says of a job and its tasks."""
-        return [
+        rows = [
             row
             for row in await self.scheduler.poll()
             if row.scheduler_id.partition("_")[0] == scheduler_id
         ]
+        return sorted(rows, key=lambda row: row.array_task_id or 0)
 
     async def until(
-        self, scheduler_id: str, ok: Callable[[list[SchedulerJob]], bool], timeout_s: float = 10
+        self,
+        scheduler_id: str,
+        ok: Callable[[list[SchedulerJob]], bool],
+        timeout_s: float | None = None,
     ) -> list[SchedulerJob]:
         """Poll at every change until ``ok``."""
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s or self.stand.patience_s):
             while not ok(rows := await self.rows(scheduler_id)):
-                await self.scheduler.changed()
+                await change(self.scheduler)
         return rows
 
-    async def ended(self, scheduler_id: str, timeout_s: float = 10) -> SchedulerJob:
+    async def ended(self, scheduler_id: str, timeout_s: float | None = None) -> SchedulerJob:
         """The one row of a job once it has ended."""
         rows = await self.until(
             scheduler_id, lambda rows: all(row.state.terminal for row in rows), timeout_s
@@ -138,30 +293,42 @@ class Bench:
 
     async def log_says(self, request: SubmitRequest, text: str, task: int | None = None) -> str:
         """The log once ``text`` is in it."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(self.stand.patience_s):
             while text not in (log := self.log(request, task)):
                 await asyncio.sleep(0.01)
         return log
 
 
+async def change(scheduler: Scheduler) -> None:
+    """Wait until something may have changed."""
+    try:
+        async with asyncio.timeout(POLL_S):
+            await scheduler.changed()
+    except TimeoutError:
+        return
+
+
 @asynccontextmanager
-async def opened(factory: Factory, data_dir: Path) -> AsyncIterator[Bench]:
+async def opened(
+    factory: Factory, data_dir: Path, stand: Stand | None = None
+) -> AsyncIterator[Bench]:
     """A started scheduler; in the end its jobs are ended and it is closed."""
-    bench = Bench(factory, data_dir)
+    bench = Bench(factory, data_dir, stand)
     await bench.scheduler.start()
     yield bench
     for row in await bench.scheduler.poll():
-        await bench.scheduler.cancel(
-            Run(
-                job_id=row.job_id,
-                attempt=row.attempt,
-                account=row.account,
-                scheduler_id=row.scheduler_id,
+        if not row.state.terminal:
+            await bench.scheduler.cancel(
+                Run(
+                    job_id=row.job_id,
+                    attempt=row.attempt,
+                    account=row.account,
+                    scheduler_id=row.scheduler_id,
+                )
             )
-        )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not all(row.state.terminal for row in await bench.scheduler.poll()):
-            await bench.scheduler.changed()
+            await change(bench.scheduler)
     await bench.scheduler.close()
 
 

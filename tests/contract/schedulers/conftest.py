@@ -7,10 +7,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.schedulers import SCHEDULERS, Bench, opened
+from tests.support.schedulers import SCHEDULERS, SLURM, Bench, Clusters, opened
+from tests.support.schedulers import local as make_local
 
 
 @pytest.fixture(params=sorted(SCHEDULERS))
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    async with opened(SCHEDULERS[request.param], tmp_path) as bench:
+async def bench(
+    request: pytest.FixtureRequest, tmp_path: Path, slurm_clusters: Clusters
+) -> AsyncIterator[Bench]:
+    """Whichever scheduler it is."""
+    with SCHEDULERS[request.param](tmp_path, slurm_clusters) as (factory, stand):
+        async with opened(factory, tmp_path, stand) as bench:
+            yield bench
+
+
+@pytest.fixture
+async def local(tmp_path: Path) -> AsyncIterator[Bench]:
+    """The embedded scheduler."""
+    async with opened(make_local, tmp_path) as bench:
         yield bench
+
+
+@pytest.fixture(params=sorted(SLURM))
+async def slurm(
+    request: pytest.FixtureRequest, tmp_path: Path, slurm_clusters: Clusters
+) -> AsyncIterator[Bench]:
+    """A real Slurm, through each adapter and of each release."""
+    with SLURM[request.param](tmp_path, slurm_clusters) as (factory, stand):
+        async with opened(factory, tmp_path, stand) as bench:
+            yield bench

@@ -37,7 +37,8 @@ def parse(output: str) -> list[SchedulerJob]:
 
     Accounting may believe for ever that a job waits or runs which slurmctld lost in a crash, so
     a record without an end is nothing to go by and is left out. A restart makes one more
-    record under the same id.
+    record under the same id. Of an exit code above 128 sacct prints what is above 128; the agent's
+    own outcome beside the fence has the whole.
     """
     last: dict[tuple[str, str], SchedulerJob] = {}
     runs: dict[tuple[str, str], int] = {}
@@ -66,9 +67,11 @@ def _jobs(said: dict[str, str]) -> Iterator[SchedulerJob]:
     if ours is None:
         return
     nodes = node_names(said["NodeList"])
-    state, why = job_state((said["State"],), said["Reason"], begun=bool(nodes))
+    code, signal = parse_exit(said["ExitCode"])
+    state, why = job_state((said["State"],), said["Reason"], begun=bool(nodes), signal=signal)
     over, begun = state.terminal, bool(nodes)
-    code, signal = parse_exit(said["ExitCode"]) if over and begun else (None, None)
+    if not (over and begun):
+        code = signal = None
     for number, task in _tasks(said["JobID"]):
         yield SchedulerJob(
             scheduler_id=number,

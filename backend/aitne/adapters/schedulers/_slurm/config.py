@@ -27,6 +27,7 @@ class SlurmConfig:
     min_job_age_s: float = 300.0
     job_requeue: bool = True
     max_array_size: int | None = None
+    slurm_user: str = "root"
 
     @classmethod
     def parse(cls, output: str) -> SlurmConfig:
@@ -44,6 +45,7 @@ class SlurmConfig:
             min_job_age_s=_seconds(said, "MinJobAge", 300.0),
             job_requeue=said.get("JobRequeue", "1") != "0",
             max_array_size=int(size) if size.isdecimal() else None,
+            slurm_user=said.get("SlurmUser", "root").partition("(")[0],
         )
 
     def notes(self, *, sees_all: bool, account: str) -> Iterator[str]:

@@ -54,7 +54,8 @@ class _Shape:
 class Limits:
     """One look at a cluster, ready to be asked about many jobs."""
 
-    def __init__(self, cluster: Cluster, qos_flags: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, cluster: Cluster, qos_flags: Mapping[str, frozenset[str]] | None) -> None:
+        """``qos_flags``: of each QOS; None: they are not known now, so any may lift a limit."""
         self._partitions = {partition.name: partition for partition in cluster.partitions}
         self._qos_flags = qos_flags
         shapes = {node.name: _Shape.of(node) for node in cluster.nodes}
@@ -62,9 +63,13 @@ class Limits:
             partition.name: Counter(shapes[name] for name in partition.nodes if name in shapes)
             for partition in cluster.partitions
         }
-        self._max_array_size = cluster.max_array_size
 
-    def partitions_of(self, request: SubmitRequest) -> list[Partition] | None:
+    def longest_s(self, partition: str) -> int | None:
+        """How long a job may run there; None: as long as it likes, or that is not known."""
+        known = self._partitions.get(partition)
+        return None if known is None else known.max_time_s
+
+    def _partitions_of(self, request: SubmitRequest) -> list[Partition] | None:
         """Where it may run; None: that cannot be told (a partition that is not known)."""
         if request.slurm.partition is None:
             return [p for p in self._partitions.values() if p.default] or None
@@ -75,7 +80,7 @@ class Limits:
 
     def why_never(self, request: SubmitRequest) -> SchedulerRejected | None:
         """Why no partition that it may go to can ever run it; None: one can, or Slurm must say."""
-        partitions = self.partitions_of(request)
+        partitions = self._partitions_of(request)
         if partitions is None:
             return None
         problems = [next(self._problems(partition, request), None) for partition in partitions]
@@ -120,6 +125,8 @@ class Limits:
 
     def _overridden(self, request: SubmitRequest) -> bool:
         """Whether a QOS may lift the partition's limits: the job's, or any where it names none."""
+        if self._qos_flags is None:
+            return True
         if request.slurm.qos is not None:
             return bool(self._qos_flags.get(request.slurm.qos, frozenset()) & _OVERRIDES)
         return any(flags & _OVERRIDES for flags in self._qos_flags.values())

@@ -8,6 +8,7 @@ comment of ours, whole.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -43,6 +44,11 @@ OPTIONAL = frozenset({"exit_code", "RestartCnt", "Dependency", "PriorityLong"})
 SEPARATOR = "\x1f"
 
 
+def new_mark() -> str:
+    """What ends each record of one answer. A digit at its front would be read as a field's width."""
+    return f"\x1e{secrets.token_hex(8)}"
+
+
 def format_option(fields: Sequence[str], mark: str) -> str:
     """The value of ``--Format``: each field at full length (size 0), the last one and ``mark``."""
     *first, last = fields
@@ -67,10 +73,12 @@ def parse_record(record: str, fields: Sequence[str]) -> SchedulerJob | None:
 def _job(ours: tuple[Any, int], said: dict[str, str]) -> SchedulerJob:
     nodes = node_names(said["NodeList"])
     reason = said["Reason"]
-    state, why = job_state((said["State"],), reason, begun=bool(nodes))
+    code, signal = parse_exit(said.get("exit_code", ""))
+    state, why = job_state((said["State"],), reason, begun=bool(nodes), signal=signal)
     over, waits = state.terminal, state is JobState.QUEUED
     begun = bool(nodes) and not waits
-    code, signal = parse_exit(said.get("exit_code", "")) if over and begun else (None, None)
+    if not (over and begun):
+        code = signal = None
     start = parse_time(said["StartTime"])
     task, count, priority = (
         said["ArrayTaskID"],

@@ -43,15 +43,17 @@ _BASES: dict[str, tuple[JobState, TerminationReason | None]] = {
 }
 _NEVER_BEGUN = frozenset({"BadConstraints", "InvalidAccount", "InvalidQOS", "AccountNotAllowed"})
 """Slurm keeps a FAILED record of a submission that it refused."""
-_NOT_LAUNCHED = frozenset({"JobLaunchFailure", "FAIL_LAUNCH", "JobHoldMaxRequeue"})
+_NOT_LAUNCHED = ("JobLaunchFailure", "RaisedSignal:53")
+"""The node could not begin it (a log that cannot be opened). 22.05 says the first of every end by a
+signal too."""
 
 
 def job_state(
-    words: Iterable[str], reason: str = "None", *, begun: bool = True
+    words: Iterable[str], reason: str = "None", *, begun: bool = True, signal: int | None = None
 ) -> tuple[JobState, TerminationReason | None]:
     """The words that Slurm says at once (``COMPLETED``, ``COMPLETING``) -> state and why it ended.
 
-    ``begun`` is whether it ever had nodes. sacct's ``CANCELLED by 1001`` is understood; a word
+    ``begun`` is whether it ever had nodes, ``signal`` what ended its script, if a signal did. sacct's ``CANCELLED by 1001`` is understood; a word
     that nobody knows makes the state UNKNOWN, which never means finished.
     """
     found = {word.partition(" ")[0].upper() for word in words}
@@ -66,6 +68,6 @@ def job_state(
         return state, _R.DEPENDENCY_FAILED
     if state is _S.FAILED and not begun and reason in _NEVER_BEGUN:
         return state, _R.REJECTED
-    if state is _S.FAILED and reason in _NOT_LAUNCHED:
+    if state is _S.FAILED and signal is None and reason.startswith(_NOT_LAUNCHED):
         return state, _R.START_FAILED
     return state, why

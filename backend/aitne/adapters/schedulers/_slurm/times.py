@@ -10,7 +10,7 @@ from aitne.core.units import parse_duration
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
 """With it Slurm prints seconds since 1970 instead of the local time of whoever asks."""
 
-_HIGHEST_SIGNAL = 64
+_HIGHEST_SIGNAL = 31
 _FAR = 253_402_300_799  # the last second of the year 9999
 _STATUS = re.compile(r"([0-9]{1,10})(?::([0-9]{1,5}))?")
 
@@ -40,7 +40,8 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
     """How a job's script ended -> (exit code, signal), at most one of them known.
 
     Newer releases of squeue (and sacct always) print ``code:signal``, older ones the number that
-    wait(2) gives. A "signal" above 64 is one of Slurm's own marks (125: out of memory).
+    wait(2) gives. A "signal" above the ordinary ones is a mark of Slurm's own (53: the log could
+    not be opened; 125: out of memory).
     """
     match = _STATUS.fullmatch(text)
     if match is None:

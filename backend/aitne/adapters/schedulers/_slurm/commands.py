@@ -1,0 +1,91 @@
+"""Slurm's commands: what they are given beside their arguments, and how their failures are told."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+
+from aitne.adapters.schedulers._slurm import times
+from aitne.core.errors import CommandTimeout, NotAllowed, SchedulerUnavailable, Unavailable
+from aitne.core.ports.command import Command, Completed
+from aitne.core.settings import Settings
+
+_UMASK = "0022"
+
+
+class Commands:
+    """Runs them, with the site's ``slurm.conf``."""
+
+    def __init__(self, settings: Settings, command: Command) -> None:
+        self._command = command
+        conf = settings.slurm.conf
+        self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
+
+    async def ask(self, *argv: str, timeout_s: float) -> str:
+        """A question to Slurm under the looking-on identity; its answer.
+
+        Raises:
+            SchedulerUnavailable: there is none.
+        """
+        done = await self.run(*argv, timeout_s=timeout_s)
+        if done.returncode != 0:
+            raise SchedulerUnavailable(f"{argv[0]} failed: {done.said}")
+        return done.stdout.decode("utf-8", "replace")
+
+    async def run(self, *argv: str, account: str | None = None, timeout_s: float) -> Completed:
+        """Run one that can be run again without harm; however it ends.
+
+        Raises:
+            SchedulerUnavailable: it could not be started, or did not end in time.
+        """
+        env = {**self._conf, **times.ENVIRONMENT}
+        try:
+            return await self._command.run(argv, account=account, env=env, timeout_s=timeout_s)
+        except (CommandTimeout, Unavailable) as error:
+            raise SchedulerUnavailable(error.message) from error
+
+    async def submit(
+        self,
+        *argv: str,
+        script: bytes,
+        account: str | None,
+        timeout_s: float,
+        test: bool = False,
+    ) -> Completed:
+        """sbatch, with the environment that the job will have (``--export=ALL``).
+
+        A ``test`` becomes no job: its environment makes sbatch print times that can be read.
+
+        Raises:
+            CommandTimeout: it was on its way; whether the job was taken is not known.
+            Unavailable: it could not be started.
+            NotAllowed: nothing may be done as ``account``.
+        """
+        env = {**self._conf, **environment_of(account), **(times.ENVIRONMENT if test else {})}
+        return await self._command.run(
+            argv, account=account, stdin=script, env=env, timeout_s=timeout_s
+        )
+
+
+def environment_of(account: str | None) -> Mapping[str, str]:
+    """What login(1) would set for the account, and the umask its jobs start with.
+
+    Without SLURM_UMASK jobs would inherit the mask of the service that submits them
+    (https://slurm.schedmd.com/sbatch.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES).
+
+    Raises:
+        NotAllowed: there is no such account here.
+    """
+    try:
+        user = pwd.getpwuid(os.geteuid()) if account is None else pwd.getpwnam(account)
+    except KeyError:
+        who = f"uid {os.geteuid()}" if account is None else account
+        raise NotAllowed(f"This machine knows no Unix account {who}.") from None
+    return {
+        "HOME": user.pw_dir,
+        "LOGNAME": user.pw_name,
+        "SHELL": user.pw_shell or "/bin/sh",
+        "SLURM_UMASK": _UMASK,
+        "USER": user.pw_name,
+    }

@@ -1,0 +1,212 @@
+"""One site's Slurm, asked with its commands: what it is like, its queue, its accounting, its nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from aitne.adapters.schedulers._slurm import accounting, identity, nodes, queue
+from aitne.adapters.schedulers._slurm.commands import Commands
+from aitne.adapters.schedulers._slurm.config import SlurmConfig
+from aitne.adapters.schedulers._slurm.limits import Limits
+from aitne.core.errors import SchedulerUnavailable
+from aitne.core.models.node import Cluster
+from aitne.core.ports.command import Command
+from aitne.core.ports.scheduler import Run, SchedulerJob
+from aitne.core.settings import Settings
+
+_MARGIN_S = 5.0
+"""How much longer than Slurm's own MessageTimeout a command may take: then it says what failed."""
+_ACCOUNTING_TIMEOUT_S = 60.0
+_NAMES_AT_ONCE = 500
+"""Names of about 50 bytes in one argument, which may have 128 KiB."""
+_LOOK_BACK = "now-30days"
+"""How long ago a job may have ended that accounting is asked for; without it sacct begins today."""
+_LIMITS_S = 30.0
+_QOS_S = 60.0
+_AFTER_TROUBLE_S = 2.0
+_NO_SUCH_FIELD = re.compile(r"Invalid job format specification: (\S+)")
+
+QosFlags = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    limits: Limits
+    at: float
+
+
+class Site:
+    """Everything here only looks, under the looking-on identity.
+
+    Every method may raise ``SchedulerUnavailable``.
+    """
+
+    def __init__(self, settings: Settings, command: Command) -> None:
+        self.commands = Commands(settings, command)
+        self._cluster_name = settings.cluster
+        self._fields: tuple[str, ...] = queue.FIELDS
+        self._queue = queue.Queue(self._fields)
+        self._config: SlurmConfig | None = None
+        self._snapshot: _Snapshot | None = None
+        self._qos: tuple[float, QosFlags | None] | None = None
+        self._trouble_at: float | None = None
+
+    @property
+    def timeout_s(self) -> float:
+        """How long a command may take before it is ended."""
+        return (self._config or SlurmConfig()).message_timeout_s + _MARGIN_S
+
+    @property
+    def settle_s(self) -> float:
+        """slurmctld may read a request even after sbatch has given up."""
+        return 2 * (self._config or SlurmConfig()).message_timeout_s + _MARGIN_S
+
+    def trouble(self) -> None:
+        """Slurm did not answer just now."""
+        self._trouble_at = time.monotonic()
+
+    async def ask(self, *argv: str, timeout_s: float | None = None) -> str:
+        """One command's answer."""
+        try:
+            return await self.commands.ask(*argv, timeout_s=timeout_s or self.timeout_s)
+        except SchedulerUnavailable:
+            self.trouble()
+            raise
+
+    async def config(self) -> SlurmConfig:
+        """What it is like; asked once."""
+        if self._config is None:
+            self._config = SlurmConfig.parse(await self.ask("scontrol", "show", "config"))
+        return self._config
+
+    # --- jobs ------------------------------------------------------------------------------------
+
+    async def poll(self) -> Sequence[SchedulerJob]:
+        """One squeue for all jobs that slurmctld holds, ended ones for MinJobAge."""
+        output, mark = await self._squeue()
+        return self._queue.read(output, mark)
+
+    async def _squeue(self, *more: str) -> tuple[str, str]:
+        """Its answer and the mark at the end of each record."""
+        while True:
+            mark = queue.new_mark()
+            form = queue.format_option(self._fields, mark)
+            argv = ("squeue", "--noheader", "--array", "--states=all", *more, f"--Format={form}")
+            try:
+                return await self.ask(*argv), mark
+            except SchedulerUnavailable as error:
+                unknown = _NO_SUCH_FIELD.search(error.message)
+                if unknown is None or not self._leave_out(unknown[1]):
+                    raise
+
+    def _leave_out(self, unknown: str) -> bool:
+        """Do without a field that this release's squeue does not have; False: that cannot be."""
+        gone = {field for field in self._fields if field.lower() == unknown.lower()}
+        if not gone or not gone <= queue.OPTIONAL:
+            return False
+        self._fields = tuple(field for field in self._fields if field not in gone)
+        self._queue = queue.Queue(self._fields)
+        return True
+
+    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        """The queue by name, then accounting for what it does not hold."""
+        found: list[SchedulerJob] = []
+        for start in range(0, len(runs), _NAMES_AT_ONCE):
+            found += await self._find_some(runs[start : start + _NAMES_AT_ONCE])
+        return found
+
+    async def _find_some(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        rows = await self.live(runs)
+        missing = _missing(runs, rows)
+        since = None if self._trouble_at is None else time.monotonic() - self._trouble_at
+        if missing and since is not None and since < self.settle_s:
+            # When slurmctld wakes, a submission from before may stand right behind this question.
+            await asyncio.sleep(_AFTER_TROUBLE_S)
+            rows = [*rows, *await self.live(missing)]
+            missing = _missing(runs, rows)
+        if missing and (await self.config()).accounting:
+            rows = [*rows, *await self._ended(missing)]
+        return rows
+
+    async def live(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        """What slurmctld itself holds for these attempts, whatever ids it has."""
+        output, mark = await self._squeue(f"--name={_names(runs)}")
+        read = (queue.parse_record(text, self._fields) for text in queue.records(output, mark))
+        wanted = {(run.job_id, run.attempt) for run in runs}
+        return [row for row in read if row is not None and (row.job_id, row.attempt) in wanted]
+
+    async def _ended(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        output = await self.ask(
+            "sacct",
+            "--allusers",
+            "--allocations",
+            "--duplicates",
+            "--noheader",
+            "--parsable2",
+            f"--delimiter={queue.SEPARATOR}",
+            f"--starttime={_LOOK_BACK}",
+            f"--name={_names(runs)}",
+            f"--format={','.join(accounting.FIELDS)}",
+            timeout_s=_ACCOUNTING_TIMEOUT_S,
+        )
+        return accounting.parse(output)
+
+    # --- the cluster -----------------------------------------------------------------------------
+
+    async def cluster(self) -> Cluster:
+        """Nodes, partitions and reservations from slurmctld, the names of QOS from accounting."""
+        config = await self.config()
+        show = ("scontrol", "--details", "--oneliner", "show")
+        said_nodes, said_partitions, said_reservations, qos = await asyncio.gather(
+            self.ask(*show, "node"),
+            self.ask(*show, "partition"),
+            self.ask(*show, "reservation"),
+            self._qos_flags(config),
+        )
+        now = datetime.now(UTC)
+        cluster = Cluster(
+            nodes=nodes.parse_nodes(said_nodes, self._cluster_name, now),
+            partitions=nodes.parse_partitions(said_partitions),
+            qos=tuple(sorted(qos or ())),
+            reservations=nodes.parse_reservations(said_reservations),
+            max_array_size=config.max_array_size,
+            seen_at=now,
+        )
+        self._snapshot = _Snapshot(Limits(cluster, qos), time.monotonic())
+        return cluster
+
+    async def limits(self) -> Limits:
+        """What partitions allow, as it was within the last half minute."""
+        while self._snapshot is None or time.monotonic() - self._snapshot.at > _LIMITS_S:
+            await self.cluster()
+        return self._snapshot.limits
+
+    async def _qos_flags(self, config: SlurmConfig) -> QosFlags | None:
+        """Every QOS with its flags. None: slurmdbd does not tell, which must stop no submission."""
+        if not config.accounting:
+            return {}
+        if self._qos is not None and time.monotonic() - self._qos[0] < _QOS_S:
+            return self._qos[1]
+        flags: QosFlags | None
+        try:
+            said = await self.ask("sacctmgr", "-nP", "show", "qos", "format=name,flags")
+            pairs = (line.partition("|") for line in said.splitlines())
+            flags = {name: frozenset(words.split(",")) - {""} for name, _, words in pairs if name}
+        except SchedulerUnavailable:
+            flags = None if self._qos is None else self._qos[1]
+        self._qos = (time.monotonic(), flags)
+        return flags
+
+
+def _names(runs: Sequence[Run]) -> str:
+    return ",".join(identity.name(run.job_id, run.attempt) for run in runs)
+
+
+def _missing(runs: Sequence[Run], rows: Sequence[SchedulerJob]) -> list[Run]:
+    there = {(row.job_id, row.attempt) for row in rows}
+    return [run for run in runs if (run.job_id, run.attempt) not in there]

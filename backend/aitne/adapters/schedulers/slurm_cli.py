@@ -1,0 +1,341 @@
+"""Slurm through its own commands, of any release: sbatch, squeue, sacct, scancel, scontrol, sacctmgr.
+
+What is asked about everybody's jobs runs under the looking-on identity, what is done to a job as the
+account whose job it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import PurePath
+
+from aitne.adapters.accounts import own_account_name
+from aitne.adapters.schedulers._slurm import answers, identity
+from aitne.adapters.schedulers._slurm.config import SlurmConfig
+from aitne.adapters.schedulers._slurm.options import options
+from aitne.adapters.schedulers._slurm.site import Site
+from aitne.core.errors import (
+    CommandTimeout,
+    InvalidInput,
+    NotAllowed,
+    SchedulerRejected,
+    SchedulerUnavailable,
+    SetupError,
+    SubmitUncertain,
+    Unavailable,
+)
+from aitne.core.layout import SCRIPT
+from aitne.core.models.node import Cluster
+from aitne.core.ports.command import Completed
+from aitne.core.ports.files import JobPlace
+from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
+from aitne.core.ports.tools import Tools
+from aitne.core.settings import Settings
+from aitne.core.states import JobState
+from aitne.core.units import format_duration, format_slurm_time
+
+_GONE = re.compile(
+    r"Invalid job id|already completing or completed|Job has already finished"
+    r"|Job is not (?:running|pending nor running)"
+)
+_DENIED = re.compile(r"[Pp]ermission denied|Access denied|Invalid user id")
+_ALLOCATED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED})
+
+
+class SlurmCliScheduler:
+    """Fulfils ``core.ports.scheduler.Scheduler`` with Slurm's commands."""
+
+    name = "slurm_cli"
+    shared = True
+    settle_s: float
+
+    def __init__(self, settings: Settings, tools: Tools) -> None:
+        self._settings = settings
+        self._files = tools.files
+        self._site = Site(settings, tools.command)
+        self._commands = self._site.commands
+        self.settle_s = self._site.settle_s
+
+    # --- coming and going ------------------------------------------------------------------------
+
+    async def start(self) -> Sequence[str]:
+        """Learn what this Slurm is like. That it does not answer is no reason not to start.
+
+        Raises:
+            SetupError: its commands are not there.
+        """
+        try:
+            config = await self._config()
+            account = self._settings.slurm.operator or own_account_name()
+            sees_all = "jobs" not in config.private or await self._sees_all(config, account)
+        except SchedulerUnavailable as error:
+            cause = error.__cause__
+            if isinstance(cause, Unavailable) and not isinstance(cause, CommandTimeout):
+                raise SetupError(error.message) from error
+            return [f"Slurm does not answer now ({error.message}). Jobs wait here until it does."]
+        return [*config.notes(sees_all=sees_all, account=account)]
+
+    async def _sees_all(self, config: SlurmConfig, account: str) -> bool:
+        """Whether the looking-on identity sees other people's jobs under PrivateData=jobs."""
+        if account in ("root", config.slurm_user):
+            return True
+        if not config.accounting:
+            return False
+        level = await self._site.ask(
+            "sacctmgr", "-nP", "show", "user", f"name={account}", "format=adminlevel"
+        )
+        return level.strip() in ("Operator", "Administrator")
+
+    async def _config(self) -> SlurmConfig:
+        config = await self._site.config()
+        self.settle_s = self._site.settle_s
+        return config
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    async def poll(self) -> Sequence[SchedulerJob]:
+        """One squeue for all jobs that slurmctld holds, ended ones for MinJobAge."""
+        return await self._site.poll()
+
+    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        """The queue by name, then accounting for what it does not hold."""
+        return await self._site.find(runs)
+
+    async def cluster(self) -> Cluster:
+        """Nodes, partitions, reservations and QOS."""
+        return await self._site.cluster()
+
+    async def changed(self) -> None:
+        """Slurm's commands wake nobody: never returns."""
+        await asyncio.Event().wait()
+
+    # --- submitting ------------------------------------------------------------------------------
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """Write the job's files, then give it to sbatch as its account.
+
+        ``max_requeues`` is nothing that Slurm can be told; the restart count is part of every
+        poll, and who polls ends a job that was started again too often.
+
+        Raises:
+            SchedulerRejected: Slurm refuses it, or takes it and could never run it.
+            SubmitUncertain: sbatch broke off, or was ended, after it may have sent the job.
+            SchedulerUnavailable: nothing was sent.
+        """
+        argv = await self._sbatch(request)
+        await self._create_files(request)
+        try:
+            done = await self._commands.submit(
+                *argv,
+                script=request.script.encode(),
+                account=request.account,
+                timeout_s=self._site.timeout_s,
+            )
+        except CommandTimeout as error:
+            self._site.trouble()
+            raise SubmitUncertain(error.message) from error
+        except NotAllowed as error:
+            raise SchedulerRejected(error.message, "account") from error
+        except Unavailable as error:
+            raise SchedulerUnavailable(error.message) from error
+        return self._submitted(done, request)
+
+    def _submitted(self, done: Completed, request: SubmitRequest) -> str:
+        if done.returncode == 0:
+            number = answers.parse_id(done.stdout.decode("utf-8", "replace"))
+            if number is not None:
+                return number
+            raise SubmitUncertain(f"sbatch ended well but gave no job id: {done.said[:200]!r}")
+        proof = answers.proof(done.said) if done.returncode > 0 else answers.Proof.OPEN
+        if proof is answers.Proof.REFUSED:
+            raise answers.refusal(done.said, request)
+        self._site.trouble()
+        if proof is answers.Proof.OPEN:
+            raise SubmitUncertain(f"sbatch broke off: {done.said or done.returncode}")
+        raise SchedulerUnavailable(f"Slurm took nothing: {done.said}")
+
+    async def _sbatch(self, request: SubmitRequest) -> Sequence[str]:
+        config = await self._config()
+        rejected = (await self._site.limits()).why_never(request)
+        if rejected is not None:
+            raise rejected
+        allowed = self._settings.slurm.extra
+        return ["sbatch", *options(request, accounting=config.accounting, allowed=allowed)]
+
+    async def _create_files(self, request: SubmitRequest) -> None:
+        place = JobPlace(
+            job_id=request.job_id,
+            attempt=request.attempt,
+            folder=str(PurePath(request.job_dir).parent),
+            account=request.account,
+        )
+        try:
+            await self._files.create(place, {**request.files, SCRIPT: request.script.encode()})
+        except InvalidInput as error:
+            raise SchedulerRejected(error.message, "files") from error
+        except NotAllowed as error:
+            raise SchedulerRejected(error.message, "account") from error
+        except Unavailable as error:
+            raise SchedulerUnavailable(f"{error.message} Nothing was submitted.") from error
+
+    async def forecast(self, request: SubmitRequest) -> Forecast | None:
+        """``sbatch --test-only`` as the job's account, with the script that would be submitted.
+
+        Raises:
+            SchedulerRejected: as ``submit`` would.
+            SchedulerUnavailable: Slurm does not answer.
+        """
+        _, *argv = await self._sbatch(request)
+        script = request.script or "#!/bin/sh\n"
+        try:
+            done = await self._commands.submit(
+                "sbatch",
+                "--test-only",
+                *argv,
+                script=script.encode(),
+                account=request.account,
+                timeout_s=self._site.timeout_s,
+                test=True,
+            )
+        except NotAllowed as error:
+            raise SchedulerRejected(error.message, "account") from error
+        except (CommandTimeout, Unavailable) as error:
+            raise SchedulerUnavailable(error.message) from error
+        if done.returncode == 0:
+            return answers.parse_forecast(done.said)
+        if answers.proof(done.said) is answers.Proof.REFUSED:
+            raise answers.refusal(done.said, request)
+        raise SchedulerUnavailable(f"sbatch failed: {done.said}")
+
+    # --- acting ----------------------------------------------------------------------------------
+
+    async def cancel(self, run: Run) -> None:
+        """End what Slurm holds under this run's own name, as its account.
+
+        Raises:
+            SchedulerRejected: the account may not.
+            SchedulerUnavailable: Slurm does not answer.
+        """
+        rows = await self._live(run)
+        waiting = all(row.state is JobState.QUEUED for row in rows)
+        if run.scheduler_id is not None and "_" in run.scheduler_id and rows and waiting:
+            # Of a task that is cancelled before it has a record of its own, Slurm keeps none, and
+            # with --jobname 22.05 would cancel all tasks that wait. A hold gives it one.
+            held = await self._act("scontrol", "hold", run.scheduler_id, account=run.account)
+            self._check(held, f"Job {run.scheduler_id} cannot be ended")
+        name = identity.name(run.job_id, run.attempt)
+        for number in self._targets(run, rows):
+            # --jobname: should the id belong to another job by now, that one is left alone. For an
+            # array it makes Slurm forget which tasks had not begun, so its name was looked at above.
+            array = "_" not in number and any(row.scheduler_id != number for row in rows)
+            guard = () if array else (f"--jobname={name}",)
+            done = await self._act("scancel", *guard, number, account=run.account)
+            self._check(done, f"Job {number} cannot be ended")
+
+    @staticmethod
+    def _targets(run: Run, rows: Sequence[SchedulerJob]) -> Sequence[str]:
+        if run.scheduler_id is not None and "_" in run.scheduler_id:
+            return [run.scheduler_id] if rows else []
+        return [*dict.fromkeys(row.scheduler_id.partition("_")[0] for row in rows)]
+
+    async def _live(self, run: Run) -> Sequence[SchedulerJob]:
+        """The run's own jobs and tasks that have not ended, of its account alone."""
+        return [
+            row
+            for row in await self._site.live([run])
+            if not row.state.terminal
+            and run.account in (None, row.account)
+            and (
+                run.scheduler_id is None
+                or run.scheduler_id in (row.scheduler_id, row.scheduler_id.partition("_")[0])
+            )
+        ]
+
+    async def extend(self, run: Run, time_limit_s: int) -> None:
+        """Set the time limit of what runs, as the operator: a job's own account may only shorten it.
+
+        Slurm counts whole minutes and lets an operator pass the partition's limit; that one is
+        kept here.
+
+        Raises:
+            SchedulerRejected: nothing of it runs, or the limit is in the past, or more than the
+                partition allows.
+            SchedulerUnavailable: Slurm does not answer.
+        """
+        rows = [row for row in await self._live(run) if row.state in _ALLOCATED]
+        if not rows:
+            raise SchedulerRejected(
+                f"Job {run.scheduler_id} does not run: only a running job's time can be extended."
+            )
+        limits = await self._site.limits()
+        for row in rows:
+            passed = (datetime.now(UTC) - (row.started_at or datetime.now(UTC))).total_seconds()
+            if time_limit_s <= passed:
+                raise SchedulerRejected(
+                    f"time_limit_s: {time_limit_s} s lie in the past; job {row.scheduler_id} has "
+                    f"run for {int(passed)} s.",
+                    "max_duration",
+                )
+            longest = limits.longest_s(row.partition or "")
+            if longest is not None and time_limit_s > longest:
+                raise SchedulerRejected(
+                    f"max_duration: {format_duration(time_limit_s)} is too much; partition "
+                    f"{row.partition} allows {format_duration(longest)}.",
+                    "max_duration",
+                )
+        for row in rows:
+            limit = format_slurm_time(time_limit_s)
+            words = (f"JobId={row.scheduler_id}", f"TimeLimit={limit}")
+            done = await self._act("scontrol", "update", *words, account=None)
+            if done.returncode != 0 and _GONE.search(done.said):
+                raise SchedulerRejected(f"Job {row.scheduler_id} does not run any more.")
+            self._check(done, f"The time of job {row.scheduler_id} cannot be changed")
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Give the node no new work; needs an administrator of Slurm.
+
+        Raises:
+            SchedulerRejected: there is no such node, or Slurm does not permit it.
+            SchedulerUnavailable: Slurm does not answer.
+        """
+        said = " ".join(reason.split())[:200] or "drained"
+        await self._set_node(node, "State=DRAIN", f"Reason={said}")
+
+    async def resume(self, node: str) -> None:
+        """Let the node take work again; needs an administrator of Slurm.
+
+        Raises:
+            SchedulerRejected: there is no such node, it is not drained or down, or Slurm does not
+                permit it.
+            SchedulerUnavailable: Slurm does not answer.
+        """
+        await self._set_node(node, "State=RESUME")
+
+    async def _set_node(self, node: str, *words: str) -> None:
+        # Slurm would take "ALL" and n[1-9] too.
+        if node not in {each.name for each in (await self._site.cluster()).nodes}:
+            raise SchedulerRejected(f"Slurm has no node {node}.")
+        done = await self._act("scontrol", "update", f"NodeName={node}", *words, account=None)
+        self._check(done, f"Node {node} cannot be changed")
+
+    async def _act(self, *argv: str, account: str | None) -> Completed:
+        return await self._commands.run(*argv, account=account, timeout_s=self._site.timeout_s)
+
+    def _check(self, done: Completed, what: str) -> None:
+        """Pass when it is done, or when there is nothing left to do it to."""
+        if done.returncode == 0 or _GONE.search(done.said):
+            return
+        if _DENIED.search(done.said):
+            raise SchedulerRejected(
+                f"{what}: Slurm does not permit it to the account that asked. Slurm says: {done.said}"
+            )
+        if done.returncode > 0 and answers.proof(done.said) is answers.Proof.REFUSED:
+            raise SchedulerRejected(f"{what}. Slurm says: {done.said}")
+        self._site.trouble()
+        raise SchedulerUnavailable(f"{what}: {done.said or done.returncode}")

@@ -1,0 +1,131 @@
+"""What only the embedded scheduler promises: its limits to the second, its words, memory without cgroups."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from aitne.core.errors import SchedulerRejected
+from aitne.core.states import JobState, TerminationReason
+from tests.support.schedulers import Bench, alive
+
+
+async def test_a_running_job_outlives_its_old_limit(local: Bench) -> None:
+    number, request = await local.submit(
+        "echo up; while ! [ -e done ]; do sleep .02; done; echo bye", time_limit_s=2
+    )
+    await local.log_says(request, "up")
+    await local.extend(number, 60)
+    row = await local.running(number)
+    assert row.time_limit_s == 60
+    started = row.started_at
+    assert started is not None
+    while (datetime.now(UTC) - started).total_seconds() < 2.4:
+        await asyncio.sleep(0.05)  # the old limit has to pass: this is what is tested
+    (Path(request.job_dir) / "done").touch()
+    assert (await local.ended(number)).state is JobState.COMPLETED
+
+
+async def test_a_job_that_ignores_sigterm_is_killed(local: Bench) -> None:
+    number, request = await local.submit("trap '' TERM; echo up; while :; do sleep .05; done")
+    await local.log_says(request, "up")
+    started = time.monotonic()
+    await local.cancel(number)
+    row = await local.ended(number)
+    assert row.state is JobState.CANCELLED
+    assert row.signal == 9
+    assert time.monotonic() - started >= 0.9
+
+
+async def test_what_is_left_in_the_background_ends_with_the_script(local: Bench) -> None:
+    number, request = await local.submit("(setsid sleep 60 & echo $! >pid); exit 0")
+    row = await local.ended(number)
+    assert row.state is JobState.COMPLETED
+    assert not alive(int((Path(request.job_dir) / "pid").read_text()))
+
+
+async def test_the_time_limit_ends_a_job(local: Bench) -> None:
+    number, request = await local.submit("echo up; sleep 60", time_limit_s=1)
+    row = await local.ended(number)
+    assert (row.state, row.reason) == (JobState.TIMED_OUT, TerminationReason.TIMED_OUT)
+    assert "time limit" in local.log(request)
+
+
+async def test_too_much_memory_ends_a_job(local: Bench) -> None:
+    number, request = await local.submit(
+        "python3 -c 'x = b\"x\" * (300 << 20); input()' < <(sleep 60); true",
+        resources={"memory_bytes": 100 << 20},
+    )
+    row = await local.ended(number)
+    assert (row.state, row.reason) == (JobState.OUT_OF_MEMORY, TerminationReason.OUT_OF_MEMORY)
+    assert "of memory and may use 100" in local.log(request)
+
+
+async def test_memory_that_processes_share_counts_once(local: Bench) -> None:
+    program = (
+        "import os,mmap,time; m = mmap.mmap(-1, 60<<20); m.write(b'x' * (60<<20))\n"
+        "for _ in range(3):\n  if os.fork() == 0: sum(m[::4096]); time.sleep(1.2); os._exit(0)\n"
+        "time.sleep(1.2)"
+    )
+    number, _ = await local.submit(
+        f'exec python3 -I -S -c "{program}"', resources={"memory_bytes": 150 << 20}
+    )
+    assert (await local.ended(number)).state is JobState.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"resources": {"cpu": 3}}, "resources.cpu: 3 is too much; the largest node has 2."),
+        ({"resources": {"nodes": 3}}, "resources.nodes: 3 is too much; the cluster has 2."),
+        (
+            {"resources": {"memory_bytes": 5 << 30}},
+            "resources.memory: 5G is too much; the largest node has 4G.",
+        ),
+        (
+            {"resources": {"gpu": {"count": 3, "type": None}}},
+            "resources.gpu: 3 is too much; the largest node has 2.",
+        ),
+        (
+            {"resources": {"gpu": {"count": 1, "type": "h100"}}},
+            "resources.gpu: 1 of type h100 is too much; the largest node has 0.",
+        ),
+        ({"after": ("4711",)}, "after: job 4711 is not known"),
+        ({"array": "9-1"}, "array: '9-1' is not an array"),
+        ({"files": {"../x": b""}}, "files: '../x' is not a plain file name"),
+    ],
+)
+async def test_what_can_never_run_is_refused(
+    local: Bench, changes: dict[str, object], message: str
+) -> None:
+    request = local.request("true", **changes)
+    with pytest.raises(SchedulerRejected) as caught:
+        await local.scheduler.submit(request)
+    assert message in str(caught.value)
+    assert not await local.find(request.job_id, 1)
+
+
+async def test_waiting_jobs_know_why_and_until_when(local: Bench) -> None:
+    first, _ = await local.submit("sleep 60", resources={"nodes": 2, "cpu": 2}, time_limit_s=600)
+    await local.running(first)
+    jobs = [(await local.submit("true", time_limit_s=60))[0] for _ in range(3)]
+    rows = [(await local.rows(job))[0] for job in jobs]
+    assert [row.pending_reason for row in rows] == [
+        "Waits for 1 CPU on one node: 0 of 2 are free.",
+        "Waits behind 1 job.",
+        "Waits behind 2 jobs.",
+    ]
+    expected = rows[0].expected_start_at
+    assert expected is not None
+    assert 590 < (expected - datetime.now(UTC)).total_seconds() < 620
+
+
+async def test_a_change_wakes_who_waits(local: Bench) -> None:
+    waiter = asyncio.ensure_future(local.scheduler.changed())
+    number, _ = await local.submit("true")
+    await asyncio.wait_for(waiter, 5)
+    await local.ended(number)
