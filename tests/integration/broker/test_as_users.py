@@ -108,11 +108,11 @@ async def test_a_link_in_a_logs_place_leads_nowhere(
 async def test_a_link_in_a_folders_place_leads_nowhere(
     shared_bench: BrokerBench, files: BrokerFiles, scheduler: BrokerScheduler, level: str
 ) -> None:
-    """The user puts a link to a folder with somebody else's log where the job's own folder is."""
+    """The user puts a link to another folder, with somebody else's log, where the job's own is."""
     elsewhere = shared_bench.root / f"elsewhere-{level}"
     for folder in (elsewhere, elsewhere / "1"):
-        folder.mkdir(mode=0o777)
-        folder.chmod(0o777)
+        folder.mkdir(mode=0o700)
+        os.chown(folder, shared_bench.uid("anna"), -1)
         (folder / "output.log").write_text(SECRET)
     place = shared_bench.place("anna", uuid4())
     job = Path(place.folder)
