@@ -22,6 +22,7 @@ from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
 from aitne.bootstrap import Platform
+from aitne.core.errors import NotAllowed
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Actor, Role, Scope, User
 from aitne.core.settings import Settings
@@ -149,6 +150,13 @@ class Stage:
         return lease.epoch
 
 
+def unix_name(name: str) -> str:
+    """Everybody's Unix account has the user's own name, but for ``daemon``."""
+    if name == "daemon":
+        raise NotAllowed("Nothing is run as daemon: its uid 1 is not one of 1000 to 60000.")
+    return name
+
+
 def make_stage(folder: Path) -> Stage:
     """Everything on one SQLite file in ``folder``; nothing is open yet."""
     clock = Clock()
@@ -186,7 +194,7 @@ def make_stage(folder: Path) -> Stage:
         identity=IdentityService(store, settings, clock, accounts),
         users=users,
         projects=ProjectService(store, clock),
-        sync=SyncService(store, accounting, lambda name: name, operators=frozenset(), runs_as=None),
+        sync=SyncService(store, accounting, unix_name, operators=frozenset(), runs_as=None),
         usage=UsageService(store, accounting, clock),
         oauth=OAuthService(store, settings, clock),
         events=events,

@@ -18,8 +18,7 @@ from aitne.core.models.base import (
 
 MIB = 1 << 20
 GPU_TYPE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
-QOS_NAME = r"^[+-]?[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-"""With a sign it is added to or taken from what the account above may."""
+QOS_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 MOST = 1 << 40
 
 _Count = Annotated[int, Field(strict=True, ge=0, le=MOST)]
