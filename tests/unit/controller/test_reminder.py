@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.states import JobState
