@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -11,12 +10,6 @@ from aitne.dev.plan import Plan
 from aitne.dev.users import OPERATOR
 
 ADAPTER = "slurm"
-_NEEDED = ("aitne.broker", f"aitne.adapters.schedulers.{ADAPTER}")
-
-
-def available() -> bool:
-    """Whether this installation has a broker that can speak to Slurm."""
-    return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
 
 
 def argv(plan: Plan) -> tuple[str, ...]:

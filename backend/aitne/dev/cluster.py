@@ -133,9 +133,8 @@ def _start(plan: Plan, base: Path | None, progress: Progress) -> DevCluster:
         daemons.launch(plan, daemon)
     daemons.wait_ready(plan, *rest)
     state.wait_idle(plan)
-    if broker.available():
-        broker.write_settings(plan, PYTHON)
-        _start_one(plan, daemons.the_broker(plan))
+    broker.write_settings(plan, PYTHON)
+    _start_one(plan, daemons.the_broker(plan))
     return _describe(plan, release)
 
 
@@ -154,7 +153,7 @@ def _describe(plan: Plan, release: str) -> DevCluster:
         rest_url=plan.rest_url,
         jwt_key=plan.jwt_key,
         operator=users.OPERATOR,
-        broker_socket=plan.broker_socket if broker.available() else None,
+        broker_socket=plan.broker_socket,
         software_dir=plan.software,
         python=PYTHON,
         nodes=plan.node_names,

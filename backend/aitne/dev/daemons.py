@@ -47,8 +47,7 @@ def daemons(plan: Plan) -> Iterator[Daemon]:
     yield slurmrestd(plan)
     for name in plan.node_names:
         yield slurmd(plan, name)
-    if broker.available():
-        yield the_broker(plan)
+    yield the_broker(plan)
 
 
 def munged(plan: Plan) -> Daemon:
