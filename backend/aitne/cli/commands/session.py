@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +23,9 @@ from aitne.cli.options import (
     verb_app,
 )
 from aitne.cli.parameters import typed_parameters
+from aitne.client import Client, Job
+
+EXTEND_PATIENCE_S = 10.0
 
 group = group_app("Start and list sessions.")
 
@@ -138,14 +143,28 @@ def extend(
             [("Session", output.plain(found.name, 60)), ("Ends", end), ("More time", duration)]
         )
         output.confirm("Extend it?")
-    found = client.sessions.extend(found.id, duration)
+    before = found.expires_at
+    found = _extended(client, client.sessions.extend(found.id, duration), before)
+    moved = found.expires_at != before
     if as_json:
         output.answer_json(found.raw)
-    elif found.expires_at is not None:
-        output.say(f"It ends at {found.expires_at.astimezone():%Y-%m-%d %H:%M}.")
+    elif moved:
+        output.say(f"It ends at {output.moment(found.expires_at)}.")
     else:
-        output.say("It will be extended.")
-    return 0
+        output.say(found.message or "The scheduler has not moved its end yet; look again soon.")
+    return 0 if moved else 1
+
+
+def _extended(client: Client, job: Job, before: datetime | None) -> Job:
+    """The session once the scheduler has moved its end, or as it is after some patience."""
+    deadline = time.monotonic() + EXTEND_PATIENCE_S
+    asked = job.version
+    while job.expires_at == before and time.monotonic() < deadline:
+        if job.version > asked and job.message:
+            break  # the scheduler said no, and the message says why
+        time.sleep(0.2)
+        job = client.jobs.get(job.id)
+    return job
 
 
 apps = {
