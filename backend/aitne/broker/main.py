@@ -50,6 +50,11 @@ def main(make: MakeScheduler | None = None) -> int:
         return 1
 
 
+def run() -> None:
+    """The command ``aitne-broker``."""
+    sys.exit(main())
+
+
 def _run(config: BrokerConfig, make: MakeScheduler | None) -> int:
     if os.geteuid() != 0:
         raise SetupError(
