@@ -29,7 +29,10 @@ _COPIED = (
 )
 """What programs in the root need to reach what this machine reaches."""
 _MIRROR_OPTIONS = ("::Proxy", "::Check-Valid-Until", "::Check-Date")
-_SHARED_TREES = ("/proc", "/sys", "/dev", "/tmp", "/home")  # noqa: S108 - the nodes' own /tmp
+_KERNEL_TREES = ("/proc", "/sys", "/dev")
+"""Shared with what is mounted in them. Of other folders that must not be copied: whoever made a mount
+in `/tmp` could not remove its folder, and the cluster's own folder would hold itself."""
+_FOLDERS = ("/tmp", "/home", str(DESCRIPTORS))  # noqa: S108 - the nodes' own /tmp
 
 
 def ensure(suite: str, progress: Progress) -> Path:
@@ -109,11 +112,10 @@ def mount(plan: Plan, base: Path, users: tuple[str, ...]) -> None:
         folder.mkdir(exist_ok=True)
     layers = f"lowerdir={base},upperdir={upper},workdir={work}"
     _mount("-t", "overlay", "overlay", "-o", layers, str(system))
-    for tree in (*_SHARED_TREES, str(DESCRIPTORS), str(plan.root)):
+    for tree in (*_KERNEL_TREES, *_FOLDERS, str(plan.root)):
         inside = system / tree.lstrip("/")
         inside.mkdir(parents=True, exist_ok=True)
-        # The cluster's folder holds this very mount: bound with what is below, it would hold itself.
-        _mount("--bind" if tree == str(plan.root) else "--rbind", tree, str(inside))
+        _mount("--rbind" if tree in _KERNEL_TREES else "--bind", tree, str(inside))
         # Or undoing the mount would undo this machine's own mounts below it.
         _mount("--make-rslave", str(inside))
     for name in _COPIED:
