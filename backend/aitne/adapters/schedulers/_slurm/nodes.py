@@ -94,13 +94,35 @@ def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
     return counts
 
 
+def _used(
+    said: dict[str, str], total: dict[tuple[str, str | None], int]
+) -> dict[tuple[str, str | None], int]:
+    """How many of each are given to jobs: as GresUsed says, or AllocTRES where a site counts them.
+
+    GresUsed of 22.05 says how many GPUs shards are taken from, not how many shards.
+    """
+    used = gres_counts(said.get("GresUsed", ""))
+    for word in said.get("AllocTRES", "").split(","):
+        name, _, count = word.partition("=")
+        if not name.startswith("gres/") or not count.isdecimal():
+            continue
+        kind, colon, of_type = name.removeprefix("gres/").partition(":")
+        types = [known for known_kind, known in total if known_kind == kind]
+        if colon:
+            used[(kind, of_type)] = int(count)
+        elif len(types) == 1:
+            used[(kind, types[0])] = int(count)
+    return used
+
+
 def parse_nodes(output: str, cluster: str, seen_at: datetime) -> tuple[Node, ...]:
     """The answer of ``scontrol --details --oneliner show node``."""
     return tuple(_node(said, cluster, seen_at) for said in _lines(output, "NodeName"))
 
 
 def _node(said: dict[str, str], cluster: str, seen_at: datetime) -> Node:
-    total, used = gres_counts(said.get("Gres", "")), gres_counts(said.get("GresUsed", ""))
+    total = gres_counts(said.get("Gres", ""))
+    used = _used(said, total)
     word = said.get("State", "UNKNOWN")
     state = node_state(word.split("+"))
     name, address = said["NodeName"], said.get("NodeAddr")

@@ -100,7 +100,8 @@ def sentence(reason: str, dependency: str = "") -> str:
     not known is shown as it is.
     """
     word = reason.strip().removeprefix("(").removesuffix(")")
-    if word == "Dependency" and (jobs := _UNFULFILLED.findall(dependency)):
+    # Until the scheduler has looked at it for the first time there is no reason yet.
+    if word in ("Dependency", "None") and (jobs := _UNFULFILLED.findall(dependency)):
         names = [job.removesuffix("_*") for job in dict.fromkeys(jobs)]
         return f"Waits for job{'s' if len(names) > 1 else ''} {', '.join(names)} to complete."
     if word in _PLAIN:

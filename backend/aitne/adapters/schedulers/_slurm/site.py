@@ -130,7 +130,7 @@ class Site:
             rows = [*rows, *await self.live(missing)]
             missing = _missing(runs, rows)
         if missing and (await self.config()).accounting:
-            rows = [*rows, *await self._ended(missing)]
+            rows = [*rows, *await self.ended(missing)]
         return rows
 
     async def live(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
@@ -140,7 +140,8 @@ class Site:
         wanted = {(run.job_id, run.attempt) for run in runs}
         return [row for row in read if row is not None and (row.job_id, row.attempt) in wanted]
 
-    async def _ended(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def ended(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        """What accounting knows of these attempts, as far as they have ended."""
         output = await self.ask(
             "sacct",
             "--allusers",

@@ -1,0 +1,356 @@
+"""What the adapters to Slurm promise beside the contract, against the real thing of each release."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from aitne.adapters.schedulers._slurm import identity, queue
+from aitne.adapters.schedulers._slurm.site import Site
+from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
+from aitne.core.dev_cluster import DevCluster
+from aitne.core.errors import SchedulerRejected
+from aitne.core.models.job import SlurmSpec
+from aitne.core.models.node import NodeState
+from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.settings import SlurmSettings, load_settings
+from aitne.core.states import JobState, TerminationReason
+from tests.support.schedulers import Bench, change, slurm_tools
+from tests.support.slurm import both_releases, run_as
+
+HOUR_S = 3_600
+
+
+def cluster_of(bench: Bench) -> DevCluster:
+    assert bench.stand.slurm is not None
+    return bench.stand.slurm
+
+
+def slurm_says(bench: Bench, *argv: str) -> str:
+    cluster = cluster_of(bench)
+    return run_as(cluster, cluster.operator, *argv)
+
+
+BAD = {
+    "an unknown partition": ({"slurm": {"partition": "nope"}}, "slurm.partition", "nope"),
+    "an unknown QOS": ({"slurm": {"qos": "nope"}}, "slurm.qos", "nope"),
+    "an unknown account": ({"slurm": {"account": "nope"}}, "slurm.account", "nope"),
+    "an unknown project": ({"project": "nope"}, "project", "nope"),
+    "an unknown feature": ({"slurm": {"constraint": "nope"}}, "slurm.constraint", "nope"),
+    "an unknown reservation": ({"slurm": {"reservation": "x"}}, "slurm.reservation", "x"),
+    "an unknown signal": ({"slurm": {"signal": "FOO@10"}}, "slurm.signal", "FOO"),
+    "5 GPUs on nodes with 4": (
+        {"resources": {"gpu": {"count": 5}}},
+        "resources.gpu",
+        "resources.gpu: 5 is too much; the largest node of partition gpu has 4.",
+    ),
+    "an unknown type of GPU": (
+        {"resources": {"gpu": {"count": 1, "type": "a100"}}},
+        "resources.gpu",
+        "1 of type a100 is too much",
+    ),
+    "a MIG profile that is not there": (
+        {"resources": {"gpu": {"count": 1, "type": "1g.10gb"}}},
+        "resources.gpu",
+        "1 of type 1g.10gb is too much",
+    ),
+    "too many shards": (
+        {"resources": {"gres": {"shard": 99}}},
+        "resources.gres.shard",
+        "99 is too much; the largest node of partition gpu has 16.",
+    ),
+    "an unknown GRES": ({"resources": {"gres": {"fpga": 1}}}, "resources.gres.fpga", "has 0"),
+    "too many CPUs": ({"resources": {"cpu": 9}}, "resources.cpu", "has 8"),
+    "too many nodes": ({"resources": {"nodes": 5}}, "resources.nodes", "has 4"),
+    "too much memory": ({"resources": {"memory_bytes": 17_000 << 20}}, "resources.memory", "has "),
+    "more time than the partition allows": (
+        {"slurm": {"partition": "debug"}, "time_limit_s": HOUR_S},
+        "max_duration",
+        "max_duration: 1h is too much; partition debug allows 30m.",
+    ),
+    "an index beyond MaxArraySize": ({"array": "20000"}, "array", "20000"),
+    "an option that the site does not open": (
+        {"slurm": {"extra": ("--uid=0",)}},
+        "slurm.extra",
+        "--uid is not open",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD))
+async def test_bad_input_is_refused_with_field_and_limit(slurm: Bench, case: str) -> None:
+    changes, field, words = BAD[case]
+    facts = dict(changes)
+    if "slurm" in facts:
+        facts["slurm"] = SlurmSpec.model_validate(facts["slurm"])
+    request = slurm.request("true", **facts)
+    for ask in (slurm.scheduler.forecast, slurm.scheduler.submit):
+        with pytest.raises(SchedulerRejected) as caught:
+            await ask(request)
+        assert (caught.value.field, words in str(caught.value)) == (field, True), caught.value
+    assert not await slurm.find(request.job_id)
+
+
+async def test_a_file_name_with_a_way_out_is_refused(slurm: Bench) -> None:
+    request = slurm.request("true", files={"../x": b""})
+    with pytest.raises(SchedulerRejected) as caught:
+        await slurm.scheduler.submit(request)
+    assert caught.value.field == "files"
+    assert not await slurm.find(request.job_id)
+
+
+async def test_long_names_and_lines_of_sbatch_stay_data(slurm: Bench) -> None:
+    name = "#SBATCH --nodes=3\n" * 120
+    number, request = await slurm.submit("echo $SLURM_JOB_NUM_NODES", name=name[:2_000])
+    assert (await slurm.ended(number)).state is JobState.COMPLETED
+    assert slurm.log(request) == "1\n"
+
+
+async def test_all_of_a_job_file_reaches_slurm(slurm: Bench) -> None:
+    first, _ = await slurm.submit("sleep 60")
+    number, _ = await slurm.submit(
+        "true",
+        resources={
+            "nodes": 2,
+            "cpu": 3,
+            "memory_bytes": 512 << 20,
+            "gpu": {"count": 2, "type": "h200"},
+        },
+        time_limit_s=5_400,
+        after=(first,),
+        array="1-3%2",
+        max_requeues=2,
+        slurm=SlurmSpec(
+            partition="gpu",
+            qos="normal",
+            account="vision",
+            constraint="h200&leaf1",
+            exclusive=True,
+            signal="USR1@120",
+        ),
+    )
+    said = slurm_says(slurm, "scontrol", "--oneliner", "show", "job", number)
+    facts = dict(re.findall(r"(\S+?)=(\S*)", said))
+    assert facts["NumNodes"] == "2-2" or facts["NumNodes"] == "2"
+    assert facts["CPUs/Task"] == "3"
+    assert facts["MinMemoryNode"] == "512M"
+    assert "gpu:h200:2" in facts["TresPerNode"]
+    assert facts["TimeLimit"] == "01:30:00"
+    assert f"afterok:{first}" in facts["Dependency"]
+    assert facts["ArrayTaskThrottle"] == "2"
+    assert facts["Requeue"] == "1"
+    assert (facts["Partition"], facts["QOS"], facts["Account"]) == ("gpu", "normal", "vision")
+    assert facts["Features"] == "h200&leaf1"
+    assert facts["OverSubscribe"] == "NO"
+    rows = await slurm.rows(number)
+    assert [row.array_task_id for row in rows] == [1, 2, 3]
+    assert {row.time_limit_s for row in rows} == {5_400}
+    assert {row.pending_reason for row in rows} == {f"Waits for job {first} to complete."}
+
+
+async def test_shards_and_sessions(slurm: Bench) -> None:
+    number, _ = await slurm.submit(
+        "sleep 60", resources={"gres": {"shard": 2}}, session=True, max_requeues=3
+    )
+    row = await slurm.running(number)
+    said = slurm_says(slurm, "scontrol", "--oneliner", "show", "job", number)
+    assert "Requeue=0" in said
+    node = next(n for n in (await slurm.nodes()) if n.name == row.nodes[0])
+    (shards,) = node.gres
+    assert shards.name.partition(":")[0] == "shard"
+    assert shards.total == 16
+    assert shards.used > 0  # 22.05 counts the GPUs that they are taken from
+
+
+async def test_a_job_has_its_own_environment(slurm: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AITNE_SECRET", "the platform's")
+    number, request = await slurm.submit("env; echo umask=$(umask); echo here=$(pwd)")
+    await slurm.ended(number)
+    env = dict(line.split("=", 1) for line in slurm.log(request).splitlines() if "=" in line)
+    assert "AITNE_SECRET" not in env
+    assert (env["USER"], env["LOGNAME"], env["HOME"]) == ("alice", "alice", "/home/alice")
+    assert env["SHELL"] == "/bin/bash"
+    assert "/usr/bin" in env["PATH"]
+    assert env["umask"] == "0022"
+    assert env["here"] == request.job_dir
+    assert "SLURM_TIME_FORMAT" not in env
+
+
+async def test_a_percent_sign_in_the_folder_is_no_pattern(slurm: Bench) -> None:
+    folder = slurm.stand.jobs / "100%j" / "1"
+    number, request = await slurm.submit(
+        "echo $SLURM_ARRAY_TASK_ID", job_dir=str(folder), array="5"
+    )
+    await slurm.ended(number)
+    assert slurm.log(request, 5) == "5\n"
+
+
+async def test_records_of_others_cannot_pass_for_ours(slurm: Bench) -> None:
+    cluster = cluster_of(slurm)
+    number, _ = await slurm.submit("sleep 60")
+    mine = await slurm.running(number)
+    forged = uuid4()
+    record = [identity.comment(forged, 1), *["1"] * (len(queue.FIELDS) - 1)]
+    lines = "x\n" + queue.SEPARATOR.join(record) + "\n"
+    options = ("--hold", "--chdir=/tmp", "--output=/dev/null", f"--comment={lines}")
+    said = run_as(
+        cluster, "bob", "sbatch", "--parsable", *options, "--job-name=a|b", stdin="#!/bin/sh\n"
+    )
+    try:
+        rows = await slurm.scheduler.poll()
+        assert forged not in {row.job_id for row in rows}
+        assert mine.job_id in {row.job_id for row in rows}
+    finally:
+        run_as(cluster, "bob", "scancel", said.strip())
+
+
+async def test_an_unchanged_record_is_the_same_object(slurm: Bench) -> None:
+    number, _ = await slurm.submit("sleep 60")
+    await slurm.running(number)
+    async with asyncio.timeout(10):
+        while (await slurm.rows(number))[0] is not (await slurm.rows(number))[0]:
+            await change(slurm.scheduler)  # the priority may have been counted anew in between
+
+
+async def test_the_end_of_one_waiting_task_leaves_the_others(slurm: Bench) -> None:
+    number, request = await slurm.submit("echo up; sleep 60", array="0-3%1")
+    await slurm.log_says(request, "up", 0)
+    await slurm.cancel(f"{number}_2")
+    wanted = [JobState.RUNNING, JobState.QUEUED, JobState.CANCELLED, JobState.QUEUED]
+    rows = await slurm.until(number, lambda rows: [row.state for row in rows] == wanted)
+    assert [row.array_task_id for row in rows] == [0, 1, 2, 3]
+    await slurm.cancel(number)
+    rows = await slurm.until(number, lambda rows: all(row.state.terminal for row in rows))
+    assert [row.array_task_id for row in rows] == [0, 1, 2, 3]
+    assert [row.started_at is None for row in rows] == [False, True, True, True]
+
+
+async def test_an_id_that_another_job_has_now_is_left_alone(slurm: Bench) -> None:
+    old, _ = await slurm.submit("true")
+    await slurm.ended(old)
+    number, request = await slurm.submit("echo up; sleep 60")
+    await slurm.log_says(request, "up")
+    run = slurm.run(old).model_copy(update={"scheduler_id": number})
+    await slurm.scheduler.cancel(run)
+    with pytest.raises(SchedulerRejected, match="does not run"):
+        await slurm.scheduler.extend(run, 120)
+    assert (await slurm.running(number)).time_limit_s == 60
+
+
+async def test_no_extension_beyond_the_partition(slurm: Bench) -> None:
+    number, request = await slurm.submit(
+        "echo up; sleep 60", slurm=SlurmSpec(partition="debug"), time_limit_s=120
+    )
+    await slurm.log_says(request, "up")
+    with pytest.raises(SchedulerRejected, match="partition debug allows 30m") as caught:
+        await slurm.extend(number, HOUR_S)
+    assert caught.value.field == "max_duration"
+    await slurm.extend(number, 1_800)
+    assert (await slurm.running(number)).time_limit_s == 1_800
+
+
+async def test_a_forecast_says_when_and_where(slurm: Bench) -> None:
+    request = slurm.request("true", resources={"nodes": 2})
+    forecast = await slurm.scheduler.forecast(request)
+    assert forecast is not None
+    assert forecast.starts_at is not None
+    assert (len(forecast.nodes), forecast.partition) == (2, "gpu")
+    assert not await slurm.find(request.job_id)
+
+
+async def test_a_requeue_is_counted(slurm: Bench) -> None:
+    number, request = await slurm.submit("echo up; sleep 60", max_requeues=1)
+    await slurm.log_says(request, "up")
+    before = await slurm.running(number)
+    slurm_says(slurm, "scontrol", "requeue", number)
+    rows = await slurm.until(
+        number, lambda rows: [(r.state, r.restart_count) for r in rows] == [(JobState.QUEUED, 1)]
+    )
+    assert before.restart_count == 0
+    assert rows[0].started_at is None
+    assert rows[0].pending_reason
+
+
+async def test_accounting_knows_what_has_ended(slurm: Bench) -> None:
+    scheduler = slurm.scheduler
+    if not isinstance(scheduler, SlurmCliScheduler):
+        pytest.skip("accounting is read by the commands alone")
+    number, _ = await slurm.submit("exit 7", array="1-2")
+    dead, _ = await slurm.submit("kill -KILL $$")
+    lives, _ = await slurm.submit("sleep 60")
+    await slurm.until(number, lambda rows: all(row.state.terminal for row in rows))
+    await slurm.ended(dead)
+    await slurm.running(lives)
+    site: Site = scheduler._site
+    runs = [slurm.run(each) for each in (number, dead, lives)]
+    rows: Sequence[SchedulerJob] = ()
+    async with asyncio.timeout(slurm.stand.patience_s):
+        while len(rows) < 3:  # slurmctld tells slurmdbd when it comes to it
+            rows = await site.ended(runs)
+            await change(scheduler)
+    found = {row.scheduler_id: row for row in rows}
+    assert set(found) == {f"{number}_1", f"{number}_2", dead}
+    assert found[f"{number}_1"].exit_code == 7
+    assert found[f"{number}_1"].array_task_id == 1
+    assert (found[dead].state, found[dead].signal) == (JobState.FAILED, 9)
+    assert {row.account for row in rows} == {"alice"}
+    assert found[dead].reason is TerminationReason.FAILED
+
+
+async def test_drain_and_resume(slurm: Bench) -> None:
+    name = slurm.stand.nodes[-1]
+    reason = "it's hot |\nState=IDLE"
+    await slurm.scheduler.drain(name, reason)
+    node = (await slurm.nodes())[-1]
+    assert (node.name, node.state) == (name, NodeState.DRAINED)
+    assert (node.reason or "").startswith("it's hot | State=IDLE [root@")
+    await slurm.scheduler.resume(name)
+    async with asyncio.timeout(slurm.stand.patience_s):  # until it has answered slurmctld again
+        while (await slurm.nodes())[-1].state is not NodeState.IDLE:
+            await change(slurm.scheduler)
+    for unknown in ("nope", "ALL", "n[1-2]", "n1 State=DOWN", ""):
+        with pytest.raises(SchedulerRejected, match="has no node"):
+            await slurm.scheduler.drain(unknown, "no")
+    assert {node.state for node in await slurm.nodes()} == {NodeState.IDLE}
+
+
+async def test_the_cluster_as_slurm_has_it(slurm: Bench) -> None:
+    cluster = await slurm.scheduler.cluster()
+    partitions = {partition.name: partition for partition in cluster.partitions}
+    assert partitions["gpu"].default
+    assert partitions["gpu"].nodes == slurm.stand.nodes
+    assert partitions["debug"].max_time_s == 1_800
+    assert "normal" in cluster.qos
+    assert cluster.max_array_size == 10_001
+    assert "h200" in cluster.nodes[0].features
+    assert cluster.nodes[0].partitions == ("gpu", "debug")
+
+
+@both_releases
+async def test_who_cannot_see_the_jobs_of_others_is_told(
+    slurm_cluster: DevCluster, tmp_path: Path
+) -> None:
+    def scheduler(operator: str) -> SlurmCliScheduler:
+        conf = SlurmSettings(conf=slurm_cluster.slurm_conf, operator=operator)
+        settings = load_settings(tmp_path, slurm=conf)
+        return SlurmCliScheduler(settings, slurm_tools(slurm_cluster, settings))
+
+    assert not await scheduler(slurm_cluster.operator).start()
+    notes = await scheduler("alice").start()
+    assert any("PrivateData=jobs" in note and "adminlevel=operator" in note for note in notes)
+
+
+@both_releases
+async def test_a_slurm_that_is_not_there_is_a_note(
+    slurm_cluster: DevCluster, tmp_path: Path
+) -> None:
+    conf = SlurmSettings(conf=tmp_path / "slurm.conf")
+    settings = load_settings(tmp_path, slurm=conf)
+    notes = await SlurmCliScheduler(settings, slurm_tools(slurm_cluster, settings)).start()
+    assert len(notes) == 1
+    assert "does not answer" in notes[0]
