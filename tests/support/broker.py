@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -29,20 +30,30 @@ from tests.support.slurm import root_or_skip
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 USERS = ("anna", "ben")
+_RUNS = count(1)
 
 
 @contextmanager
 def unix_users() -> Iterator[dict[str, str]]:
     """``anna`` and ``ben``: accounts of this machine for as long as the tests run."""
     root_or_skip()
-    names = {user: f"aitne-{user}-{os.getpid()}" for user in USERS}
+    run = f"{os.getpid()}-{next(_RUNS)}"
+    names = {user: f"aitne-{user}-{run}" for user in USERS}
     try:
         for name in names.values():
             subprocess.run(["useradd", "--no-create-home", "--user-group", name], check=True)
         yield names
     finally:
         for name in names.values():
-            subprocess.run(["userdel", name], check=False, stderr=subprocess.DEVNULL)
+            _remove(name)
+
+
+def _remove(name: str) -> None:
+    """Userdel(8) refuses while a process of the account lives; a broker's helpers end just after it."""
+    until = time.monotonic() + 10
+    while subprocess.run(["userdel", name], stderr=subprocess.PIPE, check=False).returncode == 8:
+        assert time.monotonic() < until, f"{name} still has processes"
+        time.sleep(0.1)
 
 
 def as_uid(uid: int, what: Callable[[], object]) -> Any:
