@@ -99,7 +99,8 @@ def up(
 def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:
     """End the platform, and its sessions and jobs unless ``keep_jobs``. False: none was running.
 
-    Jobs that a platform left behind, when it was killed or told to keep them, end here as well.
+    Jobs that a platform left behind, when it was killed or told to keep them, end here as well. Jobs on
+    a Slurm cluster go on in any case: they are not this machine's to end.
     """
     lines = _talk(data_dir, {"verb": "down", "keep_jobs": keep_jobs}, patience_s=None)
     spoke = False
@@ -231,6 +232,8 @@ def _end_left_jobs(data_dir: Path, progress: Progress) -> bool:
     if not live.exists():
         return False
     plan = Plan.read(data_dir / "run")
+    if not plan.drain:
+        return False
     progress("The platform does not run; ending the jobs that it left.")
     try:
         done = subprocess.run(

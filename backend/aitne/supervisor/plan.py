@@ -48,6 +48,7 @@ class Plan:
     base_env: dict[str, str]
     init: list[str]
     drain: list[str]
+    """Ends the platform's jobs; empty where they belong to a cluster, which goes on without it."""
     children: list[ChildPlan]
 
     def write(self, run_dir: Path) -> Path:

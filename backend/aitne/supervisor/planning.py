@@ -28,7 +28,7 @@ def make_plan(settings: Settings) -> Plan:
         hub_url=_hub_url(settings),
         base_env=_base_env(settings),
         init=[python, "-m", "aitne.controller", "init"],
-        drain=[python, "-m", "aitne.controller", "drain"],
+        drain=[] if settings.on_slurm else [python, "-m", "aitne.controller", "drain"],
         children=[
             ChildPlan(
                 name="api",

@@ -200,6 +200,7 @@ class Supervisor:
     async def _end(self, *, keep_jobs: bool, say: Say) -> None:
         for timer in self._restarts:
             timer.cancel()
+        keep_jobs = keep_jobs or not self.plan.drain
         await say("Ending the platform" + (" and leaving its jobs running." if keep_jobs else "."))
         # The controller makes way for the one that ends the jobs, which still needs the others.
         await self._end_children([self.children["controller"]])

@@ -43,6 +43,11 @@ def test_the_plan_has_every_process_and_no_secret(settings: Settings) -> None:
     assert "AITNE_TOKEN" not in plan.base_env
 
 
+def test_the_end_of_the_platform_ends_its_own_jobs_and_no_clusters(settings: Settings) -> None:
+    assert make_plan(settings).drain
+    assert not make_plan(settings.model_copy(update={"scheduler": "slurm_cli"})).drain
+
+
 def test_the_sessions_proxy_does_not_know_the_portals_port(settings: Settings) -> None:
     proxy = make_plan(settings).children[-1]
     assert not any("9100" in word for word in proxy.argv)

@@ -83,7 +83,8 @@ def down(
 ) -> int:
     """End the platform on this machine.
 
-    Its sessions and jobs end too, unless --keep-jobs. Never asks anything. Where none runs there is nothing to do.
+    Its sessions and jobs end too, unless --keep-jobs; on Slurm they always go on. Never asks anything. Where
+    none runs there is nothing to do.
     """
     from aitne.cli.verbs.status import platform_dir
     from aitne.supervisor import control
