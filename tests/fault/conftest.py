@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from aitne.core.dev_cluster import DevCluster
+from tests.fault.storm import config
+from tests.support.platform import RunningPlatform, environments_or_skip
 
 
 @pytest.fixture
@@ -8,3 +14,17 @@ def kill_rounds(request: pytest.FixtureRequest) -> int:
     """How often each process is killed; the whole proof is ``--kill-rounds 10``."""
     rounds: int = request.config.getoption("--kill-rounds")
     return rounds
+
+
+@pytest.fixture(scope="module")
+def slurm_platform(
+    slurm_cluster: DevCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningPlatform]:
+    """A platform on the tests' Slurm, for the tests of one module."""
+    environments_or_skip()
+    running = RunningPlatform(tmp_path_factory.mktemp("on-slurm"), config(slurm_cluster))
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()

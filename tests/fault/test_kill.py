@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from uuid import UUID
 
 import pytest
@@ -12,20 +10,13 @@ from aitne.client import Client
 from aitne.core.states import JobState
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
 
 RESTARTED_WITHIN_S = 15.0
 """Room for a busy machine; a dead child is started again within 2 s."""
 VICTIMS = ("api", "controller", "hub", "proxy")
-
-
-def eventually(what: str, check: Callable[[], bool], within_s: float = RESTARTED_WITHIN_S) -> None:
-    """Wait for something that another process does."""
-    give_up = time.monotonic() + within_s
-    while not check():
-        assert time.monotonic() < give_up, f"{what}: not within {within_s:.0f} s"
-        time.sleep(0.05)
 
 
 def test_everything_survives_the_death_of_every_process(

@@ -15,8 +15,8 @@ from aitne.client import Client
 from aitne.core.errors import Unavailable
 from aitne.core.states import JobState
 from aitne.supervisor import control
-from tests.fault.test_kill import eventually
 from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -22,17 +21,10 @@ from aitne.supervisor.secret_files import ensure_secrets
 from tests.integration.hub.standin import StandInJob, StandInPortal
 from tests.support.platform import environments_or_skip
 from tests.support.ports import free_ports
+from tests.support.waiting import eventually
 
 LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
 ANSWER_WITHIN_S = 40.0
-
-
-def eventually(check: Callable[[], bool], within_s: float = ANSWER_WITHIN_S) -> None:
-    """Wait for something that another process does."""
-    give_up = time.monotonic() + within_s
-    while not check():
-        assert time.monotonic() < give_up, "it did not happen"
-        time.sleep(0.05)
 
 
 class RunningHub:
@@ -51,11 +43,13 @@ class RunningHub:
     def start_proxy(self) -> None:
         self.proxy = self._start(proxy_child(self.settings))
         routes = f"http://127.0.0.1:{self.settings.port_of_proxy_api}/api/routes"
-        eventually(lambda: self.answers(routes))
+        eventually("the proxy answers", lambda: self.answers(routes), ANSWER_WITHIN_S)
 
     def start_hub(self) -> None:
         self.hub = self._start(hub_child(self.settings))
-        eventually(lambda: self.answers(f"{self.hub_url}/health"))
+        eventually(
+            "the Hub answers", lambda: self.answers(f"{self.hub_url}/health"), ANSWER_WITHIN_S
+        )
 
     def kill_hub(self) -> None:
         assert self.hub is not None

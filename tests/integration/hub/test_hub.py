@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from aitne.core.errors import Conflict, HubUnavailable
-from tests.integration.hub.conftest import RunningHub, eventually
+from tests.integration.hub.conftest import RunningHub
 from tests.integration.hub.standin import StandInJob
+from tests.support.waiting import eventually
 
 
 async def start(running: RunningHub, job: StandInJob) -> None:
@@ -133,13 +134,13 @@ async def test_a_hub_killed_while_a_server_starts_hands_the_same_token_over_agai
     url = f"{running.hub_url}/api/users/ada/servers/{job.server}"
     headers = {"Authorization": f"token {running.token}"}
     assert httpx.post(url, json=body, headers=headers, trust_env=False).status_code == 202
-    eventually(lambda: job.env is not None)
+    eventually("the hand-over came", lambda: job.env is not None)
     first = job.env
     running.kill_hub()
     running.start_hub()
     job.env = None
     assert httpx.post(url, json=body, headers=headers, trust_env=False).status_code == 202
-    eventually(lambda: job.env is not None)
+    eventually("the hand-over came", lambda: job.env is not None)
     assert first is not None
     assert job.env is not None
     assert job.env["JUPYTERHUB_API_TOKEN"] == first["JUPYTERHUB_API_TOKEN"]
@@ -173,7 +174,7 @@ async def test_a_silent_platform_ends_nothing_and_a_plain_word_does(
     assert running.api(route).json()["ready"]
     running.portal.silent = False
     job.live = False
-    eventually(lambda: running.status(browser, job) == 404, within_s=20)
+    eventually("the route is gone", lambda: running.status(browser, job) == 404, within_s=20)
     assert job.process is not None
     assert job.process.poll() is None, "the Hub ends no job"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,9 @@ import httpx
 import pytest
 
 from tests.support.platform import AITNE, RunningPlatform
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
-
-
-def eventually(check: Callable[[], Any], within_s: float = 30.0) -> None:
-    """Wait for something that another process does."""
-    give_up = time.monotonic() + within_s
-    while not check():
-        assert time.monotonic() < give_up, "it did not happen"
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -67,7 +59,9 @@ def test_a_session_opens_for_whom_the_portal_logged_in(platform: RunningPlatform
         assert str(stranger.get(job["url"]).url).startswith(f"{platform.url}/login")
         assert stranger.get(f"{base}/api/status").status_code == 403
     assert platform.aitne("stop", job["id"], "--yes").returncode == 0
-    eventually(lambda: httpx.get(job["url"], trust_env=False).status_code == 404)
+    eventually(
+        "the route is gone", lambda: httpx.get(job["url"], trust_env=False).status_code == 404
+    )
 
 
 def test_the_status_that_scripts_lean_on(platform: RunningPlatform) -> None:
@@ -97,7 +91,7 @@ def test_a_session_outlives_the_whole_platform(platform: RunningPlatform) -> Non
         client.get(job["url"])
         began = client.get(status_url).json()["started"]
         platform.kill("supervisor")
-        eventually(lambda: not platform.pids())
+        eventually("all have ended", lambda: not platform.pids())
         assert platform.aitne("status", "--json").returncode != 0
         platform.start()
         assert client.get(status_url).json()["started"] == began
@@ -123,7 +117,7 @@ def test_labs_shut_down_ends_the_session(platform: RunningPlatform) -> None:
         listed = json.loads(platform.aitne("ps", "--all", "--json").stdout)
         return str(next(one["state"] for one in listed if one["id"] == job["id"]))
 
-    eventually(lambda: state() == "COMPLETED")
+    eventually("it completed", lambda: state() == "COMPLETED")
 
 
 @pytest.fixture
@@ -144,7 +138,11 @@ def test_in_the_foreground_it_ends_by_signals(
     log = other.home / "up.log"
     with log.open("wb") as output:
         up = subprocess.Popen([AITNE, "up", *where], env=other.env, stdout=output, stderr=output)
-    eventually(lambda: up.poll() is not None or "#link=" in log.read_text(), within_s=120)
+    eventually(
+        "it says its address",
+        lambda: up.poll() is not None or "#link=" in log.read_text(),
+        within_s=120,
+    )
     job = other.aitne("session", "start", "jupyterlab", "--yes", "--json")
     assert job.returncode == 0, f"{job.stderr}\n{log.read_text()}"
     up.send_signal(number)

@@ -14,9 +14,9 @@ import pytest
 from aitne.client import Client
 from aitne.core.states import JobState
 from aitne.supervisor import control
-from tests.fault.test_kill import eventually
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
 

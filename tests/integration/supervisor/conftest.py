@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from aitne.supervisor import control
 from aitne.supervisor.plan import ChildPlan, Plan
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.ports import free_ports
+from tests.support.waiting import eventually
 
 # Answers everything with 200 and notes what it was asked.
 SERVER = """
@@ -34,15 +34,6 @@ class Handler(BaseHTTPRequestHandler):
 HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 SLEEPER = "import time; time.sleep(1000)"
-
-
-def eventually(check: Callable[[], Any], within_s: float = 20.0) -> Any:
-    """Wait for something that another process does."""
-    give_up = time.monotonic() + within_s
-    while not (found := check()):
-        assert time.monotonic() < give_up, "it did not happen"
-        time.sleep(0.02)
-    return found
 
 
 class Supervised:
@@ -85,7 +76,7 @@ class Supervised:
         return done.returncode
 
     def status(self) -> dict[str, Any]:
-        found = eventually(lambda: control.status(self.data_dir))
+        found = eventually("it answers", lambda: control.status(self.data_dir))
         assert isinstance(found, dict)
         self.pids |= {found["pid"], *(process["pid"] for process in found["processes"])}
         return found
@@ -96,7 +87,7 @@ class Supervised:
         return int(processes.get(name, 0))
 
     def until_ready(self) -> None:
-        eventually(lambda: self.status()["state"] == "ready")
+        eventually("it is ready", lambda: self.status()["state"] == "ready")
 
     def asked(self, name: str) -> list[str]:
         """What a child was asked."""

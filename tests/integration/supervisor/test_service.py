@@ -13,7 +13,8 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.supervisor import control
-from tests.integration.supervisor.conftest import SLEEPER, Supervised, alive, eventually
+from tests.integration.supervisor.conftest import SLEEPER, Supervised, alive
+from tests.support.waiting import eventually
 
 
 def test_it_starts_everything_and_says_so(supervised: Supervised) -> None:
@@ -53,7 +54,7 @@ def test_a_killed_child_is_back_within_two_seconds(supervised: Supervised, name:
         others = {process["pid"] for process in supervised.status()["processes"]} - {before}
         os.kill(before, signal.SIGKILL)
         began = time.monotonic()
-        eventually(lambda old=before: supervised.pid(name) not in (0, old))
+        eventually("it is started again", lambda old=before: supervised.pid(name) not in (0, old))
         assert time.monotonic() - began < 2
         assert others <= {process["pid"] for process in supervised.status()["processes"]}
         supervised.until_ready()
@@ -70,10 +71,10 @@ def test_the_hub_is_asked_to_restore_the_routes(supervised: Supervised, name: st
 
     supervised.start()
     supervised.until_ready()
-    eventually(lambda: asked() == 1)
+    eventually("it was asked", lambda: asked() == 1)
     before = supervised.pid(name)
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: asked() == 2)
+    eventually("it was asked again", lambda: asked() == 2)
     assert supervised.pid(name) != before
 
 
@@ -82,7 +83,7 @@ def test_a_restart_can_be_asked_for(supervised: Supervised) -> None:
     supervised.until_ready()
     before = supervised.pid("api")
     control.restart(supervised.data_dir, "api")
-    eventually(lambda: supervised.pid("api") not in (0, before))
+    eventually("it is started again", lambda: supervised.pid("api") not in (0, before))
     with pytest.raises(SetupError, match="nobody cannot be restarted"):
         control.restart(supervised.data_dir, "nobody")
 
@@ -93,7 +94,7 @@ def test_children_die_with_their_supervisor(supervised: Supervised) -> None:
     status = supervised.status()
     os.kill(status["pid"], signal.SIGKILL)
     pids = [process["pid"] for process in status["processes"]]
-    eventually(lambda: not any(map(alive, pids)))
+    eventually("all are gone", lambda: not any(map(alive, pids)))
     assert control.status(supervised.data_dir) is None
     # What it left behind is no obstacle, and jobs that it left can still be ended.
     assert supervised.start() == 0
@@ -128,7 +129,7 @@ def test_sigterm_keeps_the_jobs(supervised: Supervised) -> None:
     supervised.until_ready()
     pid = supervised.status()["pid"]
     os.kill(pid, signal.SIGTERM)
-    eventually(lambda: not alive(pid))
+    eventually("it is gone", lambda: not alive(pid))
     assert not (supervised.data_dir / "drained").exists()
 
 
@@ -152,10 +153,10 @@ def test_a_start_that_fails_says_why(supervised: Supervised) -> None:
     supervised.init = [sys.executable, "-c", "raise SystemExit('The database is damaged.')"]
     supervised.start()
     failure = supervised.data_dir / "run" / "failure"
-    assert eventually(lambda: failure.exists() and failure.read_text()).strip() == (
+    assert eventually("it says why", lambda: failure.exists() and failure.read_text()).strip() == (
         "The database is damaged."
     )
-    eventually(lambda: control.status(supervised.data_dir) is None)
+    eventually("it is gone", lambda: control.status(supervised.data_dir) is None)
 
 
 def test_it_keeps_nothing_of_its_caller(supervised: Supervised, tmp_path: Path) -> None:

@@ -1,0 +1,339 @@
+"""Jobs at full rate, while the platform's processes and slurmctld are killed with -9 at random.
+
+Every job appends the client's own number and the job's id to one file, so that the file tells what was
+lost and what ran twice, whatever the platform believes. The big form, as root:
+
+    python -m tests.fault.storm --jobs 10000 --kills 50 --slurmctld-kills 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pwd
+import random
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import httpx
+
+from aitne.core.dev_cluster import DevCluster
+from aitne.core.states import TERMINAL, JobState
+from aitne.dev import faults
+from aitne.dev.cluster import down, up
+from tests.support.platform import RunningPlatform, environments_or_skip
+
+VICTIMS = ("api", "controller")
+CLIENTS = 8
+PAGE = 500
+_LIVE = frozenset(JobState) - TERMINAL
+
+
+@dataclass(slots=True)
+class Result:
+    """What a storm did and what became of the jobs."""
+
+    jobs: int
+    kills: Counter[str] = field(default_factory=Counter)
+    retried_requests: int = 0
+    submit_s: float = 0.0
+    whole_s: float = 0.0
+    states: Counter[str] = field(default_factory=Counter)
+    attempts: Counter[int] = field(default_factory=Counter)
+    lost: list[int] = field(default_factory=list)
+    twice: list[int] = field(default_factory=list)
+    strange: list[str] = field(default_factory=list)
+    """What ran and is no job that a client was told of."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether each ran exactly once, and the platform says so."""
+        done = self.states == Counter({JobState.COMPLETED.value: self.jobs})
+        return done and not (self.lost or self.twice or self.strange)
+
+    def summary(self) -> str:
+        """In words."""
+        kills = ", ".join(f"{number} of {name}" for name, number in sorted(self.kills.items()))
+        states = ", ".join(f"{number} {state}" for state, number in sorted(self.states.items()))
+        attempts = ", ".join(
+            f"{n} in attempt {which}" for which, n in sorted(self.attempts.items())
+        )
+        return (
+            f"{self.jobs} jobs; kill -9: {self.kills.total()} ({kills})\n"
+            f"accepted in {self.submit_s:.0f} s ({self.jobs / max(self.submit_s, 0.1):.0f}/s, "
+            f"{self.retried_requests} requests sent again), all ended after {self.whole_s:.0f} s\n"
+            f"the platform says: {states} ({attempts})\n"
+            f"the file says: {len(self.lost)} lost, {len(self.twice)} run twice, "
+            f"{len(self.strange)} that nobody asked for"
+        )
+
+
+class Storm:
+    """One storm on a platform that runs on a cluster."""
+
+    def __init__(
+        self,
+        platform: RunningPlatform,
+        cluster: DevCluster,
+        *,
+        jobs: int,
+        kills: int,
+        slurmctld_kills: int,
+        seed: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self.platform = platform
+        self.cluster = cluster
+        self.result = Result(jobs)
+        self._random = random.Random(seed)
+        self._say = say
+        self._token = user_token(platform, "alice")
+        self._folder = Path(tempfile.mkdtemp(prefix="storm-", dir=pwd.getpwnam("alice").pw_dir))
+        shutil.chown(self._folder, "alice", "alice")
+        self._ran = self._folder / "ran"
+        self._ids: dict[int, str] = {}
+        self._todo: SimpleQueue[int] = SimpleQueue()
+        for number in range(jobs):
+            self._todo.put(number)
+        self._over = threading.Event()
+        whose = ["slurmctld"] * slurmctld_kills + [
+            self._random.choice(VICTIMS) for _ in range(kills)
+        ]
+        # Progress is twice the jobs: how many were accepted, and how many have run.
+        moments = sorted(self._random.uniform(0, 1.9 * jobs) for _ in whose)
+        self._random.shuffle(whose)
+        self._plan = [*zip(moments, whose, strict=True)]
+
+    def run(self, within_s: float) -> Result:
+        """Submit, kill, wait, count."""
+        begun = time.monotonic()
+        deadline = begun + within_s
+        clients = [threading.Thread(target=self._client, daemon=True) for _ in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        killer = threading.Thread(target=self._killer, daemon=True)
+        killer.start()
+        said = begun
+        while any(client.is_alive() for client in clients) and time.monotonic() < deadline:
+            time.sleep(0.1)
+            said = self._progress(said)
+        self.result.submit_s = time.monotonic() - begun
+        while time.monotonic() < deadline and (killer.is_alive() or self._live()):
+            time.sleep(0.5)
+            said = self._progress(said)
+        self._over.set()
+        killer.join(60)
+        self.result.whole_s = time.monotonic() - begun
+        self._count()
+        shutil.rmtree(self._folder)
+        return self.result
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def _client(self) -> None:
+        with httpx.Client(trust_env=False, timeout=30) as line:
+            while True:
+                try:
+                    number = self._todo.get_nowait()
+                except Empty:
+                    return
+                self._ids[number] = self._create(line, number)
+
+    def _create(self, line: httpx.Client, number: int) -> str:
+        """As any client would: with a key, and again until there is an answer."""
+        body = {
+            "name": f"storm {number}",
+            "commands": [f'echo "{number} $AITNE_JOB_ID" >> {self._ran}'],
+            "resources": {"cpu": 1, "memory": "32M"},
+            "max_duration": "10m",
+        }
+        key = f"{self._folder.name}-{number}"
+        while not self._over.is_set():
+            try:
+                answer = line.post(
+                    f"{self.platform.url}/api/v1/jobs",
+                    json=body,
+                    headers={"Authorization": f"Bearer {self._token}", "Idempotency-Key": key},
+                )
+            except httpx.HTTPError:
+                answer = None
+            if answer is not None and answer.status_code in (200, 201):
+                return str(answer.json()["id"])
+            if answer is not None and answer.status_code not in (429, 500, 502, 503, 504):
+                raise AssertionError(f"job {number}: {answer.status_code} {answer.text}")
+            self.result.retried_requests += 1
+            time.sleep(0.1)
+        return ""
+
+    # --- the killer ------------------------------------------------------------------------------
+
+    def _killer(self) -> None:
+        for moment, victim in self._plan:
+            while len(self._ids) + self._lines() < moment:
+                if self._over.wait(0.02):
+                    return
+            if victim == "slurmctld":
+                self._kill_slurmctld()
+            else:
+                self._kill(victim)
+
+    def _kill(self, name: str) -> None:
+        """Only what is seen to run and is gone afterwards counts."""
+        while not self._over.is_set():
+            pid = self.platform.pids().get(name)
+            if pid is not None:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                self.result.kills[name] += 1
+                return
+            time.sleep(0.05)
+
+    def _kill_slurmctld(self) -> None:
+        pid = faults.pid_of(self.cluster, "slurmctld")
+        assert pid is not None, "slurmctld does not run"
+        os.kill(pid, signal.SIGKILL)
+        self.result.kills["slurmctld"] += 1
+        time.sleep(self._random.uniform(0.2, 3))
+        faults.restart(self.cluster, "slurmctld")
+
+    # --- counting --------------------------------------------------------------------------------
+
+    def _lines(self) -> int:
+        try:
+            return self._ran.read_bytes().count(b"\n")
+        except FileNotFoundError:
+            return 0
+
+    def _live(self) -> int | None:
+        """How many jobs have not ended; as many as there are while nobody says."""
+        try:
+            text = httpx.get(f"{self.platform.url}/metrics", trust_env=False, timeout=30).text
+        except httpx.HTTPError:
+            return self.result.jobs
+        counts = dict(re.findall(r'^aitne_jobs\{state="(\w+)"\} ([0-9.]+)', text, re.MULTILINE))
+        return int(sum(float(counts.get(state.value, 0)) for state in _LIVE))
+
+    def _progress(self, said: float) -> float:
+        now = time.monotonic()
+        if now - said < 5:
+            return said
+        self._say(
+            f"accepted {len(self._ids)}, run {self._lines()}, live {self._live()}, "
+            f"kills {dict(self.result.kills)}"
+        )
+        return now
+
+    def _count(self) -> None:
+        ran: dict[int, list[str]] = {}
+        for line in self._ran.read_text().splitlines():
+            number, job_id = line.split()
+            ran.setdefault(int(number), []).append(job_id)
+        for number in range(self.result.jobs):
+            runs = ran.pop(number, [])
+            if not runs:
+                self.result.lost.append(number)
+            elif len(runs) > 1:
+                self.result.twice.append(number)
+            elif runs != [self._ids.get(number)]:
+                self.result.strange.append(f"{number}: {runs[0]} is not {self._ids.get(number)}")
+        self.result.strange += [f"{number}: {runs}" for number, runs in ran.items()]
+        with httpx.Client(trust_env=False, timeout=60) as line:
+            for job in all_jobs(line, self.platform, self._token):
+                self.result.states[job["state"]] += 1
+                self.result.attempts[job["attempt"]] += 1
+                if job["state"] != JobState.COMPLETED:
+                    self._say(f"{job['id']} {job['state']} {job['reason']}: {job['message']}")
+
+
+def all_jobs(line: httpx.Client, platform: RunningPlatform, token: str) -> list[dict[str, object]]:
+    """Every job that the token's user may see."""
+    found: list[dict[str, object]] = []
+    cursor: str | None = None
+    while True:
+        answer = line.get(
+            f"{platform.url}/api/v1/jobs",
+            params={"limit": PAGE, **({} if cursor is None else {"cursor": cursor})},
+            headers={"Authorization": f"Bearer {token}"},
+        )
+        answer.raise_for_status()
+        page = answer.json()
+        found += page["items"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return found
+
+
+def user_token(platform: RunningPlatform, user: str) -> str:
+    """A personal access token of a portal account, made by the administrator."""
+    done = platform.aitne("admin", "token", "create", "--user", user, "--name", "storm", "--json")
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["token"])
+
+
+def config(cluster: DevCluster, more: str = "") -> str:
+    """``aitne.toml`` of a platform on the cluster."""
+    return (
+        f'scheduler = "slurm"\npoll_interval_s = 1.0\n{more}\n'
+        f"[limits]\nmax_live_jobs = 1000000\n"
+        f'[slurm]\ndev_cluster = "{cluster.name}"\n'
+    )
+
+
+def main() -> int:
+    """The big form."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fault.storm", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--kills", type=int, default=8)
+    parser.add_argument("--slurmctld-kills", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    parser.add_argument("--within", type=float, default=3_600, help="seconds")
+    given = parser.parse_args()
+
+    def say(text: str) -> None:
+        sys.stdout.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+        sys.stdout.flush()
+
+    environments_or_skip()
+    name = f"storm-{os.getpid()}"
+    cluster = up(name, progress=say)
+    root = Path(tempfile.mkdtemp(prefix="aitne-storm-"))
+    root.chmod(0o755)
+    platform = RunningPlatform(root, config(cluster))
+    try:
+        platform.start()
+        say(f"seed {given.seed}")
+        storm = Storm(
+            platform,
+            cluster,
+            jobs=given.jobs,
+            kills=given.kills,
+            slurmctld_kills=given.slurmctld_kills,
+            seed=given.seed,
+            say=say,
+        )
+        result = storm.run(given.within)
+        say(result.summary())
+        if not result.ok:
+            say(platform.logs())
+        return 0 if result.ok else 1
+    finally:
+        platform.stop()
+        down(name, progress=say)
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

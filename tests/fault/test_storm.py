@@ -1,0 +1,28 @@
+"""The storm's small form; ``python -m tests.fault.storm`` is the big one."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from aitne.core.dev_cluster import DevCluster
+from tests.fault.storm import Storm
+from tests.support.platform import RunningPlatform
+
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
+
+
+def test_storm(slurm_cluster: DevCluster, slurm_platform: RunningPlatform) -> None:
+    storm = Storm(
+        slurm_platform,
+        slurm_cluster,
+        jobs=500,
+        kills=8,
+        slurmctld_kills=0,
+        seed=20_260_102,
+        say=sys.stdout.write,
+    )
+    result = storm.run(within_s=400)
+    assert result.ok, result.summary()
+    assert result.kills.total() == 8, "the kills that were promised"

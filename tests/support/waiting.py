@@ -1,0 +1,20 @@
+"""Waiting for what another process does, without sleeping for luck."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(
+    what: str, check: Callable[[], T], within_s: float = 20.0, poll_s: float = 0.05
+) -> T:
+    """Ask until the answer is true, and return it; fail with ``what`` when the time is up."""
+    give_up = time.monotonic() + within_s
+    while not (found := check()):
+        assert time.monotonic() < give_up, f"{what}: not within {within_s:.0f} s"
+        time.sleep(poll_s)
+    return found
