@@ -39,9 +39,16 @@ def check(settings: Settings) -> None:
 
 def notes(settings: Settings) -> list[str]:
     """What whoever starts the platform should know, though nothing is wrong."""
-    if not settings.on_slurm or settings.broker.socket is not None:
+    if not settings.on_slurm:
         return []
     uid = os.getuid()
+    if settings.broker.socket is not None:
+        if uid != 0:
+            return []
+        return [
+            "The platform runs as root, which its broker makes needless: on a real site give it an "
+            "account of its own (docs/howto/slurm.md)."
+        ]
     try:
         account = pwd.getpwuid(uid).pw_name
     except KeyError:
