@@ -33,9 +33,20 @@ def chromium() -> str:
 def test_a_person_logs_in_works_and_leaves(
     platform: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
+    journey(platform, platform.token, chromium, tmp_path)
+
+
+def test_a_person_does_the_same_on_slurm_as_herself(
+    slurm_platform: RunningPlatform, chromium: str, tmp_path: Path
+) -> None:
+    journey(slurm_platform, slurm_platform.token_of("alice"), chromium, tmp_path)
+
+
+def journey(platform: RunningPlatform, token: str, chromium: str, tmp_path: Path) -> None:
+    """Log in with a link of the token's owner, then what ``journey.mjs`` says, step by step."""
     answer = httpx.post(
         f"{platform.url}/api/v1/auth/login-links",
-        headers={"Authorization": f"Bearer {platform.token}"},
+        headers={"Authorization": f"Bearer {token}"},
         trust_env=False,
     )
     answer.raise_for_status()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from aitne.core.dev_cluster import DevCluster
 from aitne.core.errors import SetupError
 from aitne.core.settings import cache_dir
 from aitne.supervisor import control, environments
@@ -61,6 +63,12 @@ class RunningPlatform:
     def token(self) -> str:
         """The command line's own token: the first administrator's."""
         return (self.data_dir / "secrets" / "cli_token").read_text().strip()
+
+    def token_of(self, user: str) -> str:
+        """A personal access token of that user's, as the administrator makes it."""
+        done = self.aitne("admin", "token", "create", "--user", user, "--name", "test", "--json")
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout)["token"])
 
     def aitne(self, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
         """Run the command against this platform, as the person who started it."""
@@ -113,6 +121,30 @@ class RunningPlatform:
         """The ends of all logs, for a test that fails."""
         logs = sorted((self.data_dir / "logs").glob("*.log"))
         return "\n".join(f"== {log.name}\n{log.read_text()[-2_000:]}" for log in logs)
+
+
+SOFTWARE = Path("/var/cache/aitne/software")
+"""What nodes run, made once for all clusters of all tests, where every account can read it."""
+
+
+def on_cluster(root: Path, cluster: DevCluster) -> RunningPlatform:
+    """A platform whose jobs run on that Slurm, as its users; not started yet."""
+    lines = ['scheduler = "slurm"', "[slurm]", f'dev_cluster = "{cluster.name}"']
+    return RunningPlatform(root, "\n".join([*lines, f'software_dir = "{SOFTWARE}"']))
+
+
+@pytest.fixture(scope="module")
+def slurm_platform(
+    tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster
+) -> Iterator[RunningPlatform]:
+    """A platform on a real Slurm for the tests of one module."""
+    environments_or_skip()
+    running = on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
 
 
 @pytest.fixture(scope="module")

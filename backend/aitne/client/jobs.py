@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aitne.client.events import events
 from aitne.client.http import SILENCE, ConnectionFailed
-from aitne.client.records import Event, Job, Plan
+from aitne.client.records import Event, Job, Plan, QueuePlace
 from aitne.client.session import Patience, new_key, segment
 
 TYPE_CHECKING = False
@@ -39,6 +39,11 @@ class Jobs:
     def get(self, job_id: str) -> Job:
         """One job. Raises ``NotFound``."""
         return Job(self._session.json("GET", f"/jobs/{segment(job_id)}"))
+
+    def queue_place(self, job_id: str) -> QueuePlace | None:
+        """Where a job that waits stands in line; None: it does not wait, or nobody can tell."""
+        found = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["place"]
+        return None if found is None else QueuePlace(found)
 
     def list(
         self,

@@ -280,6 +280,14 @@ class Node(Record, gpus=GpuCount):
     seen_at: datetime
 
 
+class QueuePlace(Record):
+    """A place in line, counted from 1, among the platform's jobs that wait for the partition."""
+
+    place: int
+    waiting: int
+    partition: str
+
+
 class GpuSum(Record):
     """GPUs of one type on the nodes of a partition."""
 

@@ -322,7 +322,7 @@ def _on_dev_cluster(settings: Settings) -> Settings:
         "conf": found.slurm_conf,
         "command_prefix": list(found.command_prefix),
         "rest_url": found.rest_url,
-        "software_dir": found.software_dir,
+        "software_dir": slurm.software_dir or found.software_dir,
         "python": found.python,
         "agent_host": "127.0.0.1",
         "portal_address": settings.internal_url,

@@ -91,11 +91,10 @@ async def test_samples_are_thinned_evenly(store: SqlStore, total: int, limit: in
 
 
 async def waiting(store: SqlStore, priority: int | None, partition: str, at: float) -> Job:
-    job = (await store.create_job(make_job())).job
+    created_at = CREATED_AT + timedelta(seconds=at)
+    job = (await store.create_job(make_job(created_at=created_at))).job
     await store.transition(job.id, JobState.SUBMITTING)
-    changes = JobChanges(
-        priority=priority, partition=partition, submitted_at=CREATED_AT + timedelta(seconds=at)
-    )
+    changes = JobChanges(priority=priority, partition=partition)
     return await store.transition(job.id, JobState.QUEUED, changes)
 
 

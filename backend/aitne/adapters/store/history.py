@@ -103,15 +103,14 @@ class JobHistory(StorePart):
             tx.append_event(kind, data, job_id=job_id, owner=row.owner, project=row.project)
 
     async def queue_place(self, job: Job) -> QueuePlace | None:
-        """See the port. Of equal priority, who was submitted first comes first."""
+        """See the port. Of equal priority, who came first is first, as in Slurm."""
         if job.state is not JobState.QUEUED or job.partition is None or job.priority is None:
             return None
-        earlier = job.submitted_at or job.created_at
         ahead = or_(
             _jobs.c.priority > job.priority,
             and_(
                 _jobs.c.priority == job.priority,
-                func.coalesce(_jobs.c.submitted_at, _jobs.c.created_at) < earlier,
+                _jobs.c.created_at < job.created_at,
             ),
         )
         query = select(func.count(), func.coalesce(func.sum(case((ahead, 1), else_=0)), 0)).where(

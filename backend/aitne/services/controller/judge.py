@@ -39,7 +39,9 @@ def outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
             else f"The program ended with exit code {record.exit_code}."
         )
     elif reason is TerminationReason.NODE_FAILED:
-        message = f"{_named(record.nodes or job.nodes)} failed under it; nothing that it did was wrong."
+        message = (
+            f"{_named(record.nodes or job.nodes)} failed under it; nothing that it did was wrong."
+        )
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
     # A batch job's program may well end with such a code itself (xargs does): there it says nothing.
@@ -99,7 +101,8 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
         if record.started_at and record.time_limit_s:
             # Also an administrator's change of the limit moves the end.
             ends = record.started_at + timedelta(seconds=record.time_limit_s)
-            if job.expires_at is None or abs(ends - job.expires_at) > END_NOISE:
+            known = None if "allocated_at" in values else job.expires_at
+            if known is None or abs(ends - known) > END_NOISE:
                 values["expires_at"] = ends
         if job.message is not None and job.state is JobState.QUEUED:
             values["message"] = None
