@@ -24,6 +24,7 @@ export const keys = {
   list: (filters: JobFilters, owner: string) => ["jobs", filters, owner],
   tasks: (id: string) => ["tasks", id],
   job: (id: string) => ["job", id],
+  queue: (id: string) => ["queue", id],
   events: (id: string) => ["job-events", id],
   script: (id: string, attempt: number) => ["job-script", id, attempt],
   metrics: (id: string) => ["job-metrics", id],
@@ -58,6 +59,14 @@ export const partitionsQuery = queryOptions({
   queryFn: async ({ signal }) => must(client.GET("/api/v1/cluster/partitions", { signal })),
   staleTime: 60_000,
 });
+
+/** Others move it without any event of the job itself. */
+export const queueQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.queue(id),
+    queryFn: async ({ signal }) => must(client.GET("/api/v1/jobs/{job_id}/queue", { params: { path: { job_id: id } }, signal })),
+    refetchInterval: 15_000,
+  });
 
 export const sessionsQuery = (owner: string) =>
   queryOptions({

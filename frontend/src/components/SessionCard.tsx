@@ -4,6 +4,7 @@ import { ArrowUpRight, CalendarPlus, ChevronDown, RotateCcw, Square, X } from "l
 import { useState } from "react";
 import type { Job } from "@/api/types";
 import { Confirm } from "@/components/Confirm";
+import { QueueLine } from "@/components/QueueLine";
 import { Stages } from "@/components/Stages";
 import { StateBadge } from "@/components/StateBadge";
 import { TemplateIcon } from "@/components/TemplateIcon";
@@ -204,6 +205,7 @@ function Foot({ job, ended }: { job: Job; ended: boolean }) {
       <span>
         Asked for <RelativeTime at={job.created_at} />
       </span>
+      <QueueLine job={job} />
     </div>
   );
 }

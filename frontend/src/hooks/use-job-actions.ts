@@ -4,6 +4,7 @@ import { cancelJob, extendSession, openSession, resubmit, stopSession } from "@/
 import { keys } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { notifyDone, notifyProblem } from "@/components/notify";
+import { askToNotify } from "@/components/notify-ending";
 import { uuid } from "@/lib/id";
 import { useCacheUpdater } from "@/live/LiveProvider";
 
@@ -18,6 +19,7 @@ async function openInNewTab(job: Job): Promise<void> {
     const url = await openSession(job.id);
     if (tab === null) window.location.assign(url);
     else tab.location.replace(url);
+    askToNotify();
   } catch (error) {
     tab?.close();
     throw error;

@@ -50,3 +50,11 @@ export function formatNumber(value: number): string {
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${formatNumber(count)} ${count === 1 ? one : many}`;
 }
+
+const SUFFIXES: Partial<Record<Intl.LDMLPluralRule, string>> = { one: "st", two: "nd", few: "rd" };
+const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
+
+/** 1 -> "1st", 12 -> "12th". */
+export function ordinal(count: number): string {
+  return `${formatNumber(count)}${SUFFIXES[ORDINALS.select(count)] ?? "th"}`;
+}

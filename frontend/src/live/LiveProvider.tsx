@@ -1,8 +1,12 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, use, useEffect, useState, useSyncExternalStore } from "react";
+import { platformNow } from "@/api/client";
 import { meQuery } from "@/api/queries";
+import { notifyEnding } from "@/components/notify-ending";
+import { endingOf } from "@/lib/ending";
 import { CacheUpdater } from "@/live/apply";
 import { LiveFeed, type LiveState } from "@/live/live";
+import { isJobEvent } from "@/live/patch";
 
 interface Live {
   feed: LiveFeed;
@@ -17,7 +21,11 @@ export function LiveProvider({ user, children }: { user: string; children: React
   const [live] = useState(() => {
     const updater = new CacheUpdater(cache, user);
     const feed = new LiveFeed("/api/v1/events", `aitne-live-${user}`, {
-      onEvent: (kind, event) => updater.apply(kind, event),
+      onEvent: (kind, event) => {
+        updater.apply(kind, event);
+        const ending = isJobEvent(event) ? endingOf(event, user, platformNow()) : null;
+        if (ending !== null) notifyEnding(ending);
+      },
       onReset: () => updater.reset(),
       // Asking who is logged in leads to the login page by the ordinary way.
       onUnauthorized: () => void cache.invalidateQueries({ queryKey: meQuery.queryKey }),

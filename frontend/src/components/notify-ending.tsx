@@ -1,0 +1,49 @@
+import { Button, Group, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { AlarmClock } from "lucide-react";
+import { extendSession } from "@/api/actions";
+import { notifyDone, notifyProblem } from "@/components/notify";
+import { type Ending, endingKey, endingTitle } from "@/lib/ending";
+
+const ADVICE = "Save your work, or give it more time.";
+
+/** On the page, and by the browser while the page is out of sight and its user has allowed that. */
+export function notifyEnding(ending: Ending): void {
+  const id = endingKey(ending);
+  const extend = () => {
+    notifications.hide(id);
+    extendSession(ending.jobId, "1h").then(
+      () => notifyDone(`${ending.name} has more time.`),
+      (error: unknown) => notifyProblem(`${ending.name} was not extended`, error),
+    );
+  };
+  notifications.show({
+    id,
+    title: endingTitle(ending),
+    color: "orange",
+    icon: <AlarmClock size={17} />,
+    autoClose: ending.leftS * 1_000,
+    role: "alert",
+    "data-testid": "session-ending",
+    message: (
+      <Group justify="space-between" wrap="nowrap">
+        <Text size="sm">{ADVICE}</Text>
+        <Button size="compact-xs" variant="light" onClick={extend}>
+          1 hour more
+        </Button>
+      </Group>
+    ),
+  });
+  if (document.hidden && mayNotify()) new Notification(endingTitle(ending), { body: ADVICE, tag: id });
+}
+
+function mayNotify(): boolean {
+  return typeof Notification !== "undefined" && Notification.permission === "granted";
+}
+
+/** Asked when a session is opened: from then on its page lies over the portal's. */
+export function askToNotify(): void {
+  if (typeof Notification !== "undefined" && Notification.permission === "default") {
+    void Notification.requestPermission();
+  }
+}

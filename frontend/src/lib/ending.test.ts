@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import type { JobEvent } from "@/api/types";
+import { endingKey, endingOf, endingTitle } from "@/lib/ending";
+import { ordinal } from "@/lib/units";
+
+const NOW = new Date("2026-03-01T12:00:00Z");
+
+function event(fields: Partial<JobEvent>, data: Record<string, unknown> = {}): JobEvent {
+  return {
+    id: 7,
+    time: "2026-03-01T12:00:00Z",
+    kind: "job.ending",
+    job_id: "j1",
+    owner: "ada",
+    project: "vision",
+    data: { name: "Notes", left_s: 600, expires_at: "2026-03-01T12:10:00Z", ...data },
+    ...fields,
+  };
+}
+
+describe("a session that is about to end", () => {
+  it("is announced to its owner", () => {
+    const ending = endingOf(event({}), "ada", NOW);
+    expect(ending).toEqual({ jobId: "j1", name: "Notes", leftS: 600, expiresAt: "2026-03-01T12:10:00Z" });
+    expect(ending && endingTitle(ending)).toBe("Notes ends in 10 min");
+  });
+
+  it("is nobody else's business", () => {
+    expect(endingOf(event({}), "bob", NOW)).toBeNull();
+    expect(endingOf(event({ kind: "job.changed" }), "ada", NOW)).toBeNull();
+  });
+
+  it("is not announced after its end, when the feed comes back", () => {
+    expect(endingOf(event({}), "ada", new Date("2026-03-01T12:10:00Z"))).toBeNull();
+  });
+
+  it("is announced once for each end and step", () => {
+    const keys = [event({}), event({ id: 8 }), event({}, { left_s: 120 }), event({}, { expires_at: "2026-03-01T13:00:00Z" })]
+      .map((each) => endingOf(each, "ada", NOW))
+      .map((ending) => ending && endingKey(ending));
+    expect(new Set(keys).size).toBe(3);
+  });
+});
+
+describe("ordinal", () => {
+  it("counts as people do", () => {
+    expect([1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111, 1003].map(ordinal)).toEqual([
+      "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th", "1,003rd",
+    ]);
+  });
+});
