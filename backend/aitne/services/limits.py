@@ -61,19 +61,23 @@ def judge(spec: JobSpec, look: InUse, user: str) -> Verdict:
     if "limits" not in look.enforced and "safe" not in look.enforced:
         return Verdict()
     asked = _asked(spec)
-    problems: dict[str, FieldProblem] = {}
+    never: list[tuple[int, FieldProblem]] = []
     waits: list[str] = []
     for each in look.chain(project, user):
-        for problem in _never(each, asked, spec):
-            problems.setdefault(problem.field, problem)
+        # A user has the limits of the account too, and those are told as the account's.
+        never[:0] = _never(each, asked, spec)
         waits += _waits(each, asked, look)
-    if "qos" in look.enforced or "limits" in look.enforced:
-        for qos in look.qos:
-            if qos.name == (spec.slurm.qos or DEFAULT_QOS):
-                for problem in _never_in_qos(qos, asked, spec):
-                    problems.setdefault(problem.field, problem)
-                waits += _waits_in_qos(qos, asked, user)
-    return Verdict(tuple(problems.values()), waits[0] if waits and not problems else None)
+    for qos in look.qos:
+        if qos.name == (spec.slurm.qos or DEFAULT_QOS):
+            never += _never_in_qos(qos, asked, spec)
+            waits += _waits_in_qos(qos, asked, user)
+    tightest: dict[str, tuple[int, FieldProblem]] = {}
+    for most, problem in never:
+        known = tightest.get(problem.field)
+        if known is None or most < known[0]:
+            tightest[problem.field] = (most, problem)
+    problems = tuple(problem for _, problem in tightest.values())
+    return Verdict(problems, waits[0] if waits and not problems else None)
 
 
 def summary(each: AssociationUse, tres: str, look: InUse) -> str | None:
@@ -140,8 +144,12 @@ def _name(each: AssociationUse) -> str:
     return f"{each.user} in project {each.account}"
 
 
-def _too_many(name: str, what: str, tres: str, asked: int, most: int) -> FieldProblem:
-    return FieldProblem(
+_Never = tuple[int, FieldProblem]
+"""What is allowed at most, and what to say of it."""
+
+
+def _too_many(name: str, what: str, tres: str, asked: int, most: int) -> _Never:
+    return most, FieldProblem(
         _field(tres),
         f"it asks for {_amount(tres, asked)} {_things(tres)}, and {name} may use "
         f"{_amount(tres, most)} {what}",
@@ -150,7 +158,7 @@ def _too_many(name: str, what: str, tres: str, asked: int, most: int) -> FieldPr
     )
 
 
-def _never(each: AssociationUse, asked: Mapping[str, int], spec: JobSpec) -> Iterator[FieldProblem]:
+def _never(each: AssociationUse, asked: Mapping[str, int], spec: JobSpec) -> Iterator[_Never]:
     """What could not be even if nothing else ran."""
     for tres, count in asked.items():
         gauge = each.tres.get(tres)
@@ -162,21 +170,26 @@ def _never(each: AssociationUse, asked: Mapping[str, int], spec: JobSpec) -> Ite
         yield _too_long(_name(each), spec.max_duration_s, each.max_wall_s)
     for gauge in (each.grp_jobs, each.max_jobs):
         if gauge.limit == 0:
-            yield FieldProblem("project", f"{_name(each)} may run no jobs", each.account, None)
+            none = f"{_name(each)} may run no jobs"
+            yield 0, FieldProblem("project", none, each.account, None)
     new = len(parse_array(spec.array).indices) if spec.array else 1
     for gauge in (each.grp_submitted, each.max_submitted):
         if gauge.limit is not None and gauge.used + new > gauge.limit:
-            yield FieldProblem(
-                "array" if spec.array else "project",
-                f"{_name(each)} has {gauge.used} jobs waiting or running, and this adds {new}; Slurm "
-                f"takes no more than {gauge.limit} at a time",
-                str(new),
-                f"at most {max(0, gauge.limit - gauge.used)} now",
+            left = max(0, gauge.limit - gauge.used)
+            yield (
+                left,
+                FieldProblem(
+                    "array" if spec.array else "project",
+                    f"{_name(each)} has {gauge.used} jobs waiting or running, and this adds {new}; Slurm "
+                    f"takes no more than {gauge.limit} at a time",
+                    str(new),
+                    f"at most {left} now",
+                ),
             )
 
 
-def _too_long(name: str, asked_s: int, most_s: int) -> FieldProblem:
-    return FieldProblem(
+def _too_long(name: str, asked_s: int, most_s: int) -> _Never:
+    return most_s, FieldProblem(
         "max_duration",
         f"it is longer than {name} may use",
         format_duration(asked_s),
@@ -202,7 +215,7 @@ def _waits(each: AssociationUse, asked: Mapping[str, int], look: InUse) -> Itera
             )
 
 
-def _never_in_qos(qos: QosUse, asked: Mapping[str, int], spec: JobSpec) -> Iterator[FieldProblem]:
+def _never_in_qos(qos: QosUse, asked: Mapping[str, int], spec: JobSpec) -> Iterator[_Never]:
     name = f"a job of QOS {qos.name}"
     for tres, count in asked.items():
         gauge = qos.tres.get(tres)

@@ -76,6 +76,18 @@ def test_a_members_own_limit_is_named_as_such() -> None:
     assert judge(spec(gpu=2), look(VISION, mine), "bob").waits_for is None
 
 
+def test_the_tightest_limit_is_told() -> None:
+    for both in (
+        (use("vision", per_job={GPUS: 3}), use("vision", "alice", per_job={GPUS: 1})),
+        (use("vision", per_job={GPUS: 1}), use("vision", "alice", per_job={GPUS: 3})),
+    ):
+        [problem] = judge(spec(gpu=4), look(*both), "alice").problems
+        assert problem.allowed == "at most 1"
+    inherited = look(use("vision", max_wall_s=60), use("vision", "alice", max_wall_s=60))
+    [problem] = judge(spec(max_duration_s=61), inherited, "alice").problems
+    assert problem.message == "it is longer than project vision may use"
+
+
 def test_limits_above_the_project_hold_too() -> None:
     root = use("root", tres={GPUS: Gauge(limit=7, used=6)})
     said = judge(spec(gpu=2), look(root, ALICE, BOB), "bob").waits_for

@@ -24,6 +24,7 @@ WORDS = {
     "max_submitted": "waiting and running jobs",
     "max_wall_s": "time limit of a job",
     "gpu_hours": "GPU-hours",
+    "qos": "QOS",
 }
 
 Name = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]

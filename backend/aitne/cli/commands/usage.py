@@ -24,7 +24,10 @@ def usage(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show jobs, CPU-hours and GPU-hours by project and user. Each GPU counts."""
+    """Show who has used how much in a month.
+
+    By project and user: jobs, CPU-hours and GPU-hours. Each GPU counts.
+    """
     report = connect(url, data_dir).projects.usage(project, month=month)
     if as_json:
         output.answer_json(report.raw)
