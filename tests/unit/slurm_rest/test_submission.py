@@ -111,6 +111,8 @@ def test_what_cannot_be_said_goes_by_sbatch() -> None:
     job = described(licences, "--licenses")
     assert job is not None
     assert job["licenses"] == "matlab:1"
+    odd = FULL.model_copy(update={"slurm": SlurmSpec(signal="NONSENSE@120")})
+    assert described(odd) is None
     warned = FULL.model_copy(update={"slurm": SlurmSpec(signal="USR1@120")})
     job = described(warned)
     assert job is not None
@@ -148,7 +150,7 @@ async def test_a_refusal_names_the_field(release: str, version: int, name: str, 
     client = RestClient(
         "http://slurm", transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body))
     )
-    said = await client.ask("POST", f"/slurm/v0.0.{version}/job/submit", {}, body={})
+    said = await client.ask("POST", f"/slurm/v0.0.{version}/job/submit", {}, body={}, timeout_s=5)
     assert meaning(said) is Meaning.REJECTED
     assert answers.refusal(said.said, FULL).field == field
     await client.close()
@@ -160,7 +162,7 @@ async def test_a_refused_token_is_never_taken_for_a_refused_job(release: str, ve
     client = RestClient(
         "http://slurm", transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body))
     )
-    said = await client.ask("POST", "/", {}, body={})
+    said = await client.ask("POST", "/", {}, body={}, timeout_s=5)
     # 22.05 says "Zero Bytes were transmitted or received", as of a connection that broke.
     assert meaning(said) is (Meaning.UNKNOWN if version == 38 else Meaning.TOKEN)
     await client.close()

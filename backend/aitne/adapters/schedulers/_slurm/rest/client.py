@@ -12,8 +12,6 @@ import httpx
 from aitne.core.errors import SchedulerUnavailable, SetupError
 
 CONNECT_S = 2.0
-ANSWER_S = 30.0
-"""As long as Slurm's own default MessageTimeout is three times."""
 MAX_BODY_BYTES = 256 << 20
 """10,000 jobs are 80 MB; more than this is no answer of Slurm's."""
 _CONNECTIONS = 8
@@ -95,7 +93,7 @@ class RestClient:
         *,
         query: Mapping[str, str | int] | None = None,
         body: Mapping[str, Any] | None = None,
-        timeout_s: float = ANSWER_S,
+        timeout_s: float,
         most_bytes: int = MAX_BODY_BYTES,
     ) -> Answer:
         """Ask, and read the answer to its end.

@@ -27,6 +27,8 @@ from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUnc
 
 PROBE_S = 5.0
 """Within this time slurmrestd has to answer the questions that decide whether it is used."""
+SUBMIT_S = 30.0
+"""Slurm's default MessageTimeout three times: what takes longer is looked for."""
 LOOK_UP_S = 10.0
 AGAIN_S = 5.0
 """So long after a failure nobody waits for slurmrestd."""
@@ -108,7 +110,9 @@ class RestSession:
         body = {"script": script, "job": lower_submission(job, api.number)}
         headers = await self._headers(account)
         try:
-            answer = await self._client.ask("POST", f"{api.prefix}/job/submit", headers, body=body)
+            answer = await self._client.ask(
+                "POST", f"{api.prefix}/job/submit", headers, body=body, timeout_s=SUBMIT_S
+            )
         except NotReached as error:
             raise self._fail(error) from error
         except NoAnswer as error:

@@ -15,6 +15,26 @@ from aitne.core.units import parse_duration
 Fields = dict[str, Any]
 
 _SIGNAL = re.compile(r"(?:(?P<to>[BR]+):)?(?P<signal>[A-Z0-9]+)(?:@(?P<delay>[0-9]+))?")
+_SIGNALS = frozenset(
+    [
+        "HUP",
+        "INT",
+        "QUIT",
+        "ABRT",
+        "KILL",
+        "ALRM",
+        "TERM",
+        "USR1",
+        "USR2",
+        "URG",
+        "CONT",
+        "STOP",
+        "TSTP",
+        "TTIN",
+        "TTOU",
+    ]
+)
+"""sbatch refuses any other name; slurmrestd takes it, and no signal ever comes."""
 _MEMORY = re.compile(r"([0-9]+)([KMGT]?)")
 _MIB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 _DEFAULT_SIGNAL_DELAY_S = 60
@@ -76,6 +96,8 @@ def _nodes(value: str) -> Fields:
 def _signal(value: str) -> Fields:
     match = _SIGNAL.fullmatch(value)
     if match is None or match["to"] not in (None, "B"):
+        raise _NoField
+    if not match["signal"].isdecimal() and match["signal"].removeprefix("SIG") not in _SIGNALS:
         raise _NoField
     delay = int(match["delay"] or _DEFAULT_SIGNAL_DELAY_S)
     fields: Fields = {"kill_warning_signal": match["signal"], "kill_warning_delay": number(delay)}

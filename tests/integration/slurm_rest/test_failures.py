@@ -1,0 +1,161 @@
+"""slurmrestd that is away, hangs, dies in the middle, or does not believe us."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aitne.adapters.schedulers._slurm.rest import session
+from aitne.adapters.schedulers.slurm import SlurmScheduler
+from aitne.core.dev_cluster import DevCluster
+from aitne.core.errors import SetupError, SubmitUncertain
+from aitne.core.ports.command import Command, Completed
+from aitne.core.ports.scheduler import Run
+from aitne.core.ports.tools import Tools
+from aitne.core.settings import SlurmSettings, load_settings
+from aitne.core.states import JobState
+from tests.integration.slurm_rest.conftest import Open, saying, swallowing
+from tests.support.ports import free_ports
+from tests.support.schedulers import slurm_tools
+from tests.support.slurm import both_releases
+
+
+@both_releases
+async def test_a_lost_answer_is_uncertain_and_the_job_is_found(
+    cluster: DevCluster, bench: Open
+) -> None:
+    async with swallowing(cluster) as url, bench(rest_url=url) as it:
+        request = it.request("sleep 30")
+        with pytest.raises(SubmitUncertain):
+            await it.scheduler.submit(request)
+        run = Run(job_id=request.job_id, attempt=1, account=request.account)
+        (row,) = await it.scheduler.find([run])
+        assert (row.job_id, row.account) == (request.job_id, request.account)
+        assert it.scheduler.settle_s >= 60
+        await it.scheduler.cancel(run)
+
+
+async def test_a_stopped_slurmrestd_holds_up_nobody_else(
+    cluster: DevCluster, bench: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "SUBMIT_S", 1.0)
+    monkeypatch.setattr(session, "PROBE_S", 1.0)
+    pid = int((cluster.run_dir / "slurmrestd.pid").read_text())
+    async with bench() as it:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            request = it.request("sleep 30")
+            with pytest.raises(SubmitUncertain, match="looked for"):
+                await it.scheduler.submit(request)
+            # Everything goes on with the commands.
+            number, _ = await it.submit("true")
+            assert (await it.ended(number)).state is JobState.COMPLETED
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        # It gave the job to Slurm as soon as it could.
+        run = Run(job_id=request.job_id, attempt=1, account=request.account)
+        assert len(await _found(it, run)) == 1
+        await it.scheduler.cancel(run)
+
+
+async def _found(it: Any, run: Run) -> Sequence[Any]:
+    async with asyncio.timeout(20):
+        while not (rows := await it.scheduler.find([run])):
+            await asyncio.sleep(0.1)
+    found: Sequence[Any] = rows
+    return found
+
+
+async def test_without_slurmrestd_the_commands_do_it(bench: Open) -> None:
+    async with bench(rest_url=f"http://127.0.0.1:{free_ports(1)}") as it:
+        number, _ = await it.submit("true")
+        assert (await it.ended(number)).state is JobState.COMPLETED
+        waiting, _ = await it.submit("sleep 60")
+        await it.cancel(waiting)
+        assert (await it.ended(waiting)).state is JobState.CANCELLED
+
+
+def scheduler(cluster: DevCluster, folder: Path, tools: Tools | None = None, **changes: Any) -> Any:
+    rest = {"rest_url": cluster.rest_url, "jwt_key": cluster.jwt_key} | changes
+    settings = load_settings(
+        folder,
+        slurm=SlurmSettings(
+            conf=cluster.slurm_conf,
+            operator=cluster.operator,
+            command_prefix=list(cluster.command_prefix),
+            **rest,
+        ),
+    )
+    return SlurmScheduler(settings, tools or slurm_tools(cluster, settings))
+
+
+async def test_who_starts_it_is_told_that_slurmrestd_is_away(
+    cluster: DevCluster, tmp_path: Path
+) -> None:
+    url = f"http://127.0.0.1:{free_ports(1)}"
+    it = scheduler(cluster, tmp_path, rest_url=url)
+    notes = await it.start()
+    assert any(f"slurmrestd at {url} is not used until it answers" in note for note in notes)
+    await it.close()
+
+
+@both_releases
+async def test_a_key_that_slurm_does_not_know_is_told_at_start(
+    cluster: DevCluster, tmp_path: Path
+) -> None:
+    key = tmp_path / "jwt.key"
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o400)
+    with pytest.raises(SetupError) as caught:
+        await scheduler(cluster, tmp_path, jwt_key=key).start()
+    assert f"slurm.jwt_key = {key} must hold the very key" in caught.value.message
+
+
+class Skewed:
+    """Commands of a slurmctld whose clock is an hour behind."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        account: str | None,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        timeout_s: float,
+    ) -> Completed:
+        done = await self._command.run(
+            argv, account=account, stdin=stdin, env=env, timeout_s=timeout_s
+        )
+        head, _, rest = done.stdout.partition(b"\n")
+        word, _, seconds = head.rpartition(b" ")
+        if word == b"Configuration data as of":
+            return Completed(0, b"%s %d\n%s" % (word, int(seconds) - 3_600, rest), b"")
+        return done
+
+
+async def test_clocks_an_hour_apart_are_told(cluster: DevCluster, tmp_path: Path) -> None:
+    key = tmp_path / "jwt.key"
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o400)
+    settings = load_settings(tmp_path, slurm=SlurmSettings(operator=cluster.operator))
+    real = slurm_tools(cluster, settings)
+    it = scheduler(cluster, tmp_path, Tools(Skewed(real.command), real.files), jwt_key=key)
+    with pytest.raises(SetupError, match=r"The clock here is 1h\S* ahead of slurmctld's"):
+        await it.start()
+
+
+async def test_a_slurmrestd_of_unknown_versions_is_told(
+    cluster: DevCluster, tmp_path: Path
+) -> None:
+    async with saying(200, {"paths": {"/slurm/v0.0.99/job/submit": {}}}) as url:
+        with pytest.raises(SetupError, match=r"interface: v0\.0\.99; known here are"):
+            await scheduler(cluster, tmp_path, rest_url=url).start()
