@@ -138,14 +138,14 @@ class SyncService:
             if name in names and (user.default_project, names[name]) in members
         }
         untouched = {each.name for each in found.users if each.privileged} | self._operators
-        for each in found.members:
-            user = each.user or ""
-            if each.account in accounts and user not in {*names.values(), *untouched}:
+        for held in found.members:
+            user = held.user or ""
+            if held.account in accounts and user not in {*names.values(), *untouched}:
                 try:
                     self._unix(user)
                 except AitneError as error:
                     untouched.add(user)
-                    notes.append(f"user {user} in account {each.account}: {error.message}")
+                    notes.append(f"user {user} in account {held.account}: {error.message}")
         return Wanted(accounts, members, defaults, frozenset(untouched)), notes
 
     async def _projects(self, notes: list[str]) -> dict[str, Limits]:
