@@ -21,6 +21,7 @@ from aitne.adapters.schedulers._slurm.rest.session import (
     NotUnderstood,
     RestSession,
     TokenRefused,
+    UnknownVersion,
 )
 from aitne.adapters.schedulers._slurm.rest.speaker import Speaker
 from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, Record
@@ -83,11 +84,11 @@ class SlurmScheduler(SlurmCliScheduler):
                 await self.close()
                 raise SetupError(told.message) from error
             notes.append(_unused(url, told))
+        except UnknownVersion as error:
+            await self.close()
+            raise SetupError(error.message) from error
         except SchedulerUnavailable as error:
             notes.append(_unused(url, error))
-        except SetupError:
-            await self.close()
-            raise
         return notes
 
     async def close(self) -> None:

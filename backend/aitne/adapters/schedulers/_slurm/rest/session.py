@@ -23,7 +23,12 @@ from aitne.adapters.schedulers._slurm.rest.errors import (
 )
 from aitne.adapters.schedulers._slurm.rest.steps import Record, lift_record, lower_submission
 from aitne.adapters.schedulers._slurm.rest.versions import Api, negotiate, served
-from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain
+from aitne.core.errors import (
+    SchedulerRejected,
+    SchedulerUnavailable,
+    SetupError,
+    SubmitUncertain,
+)
 
 PROBE_S = 5.0
 """Within this time slurmrestd has to answer the questions that decide whether it is used."""
@@ -41,6 +46,12 @@ class TokenRefused(SchedulerUnavailable):
     """slurmrestd or slurmctld does not believe our token; nothing was done."""
 
     code = "scheduler_token_refused"
+
+
+class UnknownVersion(SchedulerUnavailable):
+    """slurmrestd serves no version that is known here."""
+
+    code = "scheduler_unknown_version"
 
 
 class NotUnderstood(SchedulerUnavailable):
@@ -77,7 +88,7 @@ class RestSession:
         """The version in use, after a look at whether slurmrestd and its token are good.
 
         Raises:
-            SetupError: it serves no version that is known here.
+            UnknownVersion: it serves none that is known here.
             NotReached: it cannot be used at this moment.
             TokenRefused: our token is not believed.
         """
@@ -222,7 +233,10 @@ class RestSession:
                 raise TokenRefused(f"slurmrestd does not know us: {document.said}.")
             if not document.ok:
                 raise NotReached(f"slurmrestd shows no OpenAPI document: {document.said}.")
-            api = negotiate(served(document.body))
+            try:
+                api = negotiate(served(document.body))
+            except SetupError as error:
+                raise UnknownVersion(error.message) from error
             # Small everywhere, and it passes slurmctld, which alone looks at the token.
             answer = await self._client.ask(
                 "GET", f"{api.prefix}/licenses", headers, timeout_s=PROBE_S
