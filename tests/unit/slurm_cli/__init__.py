@@ -1,0 +1,1 @@
+"""What Slurm's commands say, read: no process runs here."""

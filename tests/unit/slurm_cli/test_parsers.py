@@ -1,0 +1,372 @@
+"""What holds for whatever Slurm, a site or another user may write."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aitne.adapters.schedulers._slurm import accounting, answers, identity, nodes, queue, times
+from aitne.adapters.schedulers._slurm.answers import Proof
+from aitne.adapters.schedulers._slurm.config import SlurmConfig
+from aitne.adapters.schedulers._slurm.options import options
+from aitne.adapters.schedulers._slurm.reasons import sentence
+from aitne.adapters.schedulers._slurm.states import job_state
+from aitne.core.errors import SchedulerRejected
+from aitne.core.models.job import SlurmSpec
+from aitne.core.models.node import NodeState
+from aitne.core.models.resources import GpuRequest, Resources
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.states import JobState, TerminationReason
+
+WORDS = [
+    "PENDING",
+    "RUNNING",
+    "SUSPENDED",
+    "COMPLETED",
+    "CANCELLED",
+    "FAILED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "BOOT_FAIL",
+    "DEADLINE",
+    "OUT_OF_MEMORY",
+    "COMPLETING",
+    "CONFIGURING",
+    "RESIZING",
+    "REQUEUED",
+    "REQUEUE_FED",
+    "REQUEUE_HOLD",
+    "SPECIAL_EXIT",
+    "STOPPED",
+    "REVOKED",
+    "RESV_DEL_HOLD",
+    "SIGNALING",
+    "STAGE_OUT",
+]
+MARK = queue.new_mark()
+text = st.text(max_size=60)
+MARKED = st.text(st.sampled_from(f"aitne:-_1,[]()\n|{queue.SEPARATOR}\x1e0f "), max_size=200)
+
+
+def request(**changes: Any) -> SubmitRequest:
+    facts: dict[str, Any] = {
+        "job_id": uuid4(),
+        "attempt": 3,
+        "owner": "ada",
+        "project": "ml",
+        "name": "x",
+        "script": "",
+        "job_dir": "/home/ada/jobs/1",
+        "resources": Resources(),
+        "time_limit_s": 90_061,
+    }
+    return SubmitRequest(**(facts | changes))
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_state_of_slurm_is_known(word: str) -> None:
+    state, reason = job_state((word,))
+    assert (state is JobState.UNKNOWN) == (word == "REVOKED")
+    assert (reason is not None) == state.terminal
+
+
+@given(st.lists(text))
+def test_a_word_that_nobody_knows_is_never_an_end(words: list[str]) -> None:
+    if not {word.partition(" ")[0].upper() for word in words} & {*WORDS, "POWER_UP_NODE"}:
+        assert job_state(words) == (JobState.UNKNOWN, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason", "begun", "signal", "state", "why"),
+    [
+        (["COMPLETED", "COMPLETING"], "None", True, None, JobState.COMPLETING, None),
+        (["RUNNING", "COMPLETED"], "None", True, None, JobState.UNKNOWN, None),
+        (["CANCELLED by 1001"], "None", True, None, JobState.CANCELLED, "cancelled"),
+        (["CANCELLED"], "DependencyNeverSatisfied", False, None, JobState.CANCELLED, "dependency_failed"),
+        (["FAILED"], "BadConstraints", False, None, JobState.FAILED, "rejected"),
+        (["FAILED"], "JobLaunchFailure", True, None, JobState.FAILED, "start_failed"),
+        (["FAILED"], "JobLaunchFailure", True, 11, JobState.FAILED, "failed"),
+        (["FAILED"], "RaisedSignal:53(Real-time signal 19)", True, None, JobState.FAILED, "start_failed"),
+        (["FAILED"], "NonZeroExitCode", True, None, JobState.FAILED, "failed"),
+        (["BOOT_FAIL"], "None", False, None, JobState.NODE_FAILED, "node_failed"),
+        (["DEADLINE"], "DeadLine", False, None, JobState.TIMED_OUT, "timed_out"),
+    ],
+)  # fmt: skip
+def test_why_it_ended(
+    words: list[str], reason: str, begun: bool, signal: int | None, state: JobState, why: str | None
+) -> None:
+    found = job_state(words, reason, begun=begun, signal=signal)
+    assert found == (state, None if why is None else TerminationReason(why))
+
+
+@given(text, text)
+def test_every_reason_is_a_sentence(reason: str, dependency: str) -> None:
+    assert sentence(reason, dependency).strip().endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("QOSMaxGRESPerUser", "its QOS has reached its limit of GPUs"),
+        ("AssocGrpGRES", "its project has reached its limit of GPUs"),
+        ("AssocMaxWallDurationPerJobLimit", "Asks for more (time"),
+        ("QOSGrpCPURunMinutesLimit", "CPUs multiplied by time"),
+        ("MaxSubmitJobsPerAccount", "jobs in the queue"),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-2],n4", "down, drained or reserved: n[1-2],n4."),
+        ("(Resources)", "Waits for nodes"),
+        ("launch failed requeued held", "site's support"),
+        ("SomethingNew", "Slurm says: SomethingNew."),
+    ],
+)
+def test_reasons_in_plain_words(reason: str, words: str) -> None:
+    assert words in sentence(reason)
+
+
+@pytest.mark.parametrize(
+    ("written", "code", "signal"),
+    [
+        ("0", 0, None), ("1792", 7, None), ("11", None, 11), ("139", None, 11), ("125", None, None),
+        ("0:0", 0, None), ("7:0", 7, None), ("0:9", None, 9), ("0:125", None, None),
+        ("0:53", None, None), ("", None, None), ("x", None, None),
+    ],
+)  # fmt: skip
+def test_exit_statuses(written: str, code: int | None, signal: int | None) -> None:
+    assert times.parse_exit(written) == (code, signal)
+
+
+@given(text)
+def test_times_and_limits_never_fail(written: str) -> None:
+    times.parse_time(written)
+    times.parse_limit(written)
+    times.parse_minutes(written)
+    times.parse_exit(written)
+
+
+@given(st.integers(1, 4_000_000_000))
+def test_times_come_back(seconds: int) -> None:
+    assert times.parse_time(str(seconds)) == datetime.fromtimestamp(seconds, UTC)
+
+
+@given(st.uuids(), st.integers(1, 999_999_999))
+def test_identity_comes_back(job_id: UUID, attempt: int) -> None:
+    assert identity.of_comment(identity.comment(job_id, attempt)) == (job_id, attempt)
+    assert identity.of_name(identity.name(job_id, attempt)) == (job_id, attempt)
+
+
+@given(st.uuids(), text)
+def test_a_comment_with_anything_more_is_not_ours(job_id: UUID, more: str) -> None:
+    for other in (f"{identity.comment(job_id, 1)}{more}", f"{more}{identity.comment(job_id, 1)}"):
+        if more and not (more.isascii() and more.isdigit()):
+            assert identity.of_comment(other) is None
+
+
+def record(comment: str, **fields: str) -> str:
+    values = {
+        **dict.fromkeys(queue.FIELDS, "1"),
+        "Comment": comment,
+        "State": "PENDING",
+        "NodeList": "",
+        **fields,
+    }
+    return queue.SEPARATOR.join(values[field] for field in queue.FIELDS)
+
+
+@given(st.lists(MARKED), st.uuids())
+def test_nobody_elses_text_becomes_a_job_of_ours(others: list[str], job_id: UUID) -> None:
+    """What others write lies between the marks, whatever separators and newlines it has."""
+    forged = record(identity.comment(job_id, 1))
+    lines = [record(f"{other}\n{forged}\n") for other in others]
+    lines.insert(len(lines) // 2, record(identity.comment(UUID(int=7), 2)))
+    output = "".join(f"{line}{MARK}\n" for line in lines)
+    found = queue.Queue(queue.FIELDS).read(output, MARK)
+    assert [(job.job_id, job.attempt) for job in found] == [(UUID(int=7), 2)]
+
+
+@given(st.uuids(), st.dictionaries(st.sampled_from(queue.FIELDS[1:]), text))
+def test_no_field_of_ours_breaks_the_poll(job_id: UUID, fields: dict[str, str]) -> None:
+    line = record(identity.comment(job_id, 1), **fields)
+    job = queue.parse_record(line, queue.FIELDS)
+    if queue.SEPARATOR not in "".join(fields.values()):
+        assert job is not None
+        assert job.job_id == job_id
+
+
+@given(MARKED)
+def test_answers_of_any_shape_are_read_or_left(output: str) -> None:
+    queue.Queue(queue.FIELDS).read(output, MARK)
+    accounting.parse(output)
+    nodes.parse_nodes(f"NodeName={output}", "c", datetime.now(UTC))
+    nodes.parse_partitions(f"PartitionName={output}")
+    nodes.parse_reservations(f"ReservationName={output}")
+    nodes.gres_counts(output)
+    SlurmConfig.parse(output)
+    answers.parse_forecast(output)
+
+
+def test_accounting_counts_restarts_and_splits_arrays() -> None:
+    job_id = uuid4()
+
+    def line(number: str, state: str, submit: int, node: str = "n1") -> str:
+        values = dict.fromkeys(accounting.FIELDS, "")
+        values |= {"JobName": identity.name(job_id, 1), "JobID": number, "State": state}
+        values |= {"Submit": str(submit), "NodeList": node, "User": "ada", "Reason": "None"}
+        return queue.SEPARATOR.join(values[field] for field in accounting.FIELDS)
+
+    output = "\n".join(
+        [
+            line("4", "NODE_FAIL", 100),
+            line("4", "COMPLETED", 200),
+            line("7_[0-2,5%1]", "CANCELLED by 0", 100, "None assigned"),
+            line("8", "RUNNING", 100),
+        ]
+    )
+    found = {job.scheduler_id: job for job in accounting.parse(output)}
+    assert set(found) == {"4", "7_0", "7_1", "7_2", "7_5"}
+    assert (found["4"].state, found["4"].restart_count) == (JobState.COMPLETED, 1)
+    assert (found["7_5"].state, found["7_5"].array_task_id) == (JobState.CANCELLED, 5)
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        ("IDLE", NodeState.IDLE), ("MIXED", NodeState.MIXED), ("ALLOCATED", NodeState.ALLOCATED),
+        ("IDLE+DRAIN", NodeState.DRAINED), ("MIXED+DRAIN", NodeState.DRAINING),
+        ("ALLOCATED+DRAIN", NodeState.DRAINING), ("DOWN*", NodeState.DOWN),
+        ("DOWN+DRAIN", NodeState.DOWN), ("IDLE*", NodeState.DOWN),
+        ("IDLE+NOT_RESPONDING", NodeState.DOWN), ("MIXED+CLOUD", NodeState.MIXED),
+        ("IDLE+CLOUD+POWERED_DOWN", NodeState.POWERED_OFF),
+        ("IDLE+CLOUD+POWERING_UP+NOT_RESPONDING", NodeState.POWERED_OFF),
+        ("ALLOCATED+CLOUD+POWERING_UP", NodeState.ALLOCATED),
+        ("IDLE+MAINT", NodeState.RESERVED), ("IDLE+RESERVED", NodeState.RESERVED),
+        ("IDLE+PLANNED", NodeState.IDLE), ("IDLE+COMPLETING", NodeState.MIXED),
+        ("IDLE+FAIL", NodeState.DRAINED), ("IDLE+INVALID_REG", NodeState.DOWN),
+        ("UNKNOWN", NodeState.UNKNOWN), ("FUTURE", NodeState.UNKNOWN), ("SOMETHING", NodeState.UNKNOWN),
+    ],
+)  # fmt: skip
+def test_node_states(word: str, state: NodeState) -> None:
+    assert nodes.node_state(word.split("+")) is state
+
+
+def test_a_nodes_reason_does_not_change_its_facts() -> None:
+    line = "NodeName=n1 CPUTot=8 State=IDLE+DRAIN Partitions=gpu Reason=State=IDLE CPUTot=99 [x]"
+    (node,) = nodes.parse_nodes(f"{line}\nNodeName", "c", datetime.now(UTC))
+    assert (node.cpu_total, node.state) == (8, NodeState.DRAINED)
+    assert node.reason == "State=IDLE CPUTot=99 [x]"
+
+
+@pytest.mark.parametrize(
+    ("written", "counts"),
+    [
+        ("gpu:h200:4(S:0-1),shard:16", {("gpu", "h200"): 4, ("shard", None): 16}),
+        ("gpu:2(IDX:0,3)", {("gpu", None): 2}),
+        ("gpu:1g.10gb:7,gpu:a100:1", {("gpu", "1g.10gb"): 7, ("gpu", "a100"): 1}),
+        ("bandwidth:lustre:no_consume:4K", {("bandwidth", "lustre"): 4096}),
+        ("gpu", {("gpu", None): 1}),
+        ("(null)", {}),
+        ("", {}),
+    ],
+)
+def test_gres(written: str, counts: dict[tuple[str, str | None], int]) -> None:
+    assert nodes.gres_counts(written) == counts
+
+
+FAILED = "sbatch: error: Batch job submission failed: "
+
+
+@pytest.mark.parametrize(
+    ("words", "proof"),
+    [
+        (f"{FAILED}Unable to contact slurm controller (connect failure)", Proof.NOT_SENT),
+        (f"{FAILED}Unable to contact slurm controller (send failure)", Proof.OPEN),
+        (f"{FAILED}Unable to contact slurm controller (receive failure)", Proof.OPEN),
+        (f"{FAILED}Socket timed out on send/recv operation", Proof.OPEN),
+        (f"{FAILED}Zero Bytes were transmitted or received", Proof.OPEN),
+        (f"{FAILED}Connection refused", Proof.NOT_SENT),
+        (f"{FAILED}Connection reset by peer", Proof.OPEN),
+        (f"{FAILED}Slurm backup controller in standby mode", Proof.NOT_SENT),
+        (f"{FAILED}Protocol authentication error", Proof.OPEN),
+        (f"{FAILED}I/O error writing script/environment to file", Proof.OPEN),
+        (f"{FAILED}Invalid partition name specified", Proof.REFUSED),
+        (f"{FAILED}Requested time limit is invalid (missing or exceeds some limit)", Proof.REFUSED),
+        ("sbatch: fatal: Could not establish a configuration source", Proof.NOT_SENT),
+        ("sbatch: error: Invalid --signal specification", Proof.REFUSED),
+        ("allocation failure: Invalid partition name specified", Proof.REFUSED),
+    ],
+)
+def test_what_a_failed_submission_proves(words: str, proof: Proof) -> None:
+    assert answers.proof(words) is proof
+
+
+@pytest.mark.parametrize(
+    ("output", "number"),
+    [("12\n", "12"), ("12;dev\n", "12"), ("", None), ("0", None), ("Submitted 12", None), ("1\n2", None)],
+)  # fmt: skip
+def test_ids(output: str, number: str | None) -> None:
+    assert answers.parse_id(output) == number
+
+
+def test_a_job_as_options() -> None:
+    asked = request(
+        resources=Resources(
+            nodes=2,
+            cpu=3,
+            memory_bytes=(1 << 30) + 1,
+            gpu=GpuRequest(count=1, type="1g.10gb"),
+            gres={"shard": 2},
+        ),
+        array="0-3%2",
+        after=("4", "5_1"),
+        max_requeues=1,
+        slurm=SlurmSpec(qos="high", signal="USR1@120", extra=("--mail-type",)),
+        job_dir="/home/100%/j/1",
+    )
+    words = list(options(asked, accounting=True, allowed=["--mail-type"]))
+    assert words[:2] == ["--mail-type", "--parsable"]  # nothing of ours can become its value
+    assert {
+        f"--job-name=aitne-{asked.job_id}-3",
+        f"--comment=aitne:{asked.job_id}:3",
+        "--output=/home/100%%/j/1/output-%a.log",
+        "--chdir=/home/100%/j/1",
+        "--mem=1025M",
+        "--time=1-01:01:01",
+        "--gres=gpu:1g.10gb:1,shard:2",
+        "--account=ml",
+        "--qos=high",
+        "--array=0-3%2",
+        "--dependency=afterok:4:5_1",
+        "--kill-on-invalid-dep=yes",
+        "--signal=B:USR1@120",
+        "--requeue",
+    } <= set(words)
+    assert not [word for word in words if word.startswith(("--partition", "--exclusive"))]
+
+
+def test_sessions_are_never_requeued_and_projects_are_accounts_where_there_are_any() -> None:
+    asked = request(session=True, max_requeues=5, slurm=SlurmSpec(requeue=True, account="other"))
+    words = set(options(asked, accounting=False))
+    assert "--no-requeue" in words
+    assert not [word for word in words if word.startswith("--account")]
+    assert "--account=other" in set(options(asked, accounting=True))
+
+
+@pytest.mark.parametrize(
+    "option", ["--uid=0", "--wrap=id", "--export=ALL", "--comment=x", "--nice"]
+)
+def test_extra_options_must_be_open(option: str) -> None:
+    allowed = ["--uid", "--wrap", "--export", "--comment", "--licenses"]
+    with pytest.raises(SchedulerRejected) as caught:
+        list(options(request(slurm=SlurmSpec(extra=(option,))), accounting=True, allowed=allowed))
+    assert caught.value.field == "slurm.extra"
+    assert "open are --licenses" in str(caught.value)
+
+
+@given(st.text(max_size=300))
+def test_a_jobs_name_never_gets_there(name: str) -> None:
+    asked = request(name=f"<{name}>")
+    assert not [word for word in options(asked, accounting=True) if f"<{name}>" in word]
