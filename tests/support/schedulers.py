@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pwd
 import shutil
@@ -32,6 +33,7 @@ from aitne.core.ports.tools import Tools
 from aitne.core.settings import LocalSettings, Settings, SlurmSettings, load_settings
 from aitne.core.states import JobState
 from aitne.dev.plan import ReleaseName
+from tests.support.broker import BrokerBench
 
 MEMORY = 4 << 30
 POLL_S = 0.1
@@ -160,12 +162,36 @@ def slurm(
 
 
 @contextmanager
-def slurm_rest(release: ReleaseName, data_dir: Path, clusters: Clusters) -> Iterator[Stand]:
+def slurm_rest(
+    release: ReleaseName, data_dir: Path, clusters: Clusters
+) -> Iterator[tuple[Factory, Stand]]:
     """The same through slurmrestd."""
     cluster = clusters(release)
     rest = {"rest_url": cluster.rest_url, "jwt_key": cluster.jwt_key}
     with slurm(SlurmScheduler, release, data_dir, clusters, **rest) as stand:
         yield stand
+
+
+@contextmanager
+def brokered(
+    release: ReleaseName, data_dir: Path, clusters: Clusters
+) -> Iterator[tuple[Factory, Stand]]:
+    """The commands again, in a broker of root's: what the platform holds is its socket."""
+    cluster = clusters(release)
+    with slurm(SlurmCliScheduler, release, data_dir, clusters) as (_, stand):
+        user = unix_user(str(stand.account))
+        os.chown(stand.jobs, user.uid, user.gid)
+        broker = BrokerBench({"anna": user.name}, scheduler=SlurmCliScheduler.name)
+        broker.pattern = str(stand.jobs)
+        broker.write_config(
+            more=f'conf = "{cluster.slurm_conf}"\noperator = "{cluster.operator}"\n'
+            f"command_prefix = {json.dumps(cluster.command_prefix)}\n"
+        )
+        try:
+            broker.start("aitne.broker")
+            yield lambda _: broker.scheduler(), stand
+        finally:
+            broker.stop()
 
 
 @contextmanager
@@ -178,6 +204,7 @@ SLURM = {
     "slurm@trixie": partial(slurm_rest, "trixie"),
     "slurm_cli@system": partial(slurm, SlurmCliScheduler, "system"),
     "slurm_cli@trixie": partial(slurm, SlurmCliScheduler, "trixie"),
+    "slurm_cli@broker": partial(brokered, "system"),
 }
 SCHEDULERS = {"local": _local, **SLURM}
 

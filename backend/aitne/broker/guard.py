@@ -90,10 +90,11 @@ class Guard:
                 "the platform's settings and in the broker's."
             )
         for option in request.slurm.extra:
-            if option.partition("=")[0] not in self._config.slurm.extra:
+            name = option.partition("=")[0]
+            if name not in self._config.slurm.extra:
                 raise InvalidInput.field(
                     "slurm.extra",
-                    "the broker passes no such option",
+                    f"{name} is not open at this site (slurm.extra of the broker's settings)",
                     value=option,
                     allowed=", ".join(self._config.slurm.extra) or "none",
                 )

@@ -40,6 +40,7 @@ from aitne.core.broker_protocol import (
     UsageArgs,
     Used,
 )
+from aitne.core.errors import SchedulerRejected
 from aitne.core.models.limits import InUse
 from aitne.core.models.node import Cluster
 from aitne.core.ports.accounting import Accounting, Associations
@@ -81,7 +82,8 @@ class Handlers:
     async def submit(self, args: SubmitArgs) -> Submitted:
         """As the account, after everything that the request says of it was checked."""
         await asyncio.to_thread(self._guard.request, args.request)
-        return Submitted(scheduler_id=await self._scheduler.submit(args.request))
+        with self._polled.changing():
+            return Submitted(scheduler_id=await self._scheduler.submit(args.request))
 
     async def forecast(self, args: SubmitArgs) -> Forecasted:
         """As ``submit``, but nothing is queued."""
@@ -90,7 +92,11 @@ class Handlers:
 
     async def find(self, args: FindArgs) -> Found:
         """As the operator."""
-        return Found(jobs=list(await self._scheduler.find(args.runs)))
+        runs = [
+            run if run.possible else run.model_copy(update={"scheduler_id": None})
+            for run in args.runs
+        ]
+        return Found(jobs=list(await self._scheduler.find(runs)))
 
     async def poll(self, args: PollArgs) -> Polled:
         """As the operator; one query for all who ask now."""
@@ -100,14 +106,19 @@ class Handlers:
     async def cancel(self, args: RunArgs) -> Done:
         """As the account."""
         await asyncio.to_thread(self._guard.account, args.run.account)
-        await self._scheduler.cancel(args.run)
+        if args.run.possible:
+            with self._polled.changing():
+                await self._scheduler.cancel(args.run)
         return Done()
 
     async def extend(self, args: ExtendArgs) -> Done:
         """As the operator, within this site's longest time."""
         await asyncio.to_thread(self._guard.account, args.run.account)
         self._guard.duration(args.time_limit_s)
-        await self._scheduler.extend(args.run, args.time_limit_s)
+        if not args.run.possible:
+            raise SchedulerRejected("No job has such an id, so none can run longer.")
+        with self._polled.changing():
+            await self._scheduler.extend(args.run, args.time_limit_s)
         return Done()
 
     async def cluster(self, args: NoArgs) -> Cluster:
@@ -116,12 +127,16 @@ class Handlers:
 
     async def drain(self, args: DrainArgs) -> Done:
         """As an administrator of Slurm."""
-        await self._scheduler.drain(args.node, args.reason)
+        _check_node(args)
+        with self._cluster.changing():
+            await self._scheduler.drain(args.node, args.reason)
         return Done()
 
     async def resume(self, args: ResumeArgs) -> Done:
         """As an administrator of Slurm."""
-        await self._scheduler.resume(args.node)
+        _check_node(args)
+        with self._cluster.changing():
+            await self._scheduler.resume(args.node)
         return Done()
 
     async def create(self, args: CreateArgs) -> Done:
@@ -173,6 +188,11 @@ class Handlers:
 
     async def _by_helper(self, verb: str, args: PlaceArgs, answer: type[A]) -> A:
         return await self._helpers.call(verb, args.model_dump(mode="json"), answer)
+
+
+def _check_node(args: ResumeArgs) -> None:
+    if not args.possible:
+        raise SchedulerRejected(f"The cluster has no node {args.node}.")
 
 
 def check_handlers() -> None:

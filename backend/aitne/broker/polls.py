@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from aitne.core.broker_protocol import Polled
@@ -26,6 +27,7 @@ class Shared(Generic[T]):
         self._fresh_s = fresh_s
         self._busy = asyncio.Lock()
         self._begun_at = float("-inf")
+        self._changed_at = float("-inf")
         self._result: T | None = None
         self._error: AitneError | None = None
 
@@ -34,7 +36,7 @@ class Shared(Generic[T]):
         clock = asyncio.get_running_loop().time
         wanted = clock() - self._fresh_s
         async with self._busy:
-            if self._begun_at < wanted:
+            if self._begun_at < max(wanted, self._changed_at):
                 begun_at = clock()
                 self._result = self._error = None
                 try:
@@ -46,6 +48,14 @@ class Shared(Generic[T]):
                 raise self._error
             assert self._result is not None  # noqa: S101 - neither means: not yet asked
             return self._result
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Around whatever changes what would be answered: nobody is told older news after it."""
+        try:
+            yield
+        finally:
+            self._changed_at = asyncio.get_running_loop().time()
 
 
 class Generations:

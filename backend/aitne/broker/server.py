@@ -354,11 +354,17 @@ class _Connection:
 def _invalid(what: str, error: ValidationError) -> InvalidInput:
     """Names the fields, never their values: those may be secrets."""
     problems = [
-        FieldProblem(".".join(map(str, part["loc"])) or "line", part["msg"])
+        FieldProblem(_field(part["loc"]), part["msg"])
         for part in error.errors(include_input=False, include_url=False)
     ]
     said = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
     return InvalidInput(f"{what}: {said}", problems[:20])
+
+
+def _field(location: tuple[int | str, ...]) -> str:
+    """The field as the port calls it: of a request, what is inside of it."""
+    parts = [str(part) for part in location if part not in ("request", "[key]")]
+    return "files" if parts[:1] == ["files"] else ".".join(parts) or "line"
 
 
 def lock_socket(path: Path) -> int:

@@ -9,6 +9,7 @@ and its answer) and one method of that name in ``broker/handlers.py``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -27,7 +28,7 @@ from aitne.core.errors import (
     SubmitUncertain,
     Unavailable,
 )
-from aitne.core.models.base import Frozen, JobName, ProjectName, Strict, UserName, UtcTime
+from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
 from aitne.core.models.job import SlurmFile, SlurmSpec
 from aitne.core.models.limits import InUse, Usage
 from aitne.core.models.node import Cluster
@@ -46,8 +47,9 @@ MAX_READ_BYTES = 4 << 20
 MAX_RUNS = 20_000
 MAX_FILES_BYTES = 20 << 20
 
-SchedulerId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}$")]
-NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$")]
+_SCHEDULER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")
+SchedulerId = Annotated[str, Field(pattern=f"^{_SCHEDULER_ID.pattern}$")]
+_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")]
 Attempt = Annotated[int, Field(ge=1, le=1_000_000)]
 TaskIndex = Annotated[int, Field(ge=0, le=10_000_000)]
@@ -94,7 +96,8 @@ class WireRequest(SubmitRequest, extra="forbid"):
     owner: UserName
     account: UserName
     project: ProjectName
-    name: JobName
+    name: str = Field(max_length=10_000)
+    """Any text, as for the scheduler: it is shown and never run."""
     script: str = Field(max_length=4 << 20)
     files: Files = Field(default_factory=dict)
     job_dir: AbsolutePath
@@ -111,7 +114,12 @@ class WireRun(Run, extra="forbid"):
 
     attempt: Attempt
     account: UserName | None = None
-    scheduler_id: SchedulerId | None = None
+    scheduler_id: Annotated[str | None, Field(max_length=1_000)] = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether any scheduler could have given this id."""
+        return self.scheduler_id is None or _SCHEDULER_ID.fullmatch(self.scheduler_id) is not None
 
 
 class WirePlace(JobPlace, extra="forbid"):
@@ -159,19 +167,24 @@ class RunArgs(Args):
 class ExtendArgs(RunArgs):
     """Of ``extend``."""
 
-    time_limit_s: TimeLimit
+    time_limit_s: int = Field(ge=0, le=10 * 365 * 86_400)
 
 
 class ResumeArgs(Args):
     """Of ``resume``."""
 
-    node: NodeName
+    node: str = Field(max_length=1_000)
+
+    @property
+    def possible(self) -> bool:
+        """Whether any node could have this name; Slurm would take lists and patterns too."""
+        return _NODE_NAME.fullmatch(self.node) is not None
 
 
 class DrainArgs(ResumeArgs):
     """Of ``drain``."""
 
-    reason: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+    reason: str = Field(max_length=2_000)
 
 
 class PlaceArgs(Args):
