@@ -101,6 +101,12 @@ def test_the_same_for_22_05() -> None:
     assert old["exclusive"] == "exclusive"
     assert old["open_mode"] == "append"
     assert old["kill_on_invalid_dependency"] is True
+    assert old["requeue"] is True
+    once = described(FULL.model_copy(update={"max_requeues": 0}))
+    assert once is not None
+    assert once["requeue"] is False
+    assert "requeue" not in lower_submission(once, 38)
+    assert lower_submission(once, 38)["no_requeue"] is True
     assert old["nodes"] == "2"  # it ignores the list of two numbers that it documents
 
 

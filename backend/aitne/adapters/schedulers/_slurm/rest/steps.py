@@ -123,6 +123,10 @@ def _submission_40_to_38(new: Record) -> Record:
             part.removeprefix("gres/").removeprefix("gres:")
             for part in old.pop("tres_per_node").split(",")
         )
+    if old.get("requeue") is False:
+        # It takes requeue, and whatever its value is lets the job be requeued.
+        del old["requeue"]
+        old["no_requeue"] = True
     if old.pop("shared", None) == ["none"]:
         old["exclusive"] = "exclusive"
     if "open_mode" in old:
