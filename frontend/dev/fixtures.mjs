@@ -94,13 +94,13 @@ export const sessions = [
     resources: { nodes: 1, cpu: 8, memory_bytes: 32 * GIB, gpu: { count: 1, type: "a100" }, gres: {} },
     actions: ["open", "extend", "stop"], url: "http://127.0.0.1:26001/user/mira/s-1/lab",
     created_at: ago(4210), submitted_at: ago(4209.5), allocated_at: ago(4207), started_at: ago(4206), ready_at: ago(4204.4),
-    expires_at: ago(-3 * 3600 - 130),
+    expires_at: ago(-490),
   }),
   session({
     name: "Big model playground", state: "QUEUED", reached: 1, actions: ["stop"],
     resources: { nodes: 1, cpu: 16, memory_bytes: 128 * GIB, gpu: { count: 4, type: "a100" }, gres: {} },
     created_at: ago(312), submitted_at: ago(311.4), expected_start_at: ago(-1500),
-    message: "It waits for 4 GPUs of type a100: 3 are free, and job 4102 ahead of it needs 2.",
+    message: "It waits for 4 GPUs of type a100: 3 are free, and job 4102 ahead of it needs 2.", partition: "gpu", priority: 4294901741, scheduler_id: "4107",
   }),
   session({
     name: "Lab with a very long name that somebody pasted from a paper title, to see what the card does",
@@ -251,3 +251,36 @@ export AITNE_ATTEMPT=1
 cd "$AITNE_JOB_DIR"
 exec "$AITNE_PYTHON" -m aitne.agent "$AITNE_JOB_DIR"
 `;
+
+const unlimited = {
+  max_gpus: null, max_gpus_by_type: {}, max_cpus: null, max_memory_bytes: null, max_nodes: null,
+  max_jobs: null, max_submitted: null, max_wall_s: null, gpu_hours: null, qos: [],
+};
+export const projects = [
+  { name: "speech", title: "", members: ["mira"], created_at: ago(86_400 * 30) },
+  { name: "vision", title: "Computer vision", members: ["jonas", "mira", "tove"], created_at: ago(86_400 * 90) },
+];
+export const projectLimits = {
+  project: "vision",
+  limits: { ...unlimited, max_gpus: 8, max_gpus_by_type: { h200: 6 }, max_jobs: 20, max_wall_s: 2 * 86_400, max_memory_bytes: 512 * 1024 ** 3 },
+  members: [
+    { project: "vision", user: "jonas", limits: { ...unlimited, max_gpus: 4 } },
+    { project: "vision", user: "mira", limits: unlimited },
+    { project: "vision", user: "tove", limits: unlimited },
+  ],
+  use: [
+    { limit: "max_gpus", used: 6, most: 8, by: { mira: 4, jonas: 2 }, summary: "project vision: 6 of 8 GPUs in use by mira 4, jonas 2" },
+    { limit: "max_gpus_by_type.h200", used: 6, most: 6, by: { mira: 4, jonas: 2 }, summary: null },
+    { limit: "max_memory_bytes", used: 96 * 1024 ** 3, most: 512 * 1024 ** 3, by: { mira: 64 * 1024 ** 3, jonas: 32 * 1024 ** 3 }, summary: null },
+    { limit: "max_jobs", used: 3, most: 64, by: { mira: 2, jonas: 1 }, summary: null },
+    { limit: "max_cpus", used: 24, most: null, by: { mira: 16, jonas: 8 }, summary: null },
+  ],
+  as_of: ago(4),
+};
+export const projectUsage = {
+  month: "2026-03", starts_at: ago(86_400 * 20), ends_at: ago(-86_400 * 10), as_of: ago(4),
+  rows: [
+    { project: "vision", user: "jonas", jobs: 12, cpu_hours: 310.25, gpu_hours: 77.5, gpu_hours_by_type: { h200: 77.5 } },
+    { project: "vision", user: "mira", jobs: 141, cpu_hours: 2210.5, gpu_hours: 1043.75, gpu_hours_by_type: { h200: 1043.75 } },
+  ],
+};

@@ -5,7 +5,7 @@ import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { ago, jobs, makeJob, nodes, partitions, script, sessions, tasks, templates, tokens, users } from "./fixtures.mjs";
+import { ago, jobs, makeJob, nodes, partitions, projectLimits, projects, projectUsage, script, sessions, tasks, templates, tokens, users } from "./fixtures.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const MODE = process.env.MOCK ?? "full";
@@ -192,6 +192,12 @@ function api(request, response, url, body) {
     return json(response, 200, { items: MODE === "empty" ? [] : tokens });
   }
   if (noun === "tokens") return json(response, 204);
+  if (path === "/projects") return json(response, 200, { items: MODE === "empty" ? [] : projects });
+  if (path.endsWith("/limits")) return json(response, 200, projectLimits);
+  if (path.endsWith("/usage")) {
+    if (MODE === "silent") return problem(response, 501, "not_supported", "The scheduler local keeps no accounts. Projects and their members work; limits and the record of usage need Slurm with slurmdbd.");
+    return json(response, 200, { ...projectUsage, month: url.searchParams.get("month") });
+  }
   if (path === "/users") return json(response, 200, { items: users, next_cursor: null, total: users.length });
   if (noun === "jobs" || noun === "sessions") {
     if (id === undefined) {

@@ -91,6 +91,14 @@ const tokensRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/Tokens"), "TokensPage"),
 });
 
+const projectsRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/projects",
+  validateSearch: (search: Record<string, unknown>): { name?: string } =>
+    typeof search.name === "string" ? { name: search.name } : {},
+  component: lazyRouteComponent(() => import("@/pages/Projects"), "ProjectsPage"),
+});
+
 const usersRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/users",
@@ -100,7 +108,7 @@ const usersRoute = createRoute({
 export const router = createRouter({
   routeTree: rootRoute.addChildren([
     loginRoute,
-    shellRoute.addChildren([dashboardRoute, jobsRoute, jobRoute, clusterRoute, tokensRoute, usersRoute]),
+    shellRoute.addChildren([dashboardRoute, jobsRoute, jobRoute, clusterRoute, projectsRoute, tokensRoute, usersRoute]),
   ]),
   defaultPreload: "intent",
   defaultPendingComponent: PageLoading,

@@ -1,7 +1,7 @@
 import { Avatar, Menu, Text, UnstyledButton, useMantineColorScheme } from "@mantine/core";
 import { useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
-import { Check, ChevronDown, House, KeyRound, ListTree, LogOut, Monitor, Moon, Server, Sun, Users } from "lucide-react";
+import { Check, ChevronDown, FolderOpen, House, KeyRound, ListTree, LogOut, Monitor, Moon, Server, Sun, Users } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { logout } from "@/api/actions";
 import { meQuery } from "@/api/queries";
@@ -100,6 +100,9 @@ function UserMenu({ me }: { me: Me }) {
           </Text>
         </div>
         <Menu.Divider />
+        <Menu.Item leftSection={<FolderOpen size={15} />} component={Link} to="/projects">
+          Projects
+        </Menu.Item>
         <Menu.Item leftSection={<KeyRound size={15} />} component={Link} to="/tokens">
           Access tokens
         </Menu.Item>

@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import type { ProjectLimits, UsageReport } from "@/api/projects";
+import { lastMonths, limitAmount, limitRows, usageCsv } from "./limits";
+
+const none = {
+  max_gpus: null, max_gpus_by_type: {}, max_cpus: null, max_memory_bytes: null, max_nodes: null,
+  max_jobs: null, max_submitted: null, max_wall_s: null, gpu_hours: null, qos: [],
+};
+
+function found(limits: object, use: object[]): ProjectLimits {
+  return { project: "vision", limits: { ...none, ...limits }, members: [], use, as_of: null } as unknown as ProjectLimits;
+}
+
+describe("limits", () => {
+  it("shows what is limited with who uses it, then what is only used", () => {
+    const rows = limitRows(
+      found({ max_gpus: 8, max_wall_s: 7200 }, [
+        { limit: "max_cpus", used: 3, most: null, by: {}, summary: null },
+        { limit: "max_gpus", used: 6, most: 8, by: { bob: 2, ada: 4 }, summary: null },
+        { limit: "max_nodes", used: 0, most: null, by: {}, summary: null },
+      ]),
+    );
+    expect(rows.map((row) => [row.title, row.most, row.used])).toEqual([
+      ["GPUs", 8, 6],
+      ["Longest job", 7200, null],
+      ["CPUs", null, 3],
+    ]);
+    expect(rows[0]?.by).toEqual([["ada", 4], ["bob", 2]]);
+    expect(rows[0]?.held).toBeNull();
+  });
+
+  it("tells when the scheduler holds to another number", () => {
+    const [row] = limitRows(found({ max_gpus_by_type: { h200: 4 } }, [{ limit: "max_gpus_by_type.h200", used: 1, most: 64, by: {}, summary: null }]));
+    expect([row?.title, row?.most, row?.held]).toEqual(["h200 GPUs", 4, 64]);
+  });
+
+  it("writes amounts in their units", () => {
+    expect(limitAmount("max_memory_bytes", 2 ** 31)).toBe("2 GB");
+    expect(limitAmount("max_wall_s", 7200)).toBe("2h");
+    expect(limitAmount("max_gpus", 1000)).toBe("1,000");
+  });
+});
+
+describe("usage", () => {
+  it("names months in UTC across a year", () => {
+    expect(lastMonths(new Date("2026-01-31T23:30:00Z"), 3)).toEqual(["2026-01", "2025-12", "2025-11"]);
+  });
+
+  it("becomes CSV", () => {
+    const report = { month: "2026-03", rows: [{ project: "vision", user: "ada", jobs: 2, cpu_hours: 1.5, gpu_hours: 3.25, gpu_hours_by_type: {} }] };
+    expect(usageCsv(report as unknown as UsageReport)).toBe("month,project,user,jobs,cpu_hours,gpu_hours\r\n2026-03,vision,ada,2,1.5,3.25\r\n");
+  });
+});
