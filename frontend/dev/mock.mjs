@@ -199,6 +199,8 @@ function api(request, response, url, body) {
     return json(response, 200, { ...projectUsage, month: url.searchParams.get("month") });
   }
   if (path === "/users") return json(response, 200, { items: users, next_cursor: null, total: users.length });
+  if (verb === "queue") return json(response, 200, { place: { place: 3, waiting: 12, partition: "gpu" } });
+  if (verb === "record") return json(response, 200, { record: { JobState: "PENDING", Reason: "Priority", Priority: 4294901741, TRES: "cpu=16,mem=128G,node=1,gres/gpu=4" } });
   if (noun === "jobs" || noun === "sessions") {
     if (id === undefined) {
       if (method === "POST") {

@@ -17,9 +17,12 @@ const PAGES = {
   jobs: ["/jobs?all=true"],
   none: ["/jobs?q=zzz"],
   job: [`/jobs/${RUNNING}`],
+  waiting: ["/", "Big model playground"],
+  ending: ["/", "Diffusion notebooks"],
   failed: [`/jobs/${FAILED}?tab=history`],
   array: [`/jobs/${ARRAY}`],
   cluster: ["/cluster"],
+  projects: ["/projects"],
   tokens: ["/tokens"],
   users: ["/users"],
   missing: ["/nowhere"],
@@ -34,7 +37,7 @@ const said = new Set();
 for (const scheme of ["light", "dark"]) {
   for (const [width, height] of [[1440, 900], [390, 844]]) {
     const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme });
-    for (const [name, [path]] of Object.entries(PAGES)) {
+    for (const [name, [path, link]] of Object.entries(PAGES)) {
       if (only.length > 0 && !only.includes(name)) continue;
       const page = await context.newPage();
       page.on("console", (message) => {
@@ -43,6 +46,12 @@ for (const scheme of ["light", "dark"]) {
       page.on("pageerror", (error) => said.add(`${name}: ${error.message}`));
       await page.goto(base + path);
       await page.waitForTimeout(1_300);
+      if (link !== undefined) {
+        await page.getByRole("link", { name: link, exact: true }).click();
+        await page.waitForTimeout(800);
+        for (const fold of await page.getByTestId("scheduler-record").all()) await fold.locator("summary").click();
+        await page.waitForTimeout(300);
+      }
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       if (wide > 0) said.add(`${name}: ${wide} px too wide at ${width}`);
       await page.screenshot({ path: `${out}/${name}-${width}-${scheme}.png`, fullPage: !["launch", "train"].includes(name) });

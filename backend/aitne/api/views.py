@@ -212,6 +212,12 @@ class JobQueue(Frozen):
     ]
 
 
+class JobRecord(Frozen):
+    """The scheduler's raw record; null: it has none, or has said nothing yet."""
+
+    record: dict[str, Any] | None
+
+
 class SessionUrl(Frozen):
     """Where the session answers, on the sessions' own origin."""
 

@@ -27,6 +27,7 @@ export const keys = {
   queue: (id: string) => ["queue", id],
   events: (id: string) => ["job-events", id],
   script: (id: string, attempt: number) => ["job-script", id, attempt],
+  record: (id: string, version: number) => ["job-record", id, version],
   metrics: (id: string) => ["job-metrics", id],
   tokens: ["tokens"],
   users: ["users"],
@@ -155,6 +156,13 @@ export const scriptQuery = (id: string, attempt: number) =>
   queryOptions({
     queryKey: keys.script(id, attempt),
     queryFn: async ({ signal }) => (await getRaw(`/jobs/${id}/script`, signal)).text(),
+    staleTime: Infinity,
+  });
+
+export const recordQuery = (id: string, version: number) =>
+  queryOptions({
+    queryKey: keys.record(id, version),
+    queryFn: async ({ signal }) => must(client.GET("/api/v1/jobs/{job_id}/record", { params: { path: { job_id: id } }, signal })),
     staleTime: Infinity,
   });
 

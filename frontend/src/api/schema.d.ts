@@ -500,6 +500,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/record": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Job Record
+         * @description What the scheduler said of it at its last change, in its own words.
+         */
+        get: operations["get_job_record"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/script": {
         parameters: {
             query?: never;
@@ -1037,6 +1057,12 @@ export interface components {
         JobQueue: {
             /** @description null: it does not wait, or the scheduler gives no priorities. */
             place: components["schemas"]["QueuePlace"] | null;
+        };
+        /** @description The scheduler's raw record; null: it has none, or has said nothing yet. */
+        JobRecord: {
+            record: {
+                [key: string]: unknown;
+            } | null;
         };
         /** @description What will be run, resolved: template expanded, defaults filled in, limits checked. */
         JobSpec: {
@@ -2954,6 +2980,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobQueue"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_record: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobRecord"];
                 };
             };
             /** @description A problem (RFC 9457). */

@@ -12,6 +12,7 @@ import { RelativeTime } from "@/components/Time";
 import { useJobActions } from "@/hooks/use-job-actions";
 import { useNow } from "@/hooks/use-now";
 import { describeNodes, describeResources } from "@/lib/describe";
+import { SOON_S } from "@/lib/ending";
 import { isFailure, isTerminal } from "@/lib/states";
 import { formatAbsolute, formatTicking, secondsBetween } from "@/lib/time";
 import classes from "./SessionCard.module.css";
@@ -209,9 +210,6 @@ function Foot({ job, ended }: { job: Job; ended: boolean }) {
     </div>
   );
 }
-
-/** From this on the countdown warns. */
-const SOON_S = 10 * 60;
 
 function Expiry({ startedAt, expiresAt }: { startedAt: string; expiresAt: string }) {
   const now = useNow();

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { JobEvent } from "@/api/types";
 import { endingKey, endingOf, endingTitle } from "@/lib/ending";
+import { historyOf } from "@/lib/history";
 import { ordinal } from "@/lib/units";
 
 const NOW = new Date("2026-03-01T12:00:00Z");
@@ -39,6 +40,13 @@ describe("a session that is about to end", () => {
       .map((each) => endingOf(each, "ada", NOW))
       .map((ending) => ending && endingKey(ending));
     expect(new Set(keys).size).toBe(3);
+  });
+});
+
+describe("a session's history", () => {
+  it("says who gave it more time, and that its end was announced", () => {
+    const extended = event({ kind: "job.extended", data: { by: "ada", seconds: 3600, time_limit_s: 7200 } });
+    expect(historyOf([extended, event({})], true).map((line) => line.title)).toEqual(["1 h more, by ada", "Ends in 10 min"]);
   });
 });
 

@@ -2,6 +2,9 @@
 import type { JobEvent } from "@/api/types";
 import { formatDuration } from "@/lib/time";
 
+/** From this on a session's countdown warns. */
+export const SOON_S = 10 * 60;
+
 export interface Ending {
   jobId: string;
   name: string;

@@ -7,6 +7,7 @@ import { useState } from "react";
 import { jobQuery, templatesQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { ArrayTasks } from "@/components/ArrayTasks";
+import { EndingAlert } from "@/components/EndingAlert";
 import { JobDetails } from "@/components/JobDetails";
 import { JobHistory } from "@/components/JobHistory";
 import { JobTableHead } from "@/components/JobRow";
@@ -14,6 +15,8 @@ import { JobScript } from "@/components/JobScript";
 import { LogView } from "@/components/LogView";
 import { PageError } from "@/components/PageError";
 import { PageLoading } from "@/components/PageLoading";
+import { QueueLine } from "@/components/QueueLine";
+import { SchedulerRecord } from "@/components/SchedulerRecord";
 import { ExtendMenu, OpenButton, StopConfirm } from "@/components/SessionCard";
 import { Stages } from "@/components/Stages";
 import { StateBadge } from "@/components/StateBadge";
@@ -43,8 +46,10 @@ function LoadedJob({ job }: { job: Job }) {
   return (
     <>
       <Head job={job} />
+      <EndingAlert job={job} />
       <section className={`card ${classes.panel ?? ""}`} aria-label="Progress">
         <Stages job={job} />
+        <QueueLine job={job} mt="sm" />
       </section>
       <div className={classes.grid}>
         <section className="card" style={{ minWidth: 0 }}>
@@ -108,6 +113,7 @@ function LoadedJob({ job }: { job: Job }) {
               Details
             </Title>
             <JobDetails job={job} />
+            <SchedulerRecord job={job} />
           </section>
         </aside>
       </div>

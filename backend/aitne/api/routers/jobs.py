@@ -18,6 +18,7 @@ from aitne.api.views import (
     JobPage,
     JobQuery,
     JobQueue,
+    JobRecord,
     JobView,
     LogQuery,
     SampleSummary,
@@ -95,6 +96,12 @@ async def resubmit_job(
 async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobQueue:
     """Where it stands in line, while it waits and the scheduler tells."""
     return JobQueue(place=await platform.sessions.place(actor, job_id))
+
+
+@router.get("/jobs/{job_id}/record")
+async def get_job_record(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobRecord:
+    """What the scheduler said of it at its last change, in its own words."""
+    return JobRecord(record=(await platform.jobs.get(actor, job_id)).scheduler_record)
 
 
 @router.get("/jobs/{job_id}/script", response_class=PlainTextResponse)
