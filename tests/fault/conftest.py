@@ -16,6 +16,13 @@ def kill_rounds(request: pytest.FixtureRequest) -> int:
     return rounds
 
 
+@pytest.fixture
+def outage_s(request: pytest.FixtureRequest) -> float:
+    """How long slurmctld stays away; the whole proof is ``--outage-s 60``."""
+    seconds: float = request.config.getoption("--outage-s")
+    return seconds
+
+
 @pytest.fixture(scope="module")
 def slurm_platform(
     slurm_cluster: DevCluster, tmp_path_factory: pytest.TempPathFactory

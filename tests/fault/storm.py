@@ -16,6 +16,7 @@ import random
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -32,7 +33,7 @@ from aitne.core.dev_cluster import DevCluster
 from aitne.core.states import TERMINAL, JobState
 from aitne.dev import faults
 from aitne.dev.cluster import down, up
-from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.platform import SOFTWARE, RunningPlatform, environments_or_skip
 
 VICTIMS = ("api", "controller")
 CLIENTS = 8
@@ -46,6 +47,8 @@ class Result:
 
     jobs: int
     kills: Counter[str] = field(default_factory=Counter)
+    resumed: int = 0
+    """How often a node that Slurm had drained was given back to it."""
     retried_requests: int = 0
     submit_s: float = 0.0
     whole_s: float = 0.0
@@ -70,7 +73,8 @@ class Result:
             f"{n} in attempt {which}" for which, n in sorted(self.attempts.items())
         )
         return (
-            f"{self.jobs} jobs; kill -9: {self.kills.total()} ({kills})\n"
+            f"{self.jobs} jobs; kill -9: {self.kills.total()} ({kills}); "
+            f"{self.resumed} times a node was resumed\n"
             f"accepted in {self.submit_s:.0f} s ({self.jobs / max(self.submit_s, 0.1):.0f}/s, "
             f"{self.retried_requests} requests sent again), all ended after {self.whole_s:.0f} s\n"
             f"the platform says: {states} ({attempts})\n"
@@ -209,6 +213,25 @@ class Storm:
         time.sleep(self._random.uniform(0.2, 3))
         faults.restart(self.cluster, "slurmctld")
 
+    def _resume_nodes(self) -> None:
+        """What an operator does: a slurmctld that gives an id out again drains nodes that know it."""
+        for line in self._slurm("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines():
+            node, state, reason = line.split("|")
+            if reason == "Duplicate jobid" and state.startswith("drain"):
+                self._slurm("scontrol", "update", f"nodename={node}", "state=resume")
+                self.result.resumed += 1
+
+    def _slurm(self, *argv: str) -> str:
+        done = subprocess.run(
+            [*self.cluster.command_prefix, *argv],
+            env=dict(os.environ) | self.cluster.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.stdout
+
     # --- counting --------------------------------------------------------------------------------
 
     def _lines(self) -> int:
@@ -230,6 +253,8 @@ class Storm:
         now = time.monotonic()
         if now - said < 5:
             return said
+        if self.result.kills["slurmctld"]:
+            self._resume_nodes()
         self._say(
             f"accepted {len(self._ids)}, run {self._lines()}, live {self._live()}, "
             f"kills {dict(self.result.kills)}"
@@ -288,7 +313,7 @@ def config(cluster: DevCluster, more: str = "") -> str:
     return (
         f'scheduler = "slurm"\npoll_interval_s = 1.0\n{more}\n'
         f"[limits]\nmax_live_jobs = 1000000\n"
-        f'[slurm]\ndev_cluster = "{cluster.name}"\n'
+        f'[slurm]\ndev_cluster = "{cluster.name}"\nsoftware_dir = "{SOFTWARE}"\n'
     )
 
 

@@ -17,10 +17,25 @@ class Duplicate(Exception):
     """Somebody else runs this attempt, or has run it."""
 
 
+class Ended(Exception):
+    """An earlier start of this very run has ended by itself; its exit code is ``code``."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"it has ended before, with exit code {code}")
+        self.code = code
+
+
+_INTERRUPTED = (129, 130, 143)
+"""Exit codes of a run that SIGHUP, SIGINT or SIGTERM ended: the scheduler may start it again."""
+
+
 def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None:
     """Take it, or take it over from an earlier start of the same scheduler job.
 
+    A scheduler that forgot how a job ended starts it again, with its old id: that is no new run.
+
     Raises:
+        Ended: this run has ended before.
         Duplicate: another owner has it, or this very start had it before.
         OSError: it can neither be taken nor read.
     """
@@ -32,6 +47,7 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
         try:
             _put(own, path, content)
         except FileExistsError:
+            _check_ended(job_dir, task, owner)
             _take_over(own, path, owner, restart_count)
     finally:
         if os.path.exists(own):
@@ -42,7 +58,7 @@ def leave_outcome(
     job_dir: str, task: int | None, owner: str, restart_count: int, exit_code: int
 ) -> None:
     """Write down how the program ended. Raises ``OSError``."""
-    path = os.path.join(job_dir, "outcome" if task is None else f"outcome-{task}")
+    path = _outcome_path(job_dir, task)
     own = f"{path}.{os.urandom(8).hex()}"
     facts = {
         "owner": owner,
@@ -65,6 +81,23 @@ def _put(own: str, path: str, content: bytes) -> None:
         if error.errno not in _NO_LINKS:
             raise
         _write(path, content, os.O_EXCL)
+
+
+def _check_ended(job_dir: str, task: int | None, owner: str) -> None:
+    try:
+        with open(_outcome_path(job_dir, task), encoding="utf-8") as file:
+            found = json.load(file)
+        code, holder = int(found["exit_code"]), str(found["owner"])
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError, TypeError) as error:
+        raise Duplicate(f"the outcome beside it cannot be read: {error!r}") from None
+    if holder == owner and code not in _INTERRUPTED:
+        raise Ended(code)
+
+
+def _outcome_path(job_dir: str, task: int | None) -> str:
+    return os.path.join(job_dir, "outcome" if task is None else f"outcome-{task}")
 
 
 def _take_over(own: str, path: str, owner: str, restart_count: int) -> None:

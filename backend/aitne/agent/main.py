@@ -36,6 +36,8 @@ def main(arguments: Sequence[str]) -> None:
         _leave(FAILED, f"{job_dir}/agent.json cannot be used: {error!r}")
     try:
         fence.take(job_dir, spec.task, spec.owner, spec.restart_count)
+    except fence.Ended as error:
+        _leave(error.code, f"this run is not begun again: {error}")
     except fence.Duplicate as error:
         _leave(DUPLICATE, f"this attempt runs already, or has run: {error}. Nothing was started")
     except OSError as error:

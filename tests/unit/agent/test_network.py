@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from aitne.agent.network import own_address
+from aitne.agent.network import listens_as_another, own_address
 
 PORTAL = "http://127.0.0.1:8000"
 
@@ -29,3 +31,19 @@ def test_the_address_in_a_network() -> None:
 def test_no_address_at_all() -> None:
     with pytest.raises(OSError, match=r"n1\.invalid is no name of it"):
         own_address("node", "n1.invalid", None)
+
+
+def test_who_listens_is_told_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert not listens_as_another("127.0.0.1", port)
+        # Seen by another account, it is another's.
+        monkeypatch.setattr("os.geteuid", lambda: 4_242)
+        assert listens_as_another("127.0.0.1", port)
+        assert not listens_as_another("127.0.0.2", port)
+    assert not listens_as_another("127.0.0.1", port)
+
+
+def test_one_that_listens_everywhere_listens_here() -> None:
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        assert not listens_as_another("127.0.0.1", server.getsockname()[1])

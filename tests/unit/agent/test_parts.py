@@ -101,6 +101,20 @@ def test_what_the_agent_leaves_is_what_the_platform_reads(tmp_path: Path) -> Non
     assert len(list(folder.iterdir())) == 2
 
 
+def test_a_run_that_has_ended_is_not_begun_again(tmp_path: Path) -> None:
+    """A Slurm that forgot its end starts it once more, with its old id."""
+    fence.take(str(tmp_path), None, "12", 0)
+    fence.leave_outcome(str(tmp_path), None, "12", 0, 143)
+    fence.take(str(tmp_path), None, "12", 1)  # it was interrupted: a requeue
+    fence.leave_outcome(str(tmp_path), None, "12", 1, 3)
+    for count in (0, 1, 2):
+        with pytest.raises(fence.Ended) as ended:
+            fence.take(str(tmp_path), None, "12", count)
+        assert ended.value.code == 3
+    with pytest.raises(fence.Duplicate):
+        fence.take(str(tmp_path), None, "13", 0)
+
+
 def test_an_attempt_that_the_platform_has_given_up_never_begins(tmp_path: Path) -> None:
     place = JobPlace(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
     assert files.close_fence(place, None).owner == CLOSED, "also where no folder was made yet"

@@ -16,6 +16,7 @@ from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import Job, JobChanges
+from aitne.core.ports.files import Fence, Outcome
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
 from aitne.services.controller.actions import Actions
@@ -28,7 +29,7 @@ from aitne.services.controller.submit import Submitter
 from aitne.services.render import Renderer
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
-from tests.support.files import MemoryFiles
+from tests.support.files import MemoryFiles, key_of
 from tests.support.hub import RecordingHub
 
 __all__ = ["migrated"]
@@ -93,6 +94,24 @@ class Bench:
 
     async def state(self, job_id: UUID) -> JobState:
         return (await self.job(job_id)).state
+
+    async def begins(self, *jobs: Job) -> None:
+        """Their agents take the fences, under the ids that the scheduler has given out."""
+        for job in jobs:
+            now = await self.store.get_job(job.id)
+            owner = str(now.scheduler_id)
+            self.files.fences[key_of(now)] = Fence(owner=owner, restart_count=0)
+
+    async def ends(self, job: Job, exit_code: int) -> None:
+        """Its agent writes down how it ended."""
+        now = await self.store.get_job(job.id)
+        fence = self.files.fences[key_of(now)]
+        self.files.outcomes[key_of(now)] = Outcome(
+            owner=fence.owner,
+            restart_count=fence.restart_count,
+            exit_code=exit_code,
+            ended_at=self.clock(),
+        )
 
     async def agent_reports(self, job_id: UUID, address: str | None = None) -> Job:
         changes = JobChanges(started_at=self.clock(), address=address)

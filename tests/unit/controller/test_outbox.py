@@ -273,6 +273,7 @@ async def test_one_task_that_is_tried_again_has_a_token_of_its_own(bench: Any) -
     await b.store.create_job(array, tasks)
     await b.outbox.drain()
     b.scheduler.finish("1_0")
+    await b.begins(tasks[1])
     b.scheduler.finish("1_1", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, None)
     await b.poller.poll()
     await b.outbox.drain()
@@ -315,6 +316,7 @@ async def test_the_scheduler_may_spend_the_retries_of_a_failing_node(bench: Any)
     await b.outbox.drain()
     assert b.scheduler.requests[1].max_requeues == 1
     b.scheduler.change("2", restart_count=1)
+    await b.begins(job)
     b.scheduler.finish("2", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, None)
     await b.poller.poll()
     assert await b.state(job.id) is JobState.NODE_FAILED, (

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import event
+
 from aitne.agent import main
 from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NEVER_ANSWERED
+from aitne.core.errors import Unavailable
 from aitne.core.models.job import RetryPolicy
-from aitne.core.ports.files import Fence
+from aitne.core.models.node import NodeState
+from aitne.core.ports.files import CLOSED, Fence, Outcome
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.missing import SILENCE_S
 from tests.support.fakes import ControllerDown, NeverStarts, SlowStart, Vanishes
@@ -132,12 +136,14 @@ async def test_retry_makes_a_new_attempt_and_stops_at_its_limit(bench: Any) -> N
     b = await bench()
     policy = RetryPolicy(max=1, on=frozenset({TerminationReason.NODE_FAILED}))
     job = await _submitted(b, make_job(spec={"retry": policy}))
+    await b.begins(job)
     b.scheduler.finish("1", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, None)
     await b.poller.poll()
     again = await b.job(job.id)
     assert (again.state, again.attempt, again.scheduler_id) == (JobState.PENDING_SUBMIT, 2, None)
     await b.outbox.drain()
     assert b.scheduler.requests[1].attempt == 2
+    await b.begins(job)
     b.scheduler.finish("2", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, None)
     await b.poller.poll()
     assert await b.state(job.id) is JobState.NODE_FAILED
@@ -216,6 +222,204 @@ async def test_an_answer_that_is_older_than_the_agents_word_changes_nothing(benc
     b.scheduler.poll = answers_slowly
     await b.poller.poll()
     assert await b.state(job.id) is JobState.RUNNING
+
+
+async def test_what_the_scheduler_lost_before_it_began_is_begun_anew_and_cannot_begin_late(
+    bench: Any,
+) -> None:
+    b = await bench(Vanishes())
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    b.scheduler.vanish("1")
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    again = await b.job(job.id)
+    assert (again.state, again.attempt) == (JobState.PENDING_SUBMIT, 2)
+    assert b.files.fences[key_of(job)].owner == CLOSED
+    await b.outbox.drain()
+    assert b.scheduler.requests[1].attempt == 2
+
+
+async def test_missing_jobs_are_looked_for_together(bench: Any) -> None:
+    b = await bench(Vanishes())
+    jobs = [await _submitted(b, make_job()) for _ in range(9)]
+    await b.poller.poll()
+    b.scheduler.records.clear()
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    assert b.scheduler.searches == 1
+    assert {(await b.job(job.id)).attempt for job in jobs} == {2}
+
+
+async def test_what_cannot_be_seen_proves_nothing(bench: Any) -> None:
+    b = await bench(Vanishes())
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    b.scheduler.vanish("1")
+    b.files.failing = Unavailable("the file system is away.")
+    b.clock.advance(10 * SILENCE_S)
+    for _ in range(5):
+        await b.poller.poll()
+    assert await b.state(job.id) is JobState.STARTING
+
+
+async def test_a_run_that_was_forgotten_ends_as_its_agent_wrote(bench: Any) -> None:
+    b = await bench(Vanishes())
+    ends = ((0, JobState.COMPLETED), (3, JobState.FAILED), (143, JobState.LOST))
+    jobs = [await _submitted(b, make_job()) for _ in ends]
+    await b.poller.poll()
+    await b.begins(*jobs)
+    for job, (code, _) in zip(jobs, ends, strict=True):
+        await b.ends(job, code)
+    b.scheduler.records.clear()
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    assert [await b.state(job.id) for job in jobs] == [state for _, state in ends]
+
+
+async def test_a_forgotten_run_on_a_dead_node_has_failed_with_it(bench: Any) -> None:
+    b = await bench(Vanishes())
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    await b.begins(job)
+    b.scheduler.node = b.scheduler.node.model_copy(update={"state": NodeState.DOWN})
+    other = await _submitted(b, make_job())  # a change, so that the nodes are looked at
+    await b.poller.poll()
+    b.scheduler.vanish("1")
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    assert await b.state(job.id) is JobState.NODE_FAILED
+    assert await b.state(other.id) is JobState.STARTING
+
+
+async def test_a_run_that_was_turned_away_is_no_outcome(bench: Any) -> None:
+    """The fence is another's: that one is found, or its agent's word is taken."""
+    b = await bench()
+    job = await _submitted(b, make_job())
+    owner = b.scheduler.records["1"].model_copy(update={"scheduler_id": "2"})
+    b.files.fences[key_of(job)] = Fence(owner="2", restart_count=0)
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, EXIT_DUPLICATE)
+    found = [owner]
+
+    async def find(_: object) -> list[object]:
+        return [*found]
+
+    b.scheduler.find = find
+    await b.poller.poll()
+    adopted = await b.job(job.id)
+    assert (adopted.state, adopted.scheduler_id) == (JobState.STARTING, "2")
+    found.clear()
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.STARTING, "the owner is forgotten, and may still run"
+    b.files.outcomes[key_of(job)] = Outcome(
+        owner="2", restart_count=0, exit_code=0, ended_at=b.clock()
+    )
+    b.scheduler.change("1", pending_reason="anything new")
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.COMPLETED
+
+
+async def test_more_starts_than_the_policy_allows_end_the_job(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    b.scheduler.change("1", state=JobState.QUEUED, restart_count=1)
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.QUEUED, "it has not begun, so it runs once"
+    await b.begins(job)
+    b.scheduler.change("1", state=JobState.RUNNING)
+    await b.poller.poll()
+    ended = await b.job(job.id)
+    assert (ended.state, b.scheduler.cancelled) == (JobState.NODE_FAILED, ["1"])
+    assert "started it 2 times" in (ended.message or "")
+
+
+async def test_a_run_that_ended_and_is_started_again_has_ended(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    await b.begins(job)
+    await b.ends(job, 0)
+    b.scheduler.change("1", state=JobState.RUNNING, restart_count=1)
+    await b.poller.poll()
+    assert (await b.state(job.id), b.scheduler.cancelled) == (JobState.COMPLETED, ["1"])
+
+
+async def test_a_run_that_the_scheduler_ended_before_it_began_is_begun_anew(bench: Any) -> None:
+    """As after "Duplicate jobid", when an id is given out while its former holder still runs."""
+    b = await bench()
+    job = await _submitted(b, make_job())
+    wished = await _submitted(b, make_job())
+    await b.store.request_cancel(wished.id, b.clock())
+    for number in ("1", "2"):
+        b.scheduler.finish(number, JobState.CANCELLED, TerminationReason.CANCELLED, None)
+    await b.poller.poll()
+    assert (await b.job(job.id)).attempt == 2
+    assert await b.state(wished.id) is JobState.CANCELLED
+
+
+async def test_another_accounts_record_says_nothing(bench: Any) -> None:
+    b = await bench(SlowStart())
+    job = await _submitted(b, make_job(account="alice"))
+    b.scheduler.change("1", account="alice")
+    forged = b.scheduler.records["1"].model_copy(
+        update={"scheduler_id": "9", "account": "bob", "state": JobState.COMPLETED}
+    )
+    b.scheduler.records = {"9": forged, **b.scheduler.records}
+    for _ in range(3):
+        await b.poller.poll()
+    assert await b.state(job.id) is JobState.QUEUED
+
+
+async def test_a_poll_of_what_did_not_change_asks_nothing_of_the_database(bench: Any) -> None:
+    b = await bench(NeverStarts())
+    for _ in range(5):
+        await _submitted(b, make_job())
+    for _ in range(3):
+        await b.poller.poll()
+    queries: list[str] = []
+    engine = b.store._db._engine.sync_engine
+    event.listen(engine, "before_cursor_execute", lambda *said: queries.append(said[2]))
+    await b.poller.poller.poll()
+    assert queries == []
+
+
+async def test_that_the_scheduler_is_silent_is_kept_for_the_readers(bench: Any) -> None:
+    b = await bench(ControllerDown())
+    b.scheduler.down = False
+    await b.poller.poll()
+    answered = b.clock.now
+    b.clock.advance(60)
+    b.scheduler.down = True
+    for _ in range(3):
+        await b.poller.poll()
+    status = await b.store.scheduler()
+    assert (status.answering, status.since) == (False, answered)
+    b.scheduler.down = False
+    await b.poller.poll()
+    assert (await b.store.scheduler()).answering is True
+    kinds = [each.kind for each in await b.store.events_after(0)]
+    assert kinds.count("scheduler.changed") == 3
+
+
+async def test_small_moves_of_priority_are_not_written(bench: Any) -> None:
+    b = await bench(SlowStart())
+    job = await _submitted(b, make_job())
+    b.scheduler.change("1", priority=1_000, partition="gpu", raw={"Reason": "Priority"})
+    await b.poller.poll()
+    first = await b.job(job.id)
+    assert (first.priority, first.partition) == (1_000, "gpu")
+    assert first.scheduler_record == {"Reason": "Priority"}
+    b.scheduler.change("1", priority=1_050)
+    await b.poller.poll()
+    assert (await b.job(job.id)).version == first.version
+    b.scheduler.change("1", priority=1_200)
+    await b.poller.poll()
+    assert (await b.job(job.id)).priority == 1_200
 
 
 def test_the_agent_and_the_platform_mean_the_same_by_an_exit_code() -> None:

@@ -18,6 +18,8 @@ START_TIMEOUT = timedelta(seconds=120)
 """A session whose agent has not reported this long after it got its nodes will never come up."""
 EXPECTED_START_NOISE = timedelta(seconds=30)
 END_NOISE = timedelta(seconds=5)
+EXPECTED_START_PART = 0.2
+"""A start that moved by less than this part of the time until then is not written either."""
 PRIORITY_NOISE = 0.1
 """A priority that moved by less than this part of itself is not written by itself."""
 
@@ -114,8 +116,7 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
         if record.pending_reason != job.message:
             values["message"] = record.pending_reason
         expected, known = record.expected_start_at, job.expected_start_at
-        moved = expected and known and abs(expected - known) > EXPECTED_START_NOISE
-        if (expected is None) is not (known is None) or moved:
+        if _start_moved(known, expected, now):
             values["expected_start_at"] = expected
     # With every poll priorities move a little: that alone is not worth a row for each job that waits.
     if (values or state is not job.state or _moved(job.priority, record.priority)) and (
@@ -125,6 +126,14 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
     if values or state is not job.state:
         values["scheduler_record"] = dict(record.raw)
     return state, JobChanges.model_validate(values)
+
+
+def _start_moved(known: datetime | None, expected: datetime | None, now: datetime) -> bool:
+    """Slurm plans anew all the time, each time for some of those that wait and a little differently."""
+    if known is None or expected is None:
+        return known is not expected and (known is None or known < now)
+    noise = max(EXPECTED_START_NOISE, EXPECTED_START_PART * (known - now))
+    return abs(expected - known) > noise
 
 
 def _moved(before: int | None, now: int | None) -> bool:

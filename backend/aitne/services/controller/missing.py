@@ -28,6 +28,10 @@ SILENCE_S = 300.0
 """An agent that was not heard for so long, of a run that the scheduler does not know, is dead."""
 
 
+INTERRUPTED = frozenset({129, 130, 143})
+"""Exit codes of an agent that was asked to end (SIGHUP, SIGINT, SIGTERM), as a requeue does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How a run has ended. ``again``: it never began, so it is begun anew whatever its retry policy."""
@@ -74,6 +78,13 @@ class Missing:
         left = await self._files.outcome(place, task)
         if left is not None and _by(left, fence):
             log.info("Job %s has ended while the scheduler had forgotten it.", job.id)
+            if left.exit_code in INTERRUPTED and job.cancel_requested_at is None:
+                lost = JobChanges(
+                    reason=TerminationReason.LOST,
+                    message="The scheduler ended it after it had forgotten it.",
+                    ended_at=left.ended_at,
+                )
+                return Verdict(JobState.LOST, lost)
             return Verdict(*told_by_agent(job, left))
         return await self._dead(job, since, cluster)
 
@@ -92,16 +103,41 @@ class Missing:
         if fence.owner == CLOSED:
             return self._never_began(job)
         left = await self._files.outcome(place, task)
-        if left is not None and _by(left, fence):
+        if left is not None and left.owner == fence.owner:
             own = left.owner == record.scheduler_id and left.exit_code == record.exit_code
             return Owner(record) if own else Verdict(*told_by_agent(job, left))
         if fence.owner == record.scheduler_id:
-            return Owner(record)
+            # An earlier start under the same id, which a slurmctld that fell back gave out twice.
+            return await self._dead(job, since, cluster)
         run = run_of(job).model_copy(update={"scheduler_id": fence.owner})
         for other in records_of(job, await self._scheduler.find([run])):
             if other.scheduler_id == fence.owner:
                 return Owner(other)
         return await self._dead(job, since, cluster)
+
+    async def broke_off(self, job: Job, record: SchedulerJob) -> Verdict | None:
+        """Judge a run that the scheduler ended, or starts too often; None: it is as the record says.
+
+        After a crash Slurm starts jobs that had ended, and ends or starts again jobs whose old id it
+        has given to others. What the agent wrote down is how it was; and a run that had nodes and
+        has not begun was not ended by anybody's wish. Raises as ``vanished``.
+        """
+        place, task = self._place(job), job.array_task_id
+        fence = await self._files.fence(place, task)
+        if fence is None and record.state.terminal and record.nodes:
+            fence = await self._files.close_fence(place, task)
+        if fence is None:
+            return None
+        if fence.owner == CLOSED:
+            return self._never_began(job)
+        left = await self._files.outcome(place, task)
+        if left is None or left.owner != fence.owner or left.exit_code in INTERRUPTED:
+            return None
+        return Verdict(*told_by_agent(job, left))
+
+    async def has_begun(self, job: Job) -> bool:
+        """Whether anybody has taken the fence. Raises as ``vanished``."""
+        return await self._files.fence(self._place(job), job.array_task_id) is not None
 
     def _never_began(self, job: Job) -> Verdict:
         now = self._clock()

@@ -50,6 +50,8 @@ SEARCH = 500
 WRITE = 500
 """So many rows are changed in one transaction."""
 CLUSTER_EVERY_S = 10.0
+_BROKEN_OFF = frozenset({JobState.CANCELLED, JobState.NODE_FAILED, JobState.PREEMPTED})
+"""Ends that are not the program's own, and may not even be true."""
 SILENT_AFTER_S = 10.0
 """A scheduler that has not answered for so long is said to be silent, while it is waited for."""
 
@@ -245,10 +247,15 @@ class Poller:
                     self._judged(job, judged)
                 return
             record = judged.record
+        if record.state in _BROKEN_OFF and job.cancel_requested_at is None:
+            verdict = await self._missing.broke_off(job, record)
+            if verdict is not None:
+                self._judged(job, verdict)
+                return
         if record.state.terminal:
             self._end(job, record.state, outcome(job, record, self._clock()))
             return
-        if too_many_starts(job, record):
+        if too_many_starts(job, record) and await self._missing.has_begun(job):
             await self._stop(job, record)
             return
         if await self._never_started(job):
@@ -265,9 +272,13 @@ class Poller:
             self._settled[id(record)] = entry
 
     async def _stop(self, job: Job, record: SchedulerJob) -> None:
+        verdict = await self._missing.broke_off(job, record)
         await self._scheduler.cancel(
             run_of(job).model_copy(update={"scheduler_id": record.scheduler_id})
         )
+        if verdict is not None:
+            self._judged(job, verdict)
+            return
         changes = JobChanges(
             reason=TerminationReason.NODE_FAILED,
             message=f"The scheduler started it {record.restart_count + 1} times, more often than "

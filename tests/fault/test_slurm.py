@@ -1,0 +1,274 @@
+"""Slurm's daemons, nodes and disks fail under a platform that runs on it: nothing is lost, nothing runs twice."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from aitne.core.dev_cluster import DevCluster
+from aitne.dev import faults
+from tests.fault.storm import user_token
+from tests.support.platform import RunningPlatform
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+
+SMALL = {"cpu": 1, "memory": "32M"}
+
+
+class Alice:
+    """A user of the platform who notes down what ran."""
+
+    def __init__(self, platform: RunningPlatform, folder: Path) -> None:
+        self.folder = folder
+        self.ran = folder / "ran"
+        self.ran.touch()
+        shutil.chown(self.ran, "alice", "alice")
+        token = user_token(platform, "alice")
+        self.line = httpx.Client(
+            base_url=f"{platform.url}/api/v1",
+            headers={"Authorization": f"Bearer {token}"},
+            trust_env=False,
+            timeout=30,
+        )
+
+    def submit(self, *more: str, **fields: Any) -> str:
+        """A job whose last act is its line in the file; its id."""
+        says = f'echo "$AITNE_JOB_ID ${{SLURM_ARRAY_TASK_ID:--}} $AITNE_ATTEMPT" >> {self.ran}'
+        body = {
+            "name": "fault",
+            "commands": [*more, says],
+            "resources": SMALL,
+            "max_duration": "10m",
+            **fields,
+        }
+        answer = self.line.post("/jobs", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """As the API tells it now."""
+        found: dict[str, Any] = self.line.get(f"/jobs/{job_id}").raise_for_status().json()
+        return found
+
+    def state(self, job_id: str) -> str:
+        return str(self.job(job_id)["state"])
+
+    def completed(self, job_id: str, within_s: float = 60) -> dict[str, Any]:
+        """Wait for the good end."""
+
+        def ended() -> dict[str, Any] | None:
+            job = self.job(job_id)
+            return job if job["ended_at"] else None
+
+        job = eventually(f"job {job_id} ends", ended, within_s, 0.2)
+        assert job["state"] == "COMPLETED", job
+        return job
+
+    def lines(self) -> list[str]:
+        """What ran, in order."""
+        return self.ran.read_text().splitlines()
+
+
+@pytest.fixture
+def alice(slurm_platform: RunningPlatform, slurm_cluster: DevCluster) -> Iterator[Alice]:
+    """With a folder of her own for each test."""
+    folder = Path(pwd.getpwnam("alice").pw_dir) / f"fault-{time.monotonic_ns()}"
+    folder.mkdir()
+    shutil.chown(folder, "alice", "alice")
+    yield Alice(slurm_platform, folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def scontrol(slurm_cluster: DevCluster) -> Callable[..., str]:
+    """As root, who may do anything."""
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [*slurm_cluster.command_prefix, "scontrol", *words],
+            env=dict(os.environ) | slurm_cluster.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return done.stdout
+
+    return run
+
+
+def part(platform: RunningPlatform, name: str) -> Mapping[str, Any]:
+    """What ``/readyz`` says of one part."""
+    found: dict[str, Any] = httpx.get(f"{platform.url}/readyz", trust_env=False, timeout=30).json()
+    return found["parts"].get(name, {})  # type: ignore[no-any-return]
+
+
+def hold(scontrol: Callable[..., str], cluster: DevCluster) -> None:
+    """Keep every job waiting."""
+    nodes = ",".join(cluster.nodes)
+    scontrol("update", f"nodename={nodes}", "state=drain", "reason=test")
+
+
+def let_go(scontrol: Callable[..., str], cluster: DevCluster) -> None:
+    """The end of ``hold``. A slurmctld that has just begun refuses while it does not know a node."""
+
+    def usable(node: str) -> bool:
+        if "DRAIN" in scontrol("show", "node", node).partition("State=")[2].partition(" ")[0]:
+            try:
+                scontrol("update", f"nodename={node}", "state=resume")
+            except subprocess.CalledProcessError:
+                return False
+        return "DRAIN" not in scontrol("show", "node", node)
+
+    for node in cluster.nodes:
+        eventually(f"{node} takes jobs", lambda name=node: usable(name), 30, 0.5)
+
+
+def test_slurmctld_kill9(
+    alice: Alice, slurm_cluster: DevCluster, scontrol: Callable[..., str]
+) -> None:
+    """It forgets jobs that it had acknowledged, and gives their ids to others."""
+    hold(scontrol, slurm_cluster)
+    lost = [alice.submit() for _ in range(8)]
+    for job in lost:
+        eventually("it is queued", lambda j=job: alice.state(j) == "QUEUED")
+    pid = faults.pid_of(slurm_cluster, "slurmctld")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    faults.restart(slurm_cluster, "slurmctld")
+    hold(scontrol, slurm_cluster)
+    others = [alice.submit() for _ in range(8)]
+    for job in others:
+        eventually("it is queued", lambda j=job: alice.state(j) == "QUEUED")
+    let_go(scontrol, slurm_cluster)
+    jobs = [alice.completed(job) for job in (*lost, *others)]
+    ran = [line.split()[0] for line in alice.lines()]
+    assert sorted(ran) == sorted([*lost, *others])
+    again = [job for job in jobs if job["attempt"] > 1]
+    assert again, "slurmctld has forgotten none, so nothing was shown"
+    assert {job["id"] for job in again} <= {*lost}
+
+
+def test_a_slurmctld_that_hangs_is_said_and_waited_for(
+    alice: Alice, slurm_platform: RunningPlatform, slurm_cluster: DevCluster
+) -> None:
+    alice.completed(alice.submit())
+    pid = faults.pid_of(slurm_cluster, "slurmctld")
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        jobs = [alice.submit() for _ in range(3)]
+        eventually(
+            "the platform says so", lambda: part(slurm_platform, "scheduler")["ok"] is False, 40
+        )
+        assert "has not answered since" in part(slurm_platform, "scheduler")["detail"]
+        assert slurm_platform.ready(), "it takes jobs and keeps them"
+        assert alice.line.get("/cluster/nodes").raise_for_status().json()["stale"] is True
+        assert all(alice.job(job)["ended_at"] is None for job in jobs)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    for job in jobs:
+        alice.completed(job, 120)
+    assert len(alice.lines()) == 4
+    eventually("all is well", lambda: part(slurm_platform, "scheduler")["ok"], 30)
+
+
+def test_a_slurmctld_that_is_down_is_waited_for(
+    alice: Alice, slurm_platform: RunningPlatform, slurm_cluster: DevCluster, outage_s: float
+) -> None:
+    running = alice.submit(f"sleep {outage_s / 2:.0f}")
+    eventually("it runs", lambda: alice.state(running) == "RUNNING", 30)
+    pid = faults.pid_of(slurm_cluster, "slurmctld")
+    assert pid is not None
+    os.kill(pid, signal.SIGTERM)
+    back = time.monotonic() + outage_s
+    try:
+        jobs = [alice.submit() for _ in range(3)]
+        cancelled = alice.submit()
+        alice.line.post(f"/jobs/{cancelled}/cancel").raise_for_status()
+        eventually(
+            "the platform says so", lambda: part(slurm_platform, "scheduler")["ok"] is False, 40
+        )
+        assert {alice.state(job) for job in jobs} <= {"PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN"}
+        eventually("the time is up", lambda: time.monotonic() > back, outage_s + 1)
+    finally:
+        faults.restart(slurm_cluster, "slurmctld")
+    for job in (running, *jobs):
+        alice.completed(job, 120)
+    eventually("it is cancelled", lambda: alice.state(cancelled) == "CANCELLED", 60)
+    assert sorted(line.split()[0] for line in alice.lines()) == sorted([running, *jobs])
+
+
+def test_a_slurmdbd_that_is_down_stops_nobody(alice: Alice, slurm_cluster: DevCluster) -> None:
+    pid = faults.pid_of(slurm_cluster, "slurmdbd")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    try:
+        alice.completed(alice.submit())
+    finally:
+        faults.restart(slurm_cluster, "slurmdbd")
+    alice.completed(alice.submit())
+    assert len(alice.lines()) == 2
+
+
+def test_a_node_that_dies_with_a_job_on_it(alice: Alice, slurm_cluster: DevCluster) -> None:
+    """Slurm starts it again, so the platform does not."""
+    wait = f'[ "$SLURM_RESTART_COUNT" ] || {{ touch {alice.folder}/$AITNE_JOB_ID; sleep 300; }}'
+    retried = alice.submit(wait, retry={"max": 2, "on": ["node_failed"]})
+    eventually("it runs", (alice.folder / retried).exists, 30)
+    (node,) = eventually("its node is known", lambda: alice.job(retried)["nodes"])
+    faults.crash_node(slurm_cluster, node)
+    try:
+        alice.completed(retried, 150)
+    finally:
+        faults.restart(slurm_cluster, f"slurmd.{node}")
+    assert len(alice.lines()) == 1
+
+
+def test_requeues_and_arrays_pass_the_fence(
+    alice: Alice, scontrol: Callable[..., str], slurm_cluster: DevCluster
+) -> None:
+    wait = (
+        f'touch "{alice.folder}/$SLURM_ARRAY_TASK_ID-$SLURM_RESTART_COUNT"; '
+        '[ "$SLURM_RESTART_COUNT" ] || sleep 120'
+    )
+    array = alice.submit(wait, array="0-3", retry={"max": 3, "on": ["node_failed"]})
+    for task in range(4):
+        eventually("it runs", (alice.folder / f"{task}-").exists, 60)
+    tasks = alice.line.get("/jobs", params={"array_job_id": array}).raise_for_status().json()
+    name = next(job["scheduler_id"] for job in tasks["items"]).partition("_")[0]
+    scontrol("requeue", name)
+    job = alice.completed(array, 200)
+    assert "4 completed" in job["message"]
+    assert sorted(line.split()[1] for line in alice.lines()) == ["0", "1", "2", "3"]
+    assert all((alice.folder / f"{task}-1").exists() for task in range(4))
+
+
+def test_a_full_disk_makes_a_job_wait_and_no_other(
+    alice: Alice, slurm_platform: RunningPlatform
+) -> None:
+    folder = Path(pwd.getpwnam("alice").pw_dir) / ".aitne" / "jobs"
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,uid=alice,gid=alice,mode=0700", "tmpfs"]
+    subprocess.run([*mount, str(folder)], check=True)
+    try:
+        with pytest.raises(OSError, match="No space"), (folder / "full").open("wb") as file:
+            file.write(b"\0" * (1 << 20))
+        job = alice.submit()
+        eventually("it says why it waits", lambda: "No space" in (alice.job(job)["message"] or ""))
+        assert alice.state(job) == "PENDING_SUBMIT"
+        (folder / "full").unlink()
+        alice.completed(job)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    assert len(alice.lines()) == 1
