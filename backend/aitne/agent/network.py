@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 
 from aitne.agent import wire
@@ -86,3 +87,33 @@ def _is_ours(address: str) -> bool:
 
 def _loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
+
+
+_LISTENING = "0A"
+_ANY = "00000000"
+
+
+def listens_as_another(host: str, port: int) -> bool:
+    """Whether the one who listens there runs as another account than this process.
+
+    A port that is held but not listened at yet can be taken over by anybody on the node. Where the
+    kernel does not tell who listens (https://docs.kernel.org/networking/proc_net_tcp.html): False.
+    """
+    six = ":" in host
+    own = None if six else socket.inet_aton(socket.gethostbyname(host))[::-1].hex().upper()
+    try:
+        with open("/proc/net/tcp6" if six else "/proc/net/tcp", encoding="ascii") as file:
+            rows = [line.split() for line in file][1:]
+    except OSError:
+        return False
+    for row in rows:
+        address, _, number = row[1].rpartition(":")
+        there = six or address in (own, _ANY)
+        if (
+            row[3] == _LISTENING
+            and there
+            and int(number, 16) == port
+            and int(row[7]) != os.geteuid()
+        ):
+            return True
+    return False

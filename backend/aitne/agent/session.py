@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aitne.agent import wire
-from aitne.agent.network import own_address
+from aitne.agent.network import listens_as_another, own_address
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import App, Spec
@@ -86,13 +86,16 @@ class Session:
             if self._ended.is_set():
                 return
             ready = self._wait_until_ready(base)
+            stolen = ready and listens_as_another(*held.getsockname()[:2])
         finally:
             held.close()
-        if ready:
+        if ready and not stolen:
             self._reporter.phase("ready")
         elif not self._ended.is_set():
             self.failure = (
-                f"{self._app.name} did not answer at {base}{self._app.readiness_path} within "
+                f"somebody else on this node listens at {address}, the port of {self._app.name}"
+                if stolen
+                else f"{self._app.name} did not answer at {base}{self._app.readiness_path} within "
                 f"{self._app.timeout_s:.0f} s"
             )
             self._programs.send(signal.SIGTERM)

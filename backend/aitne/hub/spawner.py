@@ -116,6 +116,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         handover = {"env": env, "args": self.get_args()}
         await self._ask_patiently("PUT", f"/jobs/{job_id}/handover", handover)
         await self._until_it_answers(host, port)
+        await self._until_confirmed(job_id)
         self.answered, self.will_resume = True, False
         return host, port
 
@@ -214,6 +215,17 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
                         "The job ended before its server answered; see its log.", reason="ended"
                     )
                 ask_again = time.monotonic() + ASK_EVERY_S
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _until_confirmed(self, job_id: str) -> None:
+        # On a node that others use too, a port that answers may be somebody else's.
+        while not (job := await self._ask_patiently("GET", f"/jobs/{job_id}")).get(
+            "confirmed", True
+        ):
+            if not job["live"]:
+                raise SpawnException(
+                    "The job ended before its server answered; see its log.", reason="ended"
+                )
             await asyncio.sleep(LOOK_EVERY_S)
 
 

@@ -36,6 +36,8 @@ class HubJob(Frozen):
     owner: str
     address: str | None
     live: bool
+    confirmed: bool = True
+    """Whether its agent has seen that the job's own account answers there."""
     refused: str | None = None
     """Why its address must not be used."""
 
@@ -110,6 +112,7 @@ class AgentService:
             owner=job.owner,
             address=job.address if refused is None else None,
             live=live,
+            confirmed=self._trusted or job.ready_at is not None,
             refused=refused,
         )
 
@@ -176,6 +179,9 @@ class AgentService:
         # An app's address never changes while it runs, and the Hub leads others' browsers there.
         if report.address is not None and job.address is None:
             found["address"] = report.address
+        if report.phase is Phase.READY and job.ready_at is None and not self._trusted:
+            # The Hub leads nobody there before: until now anybody on the node may have answered.
+            found["ready_at"] = now
         if job.started_at is None:
             found["started_at"] = now
         if job.allocated_at is None:

@@ -160,6 +160,7 @@ async def test_the_hub_learns_what_it_may_know(stage: Stage) -> None:
             "owner": "ada",
             "address": "node01:40123",
             "live": True,
+            "confirmed": True,
             "refused": None,
         }
         live = (await hub.get("/internal/hub/v1/live")).json()

@@ -151,6 +151,7 @@ class Connector:
             JobChanges(
                 reason=TerminationReason.START_FAILED,
                 message=f"{job.spec.apps[0].title} did not start: {why} The log says more.",
+                ready_at=None,
                 ended_at=self._clock(),
             ),
         )
