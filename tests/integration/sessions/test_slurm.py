@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -197,3 +198,62 @@ def test_nodes_are_drained_and_resumed_by_an_administrator(
     done = slurm_platform.aitne("admin", "node", "resume", "n4", "--yes")
     assert done.returncode == 0, done.stderr
     until("back", lambda: state()["state"] in ("idle", "mixed"))
+
+
+THIEF = """
+import contextlib, socket, sys, time
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    thief = socket.socket()
+    thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        thief.bind(("127.0.0.1", int(sys.argv[1])))
+        thief.listen()
+    except OSError:
+        thief.close()
+        time.sleep(0.01)
+        continue
+    while True:
+        with contextlib.suppress(OSError):
+            caller, _ = thief.accept()
+            caller.recv(9999)
+            caller.sendall(b"HTTP/1.0 200 OK\\r\\n\\r\\ngive me your cookies")
+            caller.close()
+"""
+
+
+def test_a_port_that_another_user_took_is_never_shown(
+    slurm_cluster: DevCluster, slurm_platform: RunningPlatform, alice: Client
+) -> None:
+    # As if bob had been quicker than alice's server: her agent waits with the port it holds.
+    before = alice.jobs.create({"commands": ["sleep 4"], **SMALL})
+    job = alice.sessions.start(
+        "jupyterlab", job_file={**SMALL, "name": "taken", "after": [before.id]}
+    )
+    folder = Path(f"/home/alice/.aitne/jobs/{job.id}/1")
+    until("its being queued", lambda: alice.jobs.get(job.id).state == "QUEUED")
+    spec = json.loads((folder / "agent.json").read_text())
+    spec["apps"][0]["argv"] = ["sleep", "300"]
+    (folder / "agent.json").write_text(json.dumps(spec))
+    until("its running", lambda: alice.jobs.get(job.id).state == "RUNNING")
+    identity = ["setpriv", "--reuid", "bob", "--regid", "bob", "--clear-groups"]
+    database = slurm_platform.data_dir / "aitne.db"
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as rows:
+        query = (
+            "SELECT address FROM jobs WHERE name = ? AND address IS NOT NULL AND ended_at IS NULL"
+        )
+        addresses = until("the address", lambda: rows.execute(query, (job.name,)).fetchall())
+    ports = [address.rpartition(":")[2] for (address,) in addresses]
+    thieves = [
+        subprocess.Popen([*identity, "/usr/bin/python3", "-c", THIEF, port]) for port in ports
+    ]
+    try:
+        ended = until("its end", lambda: (found := alice.jobs.get(job.id)).ended and found, 120)
+    finally:
+        for thief in thieves:
+            thief.kill()
+            thief.wait()
+    assert ended.state == "FAILED"
+    history = alice.jobs.events(job.id)
+    assert all(event.data.get("state") != "READY" for event in history)
+    assert "somebody else on this node" in b"".join(alice.jobs.logs(job.id)).decode()

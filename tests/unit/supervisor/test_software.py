@@ -1,0 +1,74 @@
+"""What can be wrong with the nodes' software before any of it is made."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from aitne.adapters.node_software import SoftwareFolder
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
+from aitne.supervisor import software
+
+
+def settings(tmp_path: Path, **slurm: object) -> Settings:
+    given = {"software_dir": str(tmp_path / "sw"), "python": sys.executable, **slurm}
+    return Settings(data_dir=tmp_path, scheduler="slurm", slurm=given)
+
+
+@pytest.fixture(autouse=True)
+def _no_environment_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AITNE_SESSION_ENV", raising=False)
+
+
+def test_the_folder_has_to_be_named(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="set `software_dir` in the \\[slurm\\] section"):
+        software.ensure(settings(tmp_path, software_dir=None), print)
+
+
+def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"/no/python ended with status 127.*Set `python`"):
+        software.ensure(settings(tmp_path, python="/no/python"), print)
+
+
+def test_an_interpreter_that_is_too_old_for_sessions(tmp_path: Path) -> None:
+    old = tmp_path / "python3"
+    old.write_text("#!/bin/sh\necho 3.9\n")
+    old.chmod(0o755)
+    with pytest.raises(SetupError, match=r"3\.11 or newer on the nodes; .* is 3\.9"):
+        software.ensure(settings(tmp_path, python=str(old)), print)
+    # The agent itself does with it, so it is there for batch jobs.
+    assert SoftwareFolder(settings(tmp_path, python=str(old))).has_files()
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "sw").write_text("a file")
+    with pytest.raises(SetupError, match="run `aitne admin software` once"):
+        software.ensure(settings(tmp_path), print)
+
+
+def test_what_is_complete_is_left_alone(tmp_path: Path) -> None:
+    given = settings(tmp_path)
+    folder = SoftwareFolder(given)
+    folder.write_files()
+    folder.session_env.mkdir()
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    (folder.session_env / software.MARKER).write_text(f"{version}\n")
+    said: list[str] = []
+    software.ensure(given, said.append)
+    assert said == []
+    assert software.session_env(given) == folder.session_env
+
+
+def test_a_given_environment_wins_if_it_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AITNE_SESSION_ENV", str(tmp_path / "env"))
+    with pytest.raises(SetupError, match="is not a virtual environment"):
+        software.ensure(settings(tmp_path), print)
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").touch()
+    software.ensure(settings(tmp_path), print)
+    assert software.session_env(settings(tmp_path)) == tmp_path / "env"
