@@ -109,6 +109,7 @@ def build(settings: Settings) -> Platform:
     events = EventHub(store)
     renderer = _renderer(settings)
     scheduler = shared_scheduler(settings)
+    cluster = ClusterService(store, scheduler, settings, utc_now)
     jobs = JobService(
         store,
         templates,
@@ -116,6 +117,7 @@ def build(settings: Settings) -> Platform:
         settings,
         job_files(settings),
         job_accounts(settings),
+        cluster,
         Forecaster(renderer, scheduler),
         LimitCheck(store, utc_now, own_account_name()),
         utc_now,
@@ -149,7 +151,7 @@ def build(settings: Settings) -> Platform:
         usage=UsageService(store, accounting, utc_now),
         oauth=OAuthService(store, settings, utc_now),
         events=events,
-        cluster=ClusterService(store, scheduler, settings, utc_now),
+        cluster=cluster,
         agents=AgentService(
             store,
             utc_now,

@@ -169,6 +169,7 @@ def make_stage(folder: Path) -> Stage:
     templates = TemplateCatalog([builtin_folder()])
     files = MemoryFiles()
     renderer = Renderer(settings, {"bare": BareRuntime()}, own_software())
+    cluster = ClusterService(store, None, settings, clock, fresh_s=0)
     jobs = JobService(
         store,
         templates,
@@ -176,6 +177,7 @@ def make_stage(folder: Path) -> Stage:
         settings,
         files,
         OwnAccount(settings),
+        cluster,
         Forecaster(renderer, None),
         LimitCheck(store, clock, "root"),
         clock,
@@ -198,7 +200,7 @@ def make_stage(folder: Path) -> Stage:
         usage=UsageService(store, accounting, clock),
         oauth=OAuthService(store, settings, clock),
         events=events,
-        cluster=ClusterService(store, None, settings, clock, fresh_s=0),
+        cluster=cluster,
         agents=AgentService(
             store, clock, events, NodeAddresses(store, settings), trusted=not settings.on_slurm
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from aitne.core.errors import InvalidInput, SchedulerRejected, Unavailable
 from aitne.core.models.job import Job
@@ -15,12 +15,22 @@ SCHEDULER = "scheduler"
 """The field that is named when the scheduler says no and does not say to what."""
 
 
+SOON = timedelta(minutes=1)
+"""A start that the scheduler expects within this time is called now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """When it would start, and what the user should know."""
 
     starts_at: datetime | None = None
     warnings: tuple[str, ...] = ()
+
+    def later(self, now: datetime) -> str | None:
+        """That it has to wait by the scheduler's own plan; None: it need not, or nobody can tell."""
+        if self.starts_at is None or self.starts_at <= now + SOON:
+            return None
+        return "Waits its turn: others were given what is free."
 
 
 class Forecaster:

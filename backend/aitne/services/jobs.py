@@ -23,6 +23,7 @@ from aitne.core.ports.store import Created, Idempotency, Page, Store
 from aitne.core.settings import Settings
 from aitne.core.states import LIVE, JobState
 from aitne.core.units import parse_array
+from aitne.services.cluster import ClusterService
 from aitne.services.follow import LogFollower
 from aitne.services.forecast import Forecaster
 from aitne.services.limits import LimitCheck
@@ -46,6 +47,7 @@ class JobService:
         settings: Settings,
         files: JobFiles,
         accounts: Accounts,
+        cluster: ClusterService,
         forecaster: Forecaster,
         limits: LimitCheck,
         clock: Callable[[], datetime],
@@ -56,6 +58,7 @@ class JobService:
         self._settings = settings
         self._clock = clock
         self._accounts = accounts
+        self._cluster = cluster
         self._forecaster = forecaster
         self._limits = limits
         self._follower = LogFollower(store, files, renderer.place)
@@ -74,14 +77,15 @@ class JobService:
         forecast = await self._forecaster.ask(
             draft, [job.scheduler_id for job in waiting if job.scheduler_id is not None]
         )
-        waits_for = by_limits or fitting.reason
+        in_turn = forecast.later(self._clock())
+        waits_for = by_limits or fitting.reason or in_turn
         if waiting:
             which = "one other job" if len(waiting) == 1 else f"{len(waiting)} other jobs"
             waits_for = f"Waits for {which} to complete."
         return Plan(
             spec=spec,
             fits=fitting.fits,
-            starts_now=fitting.starts_now and not waiting and by_limits is None,
+            starts_now=fitting.starts_now and waits_for is None,
             waits_for=waits_for,
             warnings=(*_warnings(spec), *forecast.warnings),
             expected_start_at=forecast.starts_at,
@@ -152,7 +156,7 @@ class JobService:
         if spec.image not in images:
             problems.add("image", "this image is gone", spec.image, ", ".join(sorted(images)))
         check_platform_limits(spec, self._settings.limits, problems)
-        check_cluster(Wish.of(spec), await self._store.cluster(), self._settings, problems)
+        check_cluster(Wish.of(spec), (await self._cluster.look()).cluster, self._settings, problems)
         problems.check()
         await self._after(actor, spec.after)
         return await self._store_new(actor, spec, idempotency)
@@ -240,7 +244,7 @@ class JobService:
             templates=self._templates,
             images=self._renderer.images(),
             settings=self._settings,
-            cluster=await self._store.cluster(),
+            cluster=(await self._cluster.look()).cluster,
         )
 
     async def _project(self, actor: Actor, name: str | None, action: Action) -> str:

@@ -309,7 +309,7 @@ async def test_templates_and_nodes(stage: Stage) -> None:
         one = (await client.get("/api/v1/templates/jupyterlab")).json()
         assert one in templates["items"]
         nothing = (await client.get("/api/v1/cluster/nodes")).json()
-        assert nothing == {"items": [], "as_of": None, "stale": True}
+        assert nothing == {"items": [], "as_of": None, "stale": True, "scheduler": None}
         await stage.add_node()
         nodes = (await client.get("/api/v1/cluster/nodes")).json()
         assert (len(nodes["items"]), nodes["stale"]) == (1, False)

@@ -18,6 +18,7 @@ from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.settings import LimitSettings, Settings
 from aitne.core.states import JobState
+from aitne.services.cluster import ClusterService
 from aitne.services.forecast import Forecaster
 from aitne.services.jobs import JobService
 from aitne.services.limits import LimitCheck
@@ -141,6 +142,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
             settings,
             files,
             OwnAccount(settings),
+            ClusterService(store, None, settings, clock, fresh_s=0),
             Forecaster(renderer, None),
             LimitCheck(store, clock, "root"),
             clock,
