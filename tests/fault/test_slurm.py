@@ -71,7 +71,10 @@ class Alice:
             job = self.job(job_id)
             return job if job["ended_at"] else None
 
-        job = eventually(f"job {job_id} ends", ended, within_s, 0.2)
+        try:
+            job = eventually(f"job {job_id} ends", ended, within_s, 0.2)
+        except AssertionError as late:
+            raise AssertionError(f"{late}; it is {self.job(job_id)}") from late
         assert job["state"] == "COMPLETED", job
         return job
 
@@ -86,7 +89,9 @@ def alice(slurm_platform: RunningPlatform, slurm_cluster: DevCluster) -> Iterato
     folder = Path(pwd.getpwnam("alice").pw_dir) / f"fault-{time.monotonic_ns()}"
     folder.mkdir()
     shutil.chown(folder, "alice", "alice")
-    yield Alice(slurm_platform, folder)
+    user = Alice(slurm_platform, folder)
+    yield user
+    user.line.close()
     shutil.rmtree(folder)
 
 
@@ -259,11 +264,11 @@ def test_a_full_disk_makes_a_job_wait_and_no_other(
     alice: Alice, slurm_platform: RunningPlatform
 ) -> None:
     folder = Path(pwd.getpwnam("alice").pw_dir) / ".aitne" / "jobs"
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,uid=alice,gid=alice,mode=0700", "tmpfs"]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,uid=alice,gid=alice,mode=0700", "tmpfs"]
     subprocess.run([*mount, str(folder)], check=True)
     try:
         with pytest.raises(OSError, match="No space"), (folder / "full").open("wb") as file:
-            file.write(b"\0" * (1 << 20))
+            file.write(b"\0" * (2 << 20))
         job = alice.submit()
         eventually("it says why it waits", lambda: "No space" in (alice.job(job)["message"] or ""))
         assert alice.state(job) == "PENDING_SUBMIT"

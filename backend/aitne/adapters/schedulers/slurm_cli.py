@@ -127,6 +127,7 @@ class SlurmCliScheduler:
             SchedulerRejected: Slurm refuses it, or takes it and could never run it.
             SubmitUncertain: sbatch broke off, or was ended, after it may have sent the job.
             SchedulerUnavailable: nothing was sent.
+            Unavailable: the job's files cannot be written, so nothing was sent.
         """
         argv = await self._sbatch(request)
         await self._create_files(request)
@@ -182,7 +183,7 @@ class SlurmCliScheduler:
         except NotAllowed as error:
             raise SchedulerRejected(error.message, "account") from error
         except Unavailable as error:
-            raise SchedulerUnavailable(f"{error.message} Nothing was submitted.") from error
+            raise Unavailable(f"{error.message} Nothing was submitted.") from error
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
         """``sbatch --test-only`` as the job's account, with the script that would be submitted.

@@ -128,6 +128,7 @@ class Scheduler(Protocol):
         Raises:
             SchedulerRejected: it will never be accepted in this form.
             SubmitUncertain: it may or may not have been queued; ``find`` tells.
+            Unavailable: the job's own files cannot be written; other jobs need not wait for that.
         """
         ...
 
