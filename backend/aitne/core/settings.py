@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -106,6 +107,13 @@ class SlurmSettings(Strict):
     dev_cluster: str | None = Field(
         None, description="Use the cluster of this name that `aitne dev cluster up` made."
     )
+
+    @field_validator("agent_host")
+    @classmethod
+    def _place(cls, value: str) -> str:
+        if value != "node":
+            ipaddress.ip_network(value, strict=False)  # of an address it makes a network of one
+        return value
 
 
 class BrokerClientSettings(Strict):

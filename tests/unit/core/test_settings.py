@@ -85,3 +85,14 @@ def test_every_address_is_reached_by_loopback(bind: str) -> None:
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
     assert Settings(bind="::1").portal_url == "http://[::1]:8000"
+
+
+@pytest.mark.parametrize("value", ["node", "10.1.0.0/16", "10.1.0.7", "fd00::/8"])
+def test_where_sessions_listen(tmp_path: Path, value: str) -> None:
+    assert load_settings(tmp_path, slurm={"agent_host": value}).slurm.agent_host == value
+
+
+@pytest.mark.parametrize("value", ["", "nodes", "10.1.0.0/33", "eth0"])
+def test_where_sessions_cannot_listen(tmp_path: Path, value: str) -> None:
+    with pytest.raises(SetupError, match=r"slurm\.agent_host"):
+        load_settings(tmp_path, slurm={"agent_host": value})
