@@ -458,29 +458,6 @@ def test_a_wrong_password_keeps_nothing(aitne: Aitne, api: FakeApi) -> None:
 # --- catalog, status --------------------------------------------------------------------------
 
 
-def test_templates_and_nodes(aitne: Aitne, api: FakeApi) -> None:
-    template = {"name": "batch", "version": "1.0.0", "type": "job", "title": "Batch job"}
-    node = {
-        "name": "node01",
-        "state": "idle",
-        "cpu_total": 2,
-        "cpu_used": 0,
-        "memory_total_bytes": 1 << 34,
-        "memory_used_bytes": 0,
-        "gpus": [{"type": "a100", "total": 4, "used": 1}],
-    }
-    problem = {"path": "/site/x.yaml", "line": 3, "reason": "colour is not known"}
-    api.on("GET", "/templates", {"items": [template], "problems": [problem]})
-    api.on("GET", "/templates/batch", template)
-    api.on("GET", "/cluster/nodes", {"items": [node], "as_of": None, "stale": False})
-    assert "Batch job" in aitne("template", "ls").out
-    as_json = aitne("template", "ls", "--json")
-    assert as_json.json == [template]
-    assert as_json.err == "Refused /site/x.yaml:3: colour is not known\n"
-    assert "batch 1.0.0" in aitne("template", "show", "batch").out
-    assert "a100 1/4" in aitne("node", "ls").out
-
-
 def test_status_is_what_the_supervisor_says(
     aitne: Aitne, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -494,37 +471,3 @@ def test_status_is_what_the_supervisor_says(
     done = aitne("status", "--data-dir", str(tmp_path), "--json")
     assert done.status == 1
     assert done.json == {"state": "stopped", "url": None, "processes": []}
-
-
-def test_an_administrator_drains_nodes_after_saying_yes(aitne: Aitne, api: FakeApi) -> None:
-    node = {"name": "gpu01", "state": "idle", "gpus": [], "partitions": ["gpu"], "features": []}
-    api.on("GET", "/cluster/nodes", {"items": [node], "as_of": None, "stale": False})
-    api.on("POST", "/cluster/nodes/gpu01/drain", node)
-    api.on("POST", "/cluster/nodes/gpu01/resume", node)
-    refused = aitne("admin", "node", "drain", "gpu01", "--reason", "fans")
-    assert refused.status == 2
-    assert "--yes" in refused.err
-    assert not api.sent("POST", "/cluster/nodes/gpu01/drain")
-    done = aitne("admin", "node", "drain", "gpu01", "--reason", "fans", "--yes", "--json")
-    assert (done.status, done.json) == (0, [node])
-    assert api.sent("POST", "/cluster/nodes/gpu01/drain")[0].json == {"reason": "fans"}
-    assert "may take work" in aitne("admin", "node", "resume", "gpu01", "--yes").err
-
-
-def test_partitions_show_their_limits(aitne: Aitne, api: FakeApi) -> None:
-    gpu = {"type": "a100", "total": 8, "used": 1, "free": 7}
-    part = {
-        "name": "gpu",
-        "default": True,
-        "up": True,
-        "nodes": "gpu[01-02]",
-        "node_count": 2,
-        "cpu_total": 16,
-        "cpu_used": 2,
-        "gpus": [gpu],
-        "max_time_s": 604_800,
-    }
-    api.on("GET", "/cluster/partitions", {"items": [part]})
-    assert "a100 7/8" in (shown := aitne("node", "partitions").out)
-    assert "gpu*" in shown
-    assert aitne("node", "partitions", "--json").json == [part]
