@@ -22,3 +22,10 @@ async def test_calls_are_counted_and_the_lease_carries_them(bench: Any) -> None:
     lease = await b.store.current_lease(LEASE)
     assert lease is not None
     assert lease.counters == {SCHEDULER_RPC.name: {"poll": 2.0, "cluster": 1.0}}
+
+
+async def test_how_long_a_lost_submission_may_still_turn_up_is_learnt_late() -> None:
+    inner = FakeScheduler()
+    scheduler = CountedScheduler(inner, Counts())
+    inner.settle_s = 205.0
+    assert scheduler.settle_s == 205.0

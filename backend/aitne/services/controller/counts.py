@@ -46,7 +46,15 @@ class CountedScheduler:
         self._counts = counts
         self.name = scheduler.name
         self.shared = scheduler.shared
-        self.settle_s = scheduler.settle_s
+
+    @property
+    def settle_s(self) -> float:
+        """See the port. Asked each time: an adapter may learn it only when it starts."""
+        return self._scheduler.settle_s
+
+    @settle_s.setter
+    def settle_s(self, value: float) -> None:
+        self._scheduler.settle_s = value
 
     async def start(self) -> Sequence[str]:
         """See the port."""
