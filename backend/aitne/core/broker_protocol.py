@@ -374,8 +374,13 @@ class Ask(Strict):
 
 
 def error_to_wire(error: AitneError) -> dict[str, Any]:
-    """The error as JSON can carry it; ``error_from_wire`` makes the same class of it."""
-    facts: dict[str, Any] = {"code": error.code, "message": error.message}
+    """The error as JSON can carry it; ``error_from_wire`` makes the same class of it.
+
+    Of an adapter's own class, which the other side does not know, it makes the port's that is above it.
+    """
+    known = AitneError.__module__
+    code = next(each.code for each in type(error).__mro__ if each.__module__ == known)  # type: ignore[attr-defined]
+    facts: dict[str, Any] = {"code": code, "message": error.message}
     if isinstance(error, InvalidInput):
         problems = [[p.field, p.message, p.value, p.allowed] for p in error.problems]
         facts.update(code=InvalidInput.code, problems=problems)

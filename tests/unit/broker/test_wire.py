@@ -44,6 +44,15 @@ def test_a_template_error_stays_an_error_of_input() -> None:
     assert back.message == "a.yml:3: no name"
 
 
+def test_an_adapters_own_error_arrives_as_the_one_that_the_port_names() -> None:
+    class OutOfPaper(errors.SchedulerUnavailable):
+        code = "out_of_paper"
+
+    back = error_from_wire(error_to_wire(OutOfPaper("no paper")))
+    assert type(back) is errors.SchedulerUnavailable
+    assert back.message == "no paper"
+
+
 def test_a_code_from_a_later_release_is_no_answer() -> None:
     back = error_from_wire({"code": "moon_phase", "message": "full"})
     assert type(back) is errors.Unavailable
