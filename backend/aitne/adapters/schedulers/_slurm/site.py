@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from uuid import UUID
 
 from aitne.adapters.schedulers._slurm import accounting, identity, nodes, queue
 from aitne.adapters.schedulers._slurm.commands import Commands
@@ -130,7 +131,10 @@ class Site:
             rows = [*rows, *await self.live(missing)]
             missing = _missing(runs, rows)
         if missing and (await self.config()).accounting:
-            rows = [*rows, *await self.ended(missing)]
+            # A task that slurmctld still holds is what slurmctld says of it.
+            held = {_key(row) for row in rows}
+            ended = [row for row in await self.ended(missing) if _key(row) not in held]
+            rows = [*rows, *ended]
         return rows
 
     async def live(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
@@ -205,9 +209,23 @@ class Site:
 
 
 def _names(runs: Sequence[Run]) -> str:
-    return ",".join(identity.name(run.job_id, run.attempt) for run in runs)
+    names = (identity.name(run.job_id, run.attempt) for run in runs)
+    return ",".join(dict.fromkeys(names))  # the tasks of an array have one
+
+
+def _key(row: SchedulerJob) -> tuple[UUID, int, int | None]:
+    return row.job_id, row.attempt, row.array_task_id
 
 
 def _missing(runs: Sequence[Run], rows: Sequence[SchedulerJob]) -> list[Run]:
-    there = {(row.job_id, row.attempt) for row in rows}
-    return [run for run in runs if (run.job_id, run.attempt) not in there]
+    """Those without a record. Of an array's task the other tasks' records say nothing."""
+    there: set[tuple[UUID, int, str]] = set()
+    for row in rows:
+        task = "" if row.array_task_id is None else str(row.array_task_id)
+        there |= {(row.job_id, row.attempt, ""), (row.job_id, row.attempt, task)}
+    tasks = ((run.scheduler_id or "").partition("_")[2] for run in runs)
+    return [
+        run
+        for run, task in zip(runs, tasks, strict=True)
+        if (run.job_id, run.attempt, task) not in there
+    ]

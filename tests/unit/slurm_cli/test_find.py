@@ -1,0 +1,81 @@
+"""Looking for runs: the queue first, accounting for what it does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from aitne.adapters.schedulers._slurm import queue
+from aitne.adapters.schedulers._slurm.accounting import FIELDS
+from aitne.adapters.schedulers._slurm.site import Site
+from aitne.core.ports.command import Completed
+from aitne.core.ports.scheduler import Run
+from aitne.core.settings import Settings
+from aitne.core.states import JobState
+
+ARRAY = UUID(int=7)
+
+
+class Slurm:
+    """Answers like one whose array 12 has lost its tasks 0 and 2 from the queue since they ended."""
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        account: str | None,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        timeout_s: float,
+    ) -> Completed:
+        """The answer to ``argv``."""
+        said = {"squeue": self._squeue, "sacct": self._sacct, "scontrol": self._config}[argv[0]](
+            argv
+        )
+        return Completed(0, said.encode(), b"")
+
+    def _squeue(self, argv: Sequence[str]) -> str:
+        form = next(word for word in argv if word.startswith("--Format="))
+        mark = form.partition(f"{queue.FIELDS[-1]}:0")[2]
+        facts = dict.fromkeys(queue.FIELDS, "") | {
+            "Comment": f"aitne:{ARRAY}:1",
+            "JobArrayID": "12_1",
+            "ArrayTaskID": "1",
+            "UserName": "alice",
+            "State": "RUNNING",
+            "NodeList": "n1",
+        }
+        return queue.SEPARATOR.join(facts.values()) + f"{mark}\n"
+
+    def _sacct(self, argv: Sequence[str]) -> str:
+        lines = []
+        for task, state in (("0", "TIMEOUT"), ("1", "NODE_FAIL"), ("2", "CANCELLED by 0")):
+            facts = dict.fromkeys(FIELDS, "") | {
+                "JobName": f"aitne-{ARRAY}-1",
+                "JobID": f"12_{task}",
+                "User": "alice",
+                "State": state,
+                "ExitCode": "0:0",
+            }
+            lines.append(queue.SEPARATOR.join(facts.values()))
+        return "\n".join(lines)
+
+    def _config(self, argv: Sequence[str]) -> str:
+        return "AccountingStorageType   = accounting_storage/slurmdbd\n"
+
+
+async def test_a_task_that_left_the_queue_is_looked_up_while_others_of_its_array_run(
+    tmp_path: Path,
+) -> None:
+    site = Site(Settings(data_dir=tmp_path), Slurm())
+    runs = [
+        Run(job_id=ARRAY, attempt=1, account="alice", scheduler_id=f"12_{task}") for task in (0, 1)
+    ]
+    found = {(row.array_task_id, row.state) for row in await site.find(runs)}
+    # Of task 1 accounting's older word does not count: slurmctld has it.
+    assert found == {
+        (0, JobState.TIMED_OUT),
+        (1, JobState.RUNNING),
+        (2, JobState.CANCELLED),
+    }
