@@ -17,17 +17,27 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "performance.md"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number. ``target`` is the most it may be; None: it is only reported."""
+    """One number. ``target`` is the most it may be, ``least`` the least; None: it is only reported."""
 
     what: str
     unit: str
     estimate: Estimate
     target: float | None = None
+    least: float | None = None
 
     @property
     def met(self) -> bool | None:
         """Whether the number keeps to its target."""
+        if self.least is not None:
+            return self.estimate.value >= self.least
         return None if self.target is None else self.estimate.value <= self.target
+
+    @property
+    def aim(self) -> str:
+        """The target as text."""
+        if self.least is not None:
+            return f"≥ {_shown(self.least, self.unit)}"
+        return "" if self.target is None else f"≤ {_shown(self.target, self.unit)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,7 @@ def cells(row: Row) -> tuple[str, ...]:
         _shown(number.value, row.unit),
         "" if single else f"{_shown(number.low, '')} – {_shown(number.high, '')}",
         str(number.count),
-        "" if row.target is None else f"≤ {_shown(row.target, row.unit)}",
+        row.aim,
         {None: "", True: "met", False: "missed"}[row.met],
     )
 

@@ -1,126 +1,118 @@
-"""Submissions a second with 4 in parallel: slurmrestd and sbatch as they are, against the adapters.
-
-The part through ``POST /jobs`` needs a platform; this measures what it is compared with.
-"""
+"""Submissions a second through ``POST /jobs`` until Slurm has them all, over slurmrestd and sbatch."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from itertools import count
-from uuid import uuid4
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from aitne.adapters.schedulers._slurm.options import options
-from aitne.adapters.schedulers._slurm.rest.client import RestClient
-from aitne.adapters.schedulers._slurm.rest.steps import lower_submission
-from aitne.adapters.schedulers._slurm.rest.submission import describe
-from aitne.adapters.schedulers._slurm.rest.versions import negotiate, served
-from aitne.adapters.schedulers._slurm.tokens import TokenMint
-from aitne.core.dev_cluster import DevCluster, find_dev_cluster
-from aitne.core.models.resources import Resources
-from aitne.core.ports.scheduler import SubmitRequest
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError
-from benchmarks.stats import median
+from benchmarks.processes import BenchmarkError, eventually
+from benchmarks.slurm import USER, OnSlurm, Slurm, cluster, platform
+from benchmarks.slurm_raw import PARALLEL, Raw, Submit, spread
+from benchmarks.stats import median, median_ratio
 
 NAME = "slurm_submit"
-PARALLEL = 4
-_SCRIPT = "#!/bin/sh\ntrue\n"
-Submit = Callable[[], Awaitable[None]]
+LEAST = 0.8
+WAYS = {"slurm": "slurmrestd", "slurm_cli": "sbatch"}
+"""Each adapter, and what it submits with."""
+_BODY = {
+    "name": "benchmark",
+    "commands": ["true"],
+    "workdir": "/tmp",
+    "resources": {"memory": "64M"},
+    "max_duration": "1m",
+}
+_LOOK_EVERY_S = 0.005
+
+
+@dataclass
+class Taken:
+    """Jobs a second of one adapter's rounds."""
+
+    ours: list[float] = field(default_factory=list)
+    accepted: list[float] = field(default_factory=list)
+    """Until the API has taken them, in our rounds."""
+    theirs: list[float] = field(default_factory=list)
 
 
 def measure(*, quick: bool) -> Figure:
-    """Rounds of each way, in turn. The jobs are held, and cancelled after each round."""
-    cluster = find_dev_cluster()
-    if cluster is None:
-        raise BenchmarkError("there is no cluster: run `sudo aitne dev cluster up` first")
-    rounds, jobs = (3, 100) if quick else (10, 400)
-    rest, commands = asyncio.run(_rounds(cluster, rounds, jobs))
-    rows = [
-        Row("slurmrestd", "/s", median(rest)),
-        Row("sbatch", "/s", median(commands)),
-    ]
+    """For each adapter rounds of the platform and of what it submits with, in turn."""
+    rounds, jobs = (4, 100) if quick else (12, 400)
+    rows: list[Row] = []
+    with cluster() as slurm, TemporaryDirectory(prefix="aitne-bench-") as folder:
+        Path(folder).chmod(0o755)
+        raw = Raw(slurm)
+        for scheduler, way in WAYS.items():
+            with platform(slurm, Path(folder), scheduler) as ours:
+                bare = raw.rest if scheduler == "slurm" else raw.sbatch
+                taken = _rounds(slurm, ours, bare, rounds, jobs)
+            pairs = list(zip(taken.ours, taken.theirs, strict=True))
+            rows += [
+                Row(f"jobs a second over {way}'s", "x", median_ratio(pairs), least=LEAST),
+                Row("through the platform", "/s", median(taken.ours)),
+                Row("there, until the API has taken them", "/s", median(taken.accepted)),
+                Row(f"{PARALLEL} times {way}", "/s", median(taken.theirs)),
+            ]
+        release = slurm.about.slurm_release
     return Figure(
         NAME,
-        "Submissions a second, 4 in parallel",
+        "Submissions through the platform over Slurm's own ways",
         rows,
-        [f"Slurm {cluster.slurm_release}; rounds of {jobs} jobs, the two ways in turn."],
+        [
+            f"Slurm {release}; rounds of {jobs} jobs of {USER}'s, {PARALLEL} clients at once, the two "
+            "in turn, all nodes drained. The controller does not run meanwhile.",
+            "Through the platform: from the first `POST /api/v1/jobs` until the last job's id of Slurm's "
+            "is in the database; API, controller and broker each have a process. The bare jobs have the "
+            "same options and a script of one line; no folder, no agent, no record.",
+        ],
     )
 
 
-async def _rounds(cluster: DevCluster, rounds: int, jobs: int) -> tuple[list[float], list[float]]:
-    user = cluster.users[0]
-    client = RestClient(cluster.rest_url)
-    mint = TokenMint.from_file(cluster.jwt_key)
-
-    def headers() -> dict[str, str]:
-        return {"X-SLURM-USER-NAME": user.name, "X-SLURM-USER-TOKEN": mint.token(user.name)}
-
-    document = await client.ask("GET", "/openapi/v3", headers(), timeout_s=10)
-    api = negotiate(served(document.body))
-
-    async def by_rest() -> None:
-        job = describe(_options(user.account), {"PATH": "/usr/bin:/bin"})
-        assert job is not None
-        body = {"script": _SCRIPT, "job": lower_submission(job | {"hold": True}, api.number)}
-        path = f"{api.prefix}/job/submit"
-        answer = await client.ask("POST", path, headers(), body=body, timeout_s=60)
-        if not answer.body.get("job_id"):
-            raise BenchmarkError(f"slurmrestd refused a job: {answer.said}")
-
-    async def by_sbatch() -> None:
-        identity = ["setpriv", "--reuid", user.name, "--regid", user.name, "--init-groups"]
-        await _run(cluster, [*identity, "sbatch", "--hold", *_options(user.account)], _SCRIPT)
-
-    found: dict[Submit, list[float]] = {by_rest: [], by_sbatch: []}
-    try:
-        for _ in range(rounds):
-            for submit, rates in found.items():
-                rates.append(await _rate(submit, jobs))
-                await _run(cluster, ["scancel", f"--user={user.name}"], "")
-    finally:
-        await client.close()
-    return found[by_rest], found[by_sbatch]
+def _rounds(
+    slurm: Slurm, ours: OnSlurm, bare: Callable[[], Submit], rounds: int, jobs: int
+) -> Taken:
+    taken = Taken()
+    token = ours.token_of(USER)
+    for number in range(rounds):
+        for mine in (True, False) if number % 2 else (False, True):
+            if mine:
+                with ours.controller():
+                    through_platform(ours, token, PARALLEL)
+                    accepted, whole = through_platform(ours, token, jobs)
+                    _check(slurm, jobs + PARALLEL)
+                    slurm.cancel_all()
+                    eventually("the platform's notice of it", lambda: not ours.live())
+                taken.accepted.append(jobs / accepted)
+                taken.ours.append(jobs / whole)
+            else:
+                taken.theirs.append(jobs / spread(jobs, bare))
+                _check(slurm, jobs)
+                slurm.cancel_all()
+    return taken
 
 
-def _options(account: str) -> list[str]:
-    request = SubmitRequest(
-        job_id=uuid4(),
-        attempt=1,
-        owner="bench",
-        project=account,
-        name="bench",
-        script=_SCRIPT,
-        job_dir="/tmp",
-        resources=Resources(memory_bytes=64 << 20),
-        time_limit_s=60,
-    )
-    return [*options(request, accounting=True)]
+def through_platform(ours: OnSlurm, token: str, jobs: int) -> tuple[float, float]:
+    """Seconds until the API has taken them, and until Slurm has them."""
+
+    def client() -> Submit:
+        http = ours.http(token)
+        return lambda: http.post("/api/v1/jobs", _BODY)
+
+    known = ours.count("scheduler_id IS NOT NULL")
+    began = time.perf_counter()
+    accepted = spread(jobs, client)
+    give_up = began + 60 + jobs / 5
+    while (there := ours.count("scheduler_id IS NOT NULL") - known) < jobs:
+        if time.perf_counter() > give_up:
+            raise BenchmarkError(f"Slurm has {there} of {jobs} jobs")
+        time.sleep(_LOOK_EVERY_S)
+    return accepted, time.perf_counter() - began
 
 
-async def _rate(submit: Submit, jobs: int) -> float:
-    numbers = count()
-
-    async def worker() -> None:
-        while next(numbers) < jobs:
-            await submit()
-
-    started = time.perf_counter()
-    await asyncio.gather(*(worker() for _ in range(PARALLEL)))
-    return jobs / (time.perf_counter() - started)
-
-
-async def _run(cluster: DevCluster, argv: list[str], stdin: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *cluster.command_prefix,
-        *argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        env=cluster.environment | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-        cwd="/",
-    )
-    _, said = await process.communicate(stdin.encode())
-    if process.returncode != 0:
-        raise BenchmarkError(f"{argv[0]} failed: {said.decode()[-300:]}")
+def _check(slurm: Slurm, jobs: int) -> None:
+    names = slurm.queued()
+    if len(names) != jobs or len(set(names)) != jobs:
+        raise BenchmarkError(f"Slurm has {len(names)} jobs ({len(set(names))} names) of {jobs}")

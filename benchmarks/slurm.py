@@ -1,0 +1,206 @@
+"""A Slurm of the benchmarks' own, and a platform on it. Slurm's daemons need root."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aitne.core.dev_cluster import DevCluster, find_dev_cluster
+from aitne.core.errors import AitneError
+from aitne.core.settings import BrokerClientSettings, Settings, load_settings
+from aitne.core.states import LIVE
+from aitne.dev.cluster import down, up
+from aitne.supervisor.planning import settings_env
+from aitne.supervisor.secret_files import ensure_secrets
+from benchmarks.processes import BenchmarkError, Http, answers, eventually, free_ports, running
+
+NAME = "bench"
+USER = "alice"
+_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+_COMMAND_S = 120.0
+_RPC = re.compile(r"^\s*([A-Z_]+)\s*\(\s*\d+\)\s+count:(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """A cluster whose nodes are drained, so that what is queued stays queued."""
+
+    about: DevCluster
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """With which Slurm's commands find it."""
+        return {**self.about.environment, "PATH": _PATH}
+
+    @property
+    def account(self) -> str:
+        """The Slurm account of ``USER``."""
+        return next(user.account for user in self.about.users if user.name == USER)
+
+    def run(self, *argv: str) -> str:
+        """A command of Slurm's as root; what it printed."""
+        return self.run_as(None, argv)
+
+    def run_as(self, user: str | None, argv: tuple[str, ...], stdin: str = "") -> str:
+        """Likewise as another account, without a process between."""
+        who = None if user is None else pwd.getpwnam(user)
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_S,
+            env=self.environment,
+            cwd="/",
+            user=None if who is None else who.pw_uid,
+            group=None if who is None else who.pw_gid,
+            extra_groups=None if who is None else os.getgrouplist(who.pw_name, who.pw_gid),
+            check=False,
+        )
+        if done.returncode != 0:
+            raise BenchmarkError(f"{argv[0]} failed: {done.stderr[-300:]}")
+        return done.stdout
+
+    def start_nothing(self) -> None:
+        """Take all nodes out of service. A closed partition would be refused by the platform."""
+        self.run("scontrol", "update", "NodeName=ALL", "State=DRAIN", "Reason=benchmark")
+
+    def start_all(self) -> None:
+        """Give the nodes back."""
+        self.run("scontrol", "update", f"NodeName={','.join(self.about.nodes)}", "State=RESUME")
+
+    def cancel_all(self) -> None:
+        """Empty the queue."""
+        self.run("scancel", f"--user={USER}")
+        eventually("the end of all jobs", lambda: not self.queued(), _COMMAND_S)
+
+    def queued(self) -> list[str]:
+        """The names of all that have not ended."""
+        return self.run("squeue", "--noheader", "--format=%j").split()
+
+    def questions(self) -> dict[str, int]:
+        """How often each kind of message has reached slurmctld (``sdiag``)."""
+        said = self.run("sdiag").partition("statistics by message type")[2]
+        return {name: int(count) for name, count in _RPC.findall(said.partition("by user")[0])}
+
+
+@contextmanager
+def cluster(cloud_nodes: int = 0) -> Iterator[Slurm]:
+    """A cluster for as long as it is needed. One of its name that runs already is used and left."""
+    name = f"{NAME}-{cloud_nodes}" if cloud_nodes else NAME
+    was_there = find_dev_cluster(name) is not None
+    try:
+        about = up(name, cloud_nodes=cloud_nodes, progress=_say)
+    except AitneError as error:
+        raise BenchmarkError(error.message) from error
+    slurm = Slurm(about)
+    try:
+        slurm.start_nothing()
+        yield slurm
+    finally:
+        if was_there:
+            slurm.cancel_all()
+        else:
+            down(name, progress=_say)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class OnSlurm:
+    """A platform of which the API runs; the controller while it is wanted. Batch jobs need no more."""
+
+    settings: Settings
+    env: dict[str, str]
+    api_pid: int
+    token: str
+
+    def http(self, token: str | None = None) -> Http:
+        """A connection to its API, as the administrator unless another token is given."""
+        return Http(self.settings.port, {"Authorization": f"Bearer {token or self.token}"})
+
+    def token_of(self, user: str) -> str:
+        """A personal access token."""
+        body = {"name": "benchmark", "scopes": ["read", "write"], "user": user}
+        return str(self.http().post("/api/v1/tokens", body)["token"])
+
+    def count(self, condition: str) -> int:
+        """Rows of jobs, read past the API, which it costs nothing."""
+        path = self.settings.data_dir / "aitne.db"
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as database:
+            (found,) = database.execute(f"SELECT count(*) FROM jobs WHERE {condition}").fetchone()
+        return int(found)
+
+    def live(self) -> int:
+        """Jobs that have not ended."""
+        return self.count(f"state IN ({', '.join(repr(str(state)) for state in sorted(LIVE))})")
+
+    @contextmanager
+    def controller(self) -> Iterator[int]:
+        """Its process id."""
+        argv = [sys.executable, "-m", "aitne.controller", "run"]
+        with running(argv, self.settings.data_dir / "controller.log", self.env) as process:
+            yield process.pid
+
+
+@contextmanager
+def platform(slurm: Slurm, folder: Path, scheduler: str, **more: object) -> Iterator[OnSlurm]:
+    """The API with the cluster's broker, or for an adapter that this has not, with one of its own."""
+    settings = load_settings(
+        folder / scheduler,
+        scheduler=scheduler,
+        port=free_ports(4),
+        slurm={"dev_cluster": slurm.about.name},
+        **more,
+    )
+    if scheduler == "slurm":
+        with _api(settings) as found:
+            yield found
+        return
+    with _broker(slurm, folder, scheduler) as socket:
+        yours = settings.slurm.model_copy(update={"dev_cluster": None})
+        update = {"slurm": yours, "broker": BrokerClientSettings(socket=socket)}
+        with _api(settings.model_copy(update=update)) as found:
+            yield found
+
+
+@contextmanager
+def _broker(slurm: Slurm, folder: Path, scheduler: str) -> Iterator[Path]:
+    config, socket = folder / f"{scheduler}.toml", folder / f"{scheduler}.sock"
+    text = (slurm.about.root / "broker.toml").read_text()
+    mine = {"socket": socket, "audit": folder / f"{scheduler}.jsonl", "scheduler": scheduler}
+    for name, value in mine.items():
+        text = re.sub(rf"^{name} = .*$", f'{name} = "{value}"', text, flags=re.MULTILINE)
+    config.write_text(text)
+    config.chmod(0o644)
+    argv = [sys.executable, "-m", "aitne.broker", "--config", str(config)]
+    with running(argv, folder / f"{scheduler}-broker.log"):
+        eventually("the broker's start", socket.exists)
+        yield socket
+
+
+@contextmanager
+def _api(settings: Settings) -> Iterator[OnSlurm]:
+    folder = settings.data_dir
+    folder.mkdir(mode=0o700)
+    ensure_secrets(settings.secrets_dir)
+    settings.run_dir.mkdir()
+    env = settings_env(settings)
+    init = [sys.executable, "-m", "aitne.controller", "init"]
+    with running(init, folder / "init.log", env) as process:
+        if process.wait(60) != 0:
+            raise BenchmarkError((folder / "init.log").read_text()[-500:])
+    with running([sys.executable, "-m", "aitne.api"], folder / "api.log", env) as process:
+        eventually("the API's start", lambda: answers(settings.port))
+        token = (settings.secrets_dir / "cli_token").read_text().strip()
+        yield OnSlurm(settings, env, process.pid, token)
