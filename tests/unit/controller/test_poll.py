@@ -360,6 +360,14 @@ async def test_a_run_that_the_scheduler_ended_before_it_began_is_begun_anew(benc
     await b.poller.poll()
     assert (await b.job(job.id)).attempt == 2
     assert await b.state(wished.id) is JobState.CANCELLED
+    for attempt in range(2, 6):
+        await b.outbox.drain()
+        number = str((await b.job(job.id)).scheduler_id)
+        b.scheduler.finish(number, JobState.FAILED, TerminationReason.START_FAILED, None)
+        assert (await b.job(job.id)).attempt == attempt
+        await b.poller.poll()
+    ended = await b.job(job.id)
+    assert (ended.state, ended.attempt) == (JobState.FAILED, 5), "it may be the job's own fault"
 
 
 async def test_another_accounts_record_says_nothing(bench: Any) -> None:

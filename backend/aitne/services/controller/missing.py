@@ -32,6 +32,10 @@ INTERRUPTED = frozenset({129, 130, 143})
 """Exit codes of an agent that was asked to end (SIGHUP, SIGINT, SIGTERM), as a requeue does."""
 
 
+MOST_ATTEMPTS = 5
+"""A run that the scheduler ended before it began is begun anew until then: it may be the job's fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How a run has ended. ``again``: it never began, so it is begun anew whatever its retry policy."""
@@ -124,7 +128,8 @@ class Missing:
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.fence(place, task)
-        if fence is None and record.state.terminal and record.nodes:
+        had_nodes = record.nodes or record.reason is TerminationReason.START_FAILED
+        if fence is None and record.state.terminal and had_nodes and job.attempt < MOST_ATTEMPTS:
             fence = await self._files.close_fence(place, task)
         if fence is None:
             return None

@@ -14,13 +14,12 @@ from typing import Any
 
 from aitne.core.agent_protocol import EXIT_DUPLICATE
 from aitne.core.errors import (
+    AitneError,
     Conflict,
-    NotAllowed,
     NotFound,
     SchedulerUnavailable,
     StaleEpoch,
     StoreUnavailable,
-    Unavailable,
 )
 from aitne.core.metric_names import RECONCILE, SCHEDULER_LAST_POLL
 from aitne.core.models.job import Job, JobChanges, JobType
@@ -195,6 +194,9 @@ class Poller:
             found = await self._scheduler.find([run_of(entry.job) for entry in entries])
         except SchedulerUnavailable as error:
             log.warning("Missing jobs cannot be looked for: %s", error.message)
+            # Accounting that hangs would hold up every poll for as long as its timeout.
+            for entry in entries:
+                entry.look_again_at = self._clock() + timedelta(seconds=LOOK_AGAIN_S)
             return
         slots = asyncio.Semaphore(LOOKS_AT_ONCE)
         by_run: dict[object, list[SchedulerJob]] = {}
@@ -217,7 +219,8 @@ class Poller:
             await work
         except (StoreUnavailable, StaleEpoch):
             raise
-        except (Unavailable, NotAllowed) as error:
+        except AitneError as error:
+            # Whatever is wrong with one job's files, account or id, all others' go on.
             log.warning("Job %s is left for the next poll: %s", job.id, error.message)
 
     # --- what follows ----------------------------------------------------------------------------
@@ -247,7 +250,8 @@ class Poller:
                     self._judged(job, judged)
                 return
             record = judged.record
-        if record.state in _BROKEN_OFF and job.cancel_requested_at is None:
+        broken_off = record.state in _BROKEN_OFF or record.reason is TerminationReason.START_FAILED
+        if broken_off and job.cancel_requested_at is None:
             verdict = await self._missing.broke_off(job, record)
             if verdict is not None:
                 self._judged(job, verdict)
