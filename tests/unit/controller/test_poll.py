@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from aitne.agent import main
 from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NEVER_ANSWERED
-from aitne.core.errors import Unavailable
+from aitne.core.errors import SchedulerRejected, Unavailable
 from aitne.core.models.job import RetryPolicy
 from aitne.core.models.node import NodeState
 from aitne.core.ports.files import CLOSED, Fence, Outcome
@@ -433,3 +433,48 @@ async def test_small_moves_of_priority_are_not_written(bench: Any) -> None:
 def test_the_agent_and_the_platform_mean_the_same_by_an_exit_code() -> None:
     assert main.DUPLICATE == EXIT_DUPLICATE
     assert main.NEVER_ANSWERED == EXIT_NEVER_ANSWERED
+
+
+async def test_a_job_that_may_not_be_cancelled_stops_no_other(bench: Any) -> None:
+    b = await bench()
+    session, job = await _submitted(b, make_session()), await _submitted(b, make_job())
+    for number in ("1", "2"):
+        b.scheduler.change(number, started_at=b.clock())
+    await b.poller.poll()
+
+    async def refuse(*_: object) -> None:
+        raise SchedulerRejected("Slurm does not permit it to the account that asked.")
+
+    b.scheduler.cancel = refuse
+    b.clock.advance(200)
+    await b.poller.poll()
+    assert await b.state(session.id) is JobState.STARTING
+    assert await b.state(job.id) is JobState.RUNNING
+
+
+async def test_of_two_runs_of_an_attempt_the_one_that_has_begun_counts(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    record = b.scheduler.records["1"]
+    late = {"scheduler_id": "0", "state": JobState.QUEUED, "nodes": (), "started_at": None}
+    b.scheduler.records = {"0": record.model_copy(update=late), "1": record}
+    await b.poller.poll()
+    assert ((await b.job(job.id)).state, (await b.job(job.id)).scheduler_id) == (
+        JobState.STARTING,
+        "1",
+    )
+    b.scheduler.finish("1", JobState.TIMED_OUT, TerminationReason.TIMED_OUT, None)
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.TIMED_OUT
+
+
+async def test_a_run_that_waits_counts_before_one_that_was_ended_unbegun(bench: Any) -> None:
+    b = await bench(NeverStarts())
+    job = await _submitted(b, make_job())
+    record = b.scheduler.records["1"]
+    late = record.model_copy(update={"scheduler_id": "2"})
+    b.scheduler.finish("1", JobState.CANCELLED, TerminationReason.CANCELLED, None)
+    b.scheduler.records["2"] = late
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.QUEUED

@@ -223,39 +223,43 @@ class SlurmCliScheduler:
             SchedulerRejected: the account may not.
             SchedulerUnavailable: Slurm does not answer.
         """
-        rows = await self._live(run)
-        waiting = all(row.state is JobState.QUEUED for row in rows)
-        if run.scheduler_id is not None and "_" in run.scheduler_id and rows and waiting:
+        task = (run.scheduler_id or "").partition("_")[2]
+        rows = [row for row in await self._own(run) if task in ("", str(row.array_task_id))]
+        for row in rows if task else ():
             # Of a task that is cancelled before it has a record of its own, Slurm keeps none, and
             # with --jobname 22.05 would cancel all tasks that wait. A hold gives it one.
-            held = await self._act("scontrol", "hold", run.scheduler_id, account=run.account)
-            self._check(held, f"Job {run.scheduler_id} cannot be ended")
+            if row.state is JobState.QUEUED:
+                held = await self._act("scontrol", "hold", row.scheduler_id, account=run.account)
+                self._check(held, f"Job {row.scheduler_id} cannot be ended")
+        numbers = [row.scheduler_id if task else row.scheduler_id.partition("_")[0] for row in rows]
         name = identity.name(run.job_id, run.attempt)
-        for number in self._targets(run, rows):
+        for number in dict.fromkeys(numbers):
             # --jobname: should the id belong to another job by now, that one is left alone. For an
             # array it makes Slurm forget which tasks had not begun, so its name was looked at above.
-            array = "_" not in number and any(row.scheduler_id != number for row in rows)
-            guard = () if array else (f"--jobname={name}",)
+            alone = any(row.scheduler_id == number for row in rows)
+            guard = (f"--jobname={name}",) if alone else ()
             done = await self._act("scancel", *guard, number, account=run.account)
             self._check(done, f"Job {number} cannot be ended")
 
-    @staticmethod
-    def _targets(run: Run, rows: Sequence[SchedulerJob]) -> Sequence[str]:
-        if run.scheduler_id is not None and "_" in run.scheduler_id:
-            return [run.scheduler_id] if rows else []
-        return [*dict.fromkeys(row.scheduler_id.partition("_")[0] for row in rows)]
+    async def _own(self, run: Run) -> Sequence[SchedulerJob]:
+        """What of the run has not ended, of its account alone, whatever ids it has.
 
-    async def _live(self, run: Run) -> Sequence[SchedulerJob]:
-        """The run's own jobs and tasks that have not ended, of its account alone."""
+        There are two when a submission turned up after it was made again: one that is left would
+        run after all.
+        """
         return [
             row
             for row in await self._site.live([run])
-            if not row.state.terminal
-            and run.account in (None, row.account)
-            and (
-                run.scheduler_id is None
-                or run.scheduler_id in (row.scheduler_id, row.scheduler_id.partition("_")[0])
-            )
+            if not row.state.terminal and run.account in (None, row.account)
+        ]
+
+    async def _live(self, run: Run) -> Sequence[SchedulerJob]:
+        """What of it has not ended under the id that is known."""
+        return [
+            row
+            for row in await self._own(run)
+            if run.scheduler_id is None
+            or run.scheduler_id in (row.scheduler_id, row.scheduler_id.partition("_")[0])
         ]
 
     async def extend(self, run: Run, time_limit_s: int) -> None:

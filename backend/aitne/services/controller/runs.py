@@ -34,12 +34,22 @@ def is_of(record: SchedulerJob, job: Job) -> bool:
 
 
 def best(records: Iterable[SchedulerJob]) -> SchedulerJob | None:
-    """Of several runs of one attempt, one that the fence did not turn away."""
-    found = None
-    for record in records:
-        if found is None or found.exit_code == EXIT_DUPLICATE:
-            found = record
-    return found
+    """Of several runs of one attempt, the one that counts; None: there is none.
+
+    Two are there when a submission turned up after it was given up and made again. The fence lets one
+    of them through: what has begun counts before what waits, what waits before what was ended unbegun.
+    """
+    return min(records, key=_rank, default=None)
+
+
+def _rank(record: SchedulerJob) -> int:
+    if record.exit_code == EXIT_DUPLICATE:
+        return 4
+    if record.state.active:
+        return 0
+    if record.state.terminal:
+        return 1 if record.nodes else 3
+    return 2
 
 
 def records_of(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:
