@@ -13,7 +13,7 @@ from benchmarks import figures
 from benchmarks.figures import Figure
 from benchmarks.processes import BenchmarkError
 
-NAMES = ("page", "sse", "session", "memory", "cli", "slurm_submit")
+NAMES = ("page", "sse", "session", "memory", "cli", "slurm_submit", "slurm_poll")
 """One module each, with ``measure(quick)``; imported only when asked for."""
 
 

@@ -1,0 +1,241 @@
+"""One look at a long queue over the bare squeue that it is built on."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import UUID, uuid4
+
+from sqlalchemy import insert
+
+from aitne.adapters.accounts import UnixAccounts
+from aitne.adapters.broker import BrokerFiles, BrokerScheduler
+from aitne.adapters.command.local import LocalCommand
+from aitne.adapters.files import OwnFiles
+from aitne.adapters.schedulers._slurm import queue
+from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
+from aitne.adapters.store import tables
+from aitne.adapters.store.rows import row_of
+from aitne.adapters.store.sql import SqlStore
+from aitne.core.models.job import Job, JobSpec, JobType
+from aitne.core.ports.files import JobPlace
+from aitne.core.ports.tools import Tools
+from aitne.core.settings import Settings, load_settings
+from aitne.core.states import JobState
+from aitne.services.controller.counts import Counts
+from aitne.services.controller.leader import Leader
+from aitne.services.controller.live import LiveJobs
+from aitne.services.controller.poll import Poller
+from benchmarks.figures import Figure, Row
+from benchmarks.processes import BenchmarkError
+from benchmarks.slurm import USER, Slurm, cluster
+from benchmarks.slurm_raw import Raw, spread
+from benchmarks.stats import Estimate, median, median_ratio
+
+NAME = "slurm_poll"
+JOBS = 10_000
+CHANGED = 100
+TARGET = 1.3
+_FRESH_S = 0.55
+"""A broker asked twice within half a second gives the same answer twice."""
+
+Poll = Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Something that polls, and whether its answers are the broker's."""
+
+    name: str
+    poll: Poll
+    by_broker: bool
+    target: float | None
+
+
+def measure(*, quick: bool) -> Figure:
+    """Each way and the bare command in turn, over a queue that stands still and one that moves."""
+    jobs, rounds = (2_000, 8) if quick else (JOBS, 40)
+    with cluster() as slurm, TemporaryDirectory(prefix="aitne-bench-") as folder:
+        settings = load_settings(
+            Path(folder), scheduler="slurm", slurm={"dev_cluster": slurm.about.name}
+        )
+        ids = fill(slurm, jobs)
+        rows = asyncio.run(_compare(slurm, settings, ids, rounds))
+        release = slurm.about.slurm_release
+    return Figure(
+        NAME,
+        f"A poll with {jobs} jobs queued over the bare squeue",
+        rows,
+        [
+            f"Slurm {release}. Bare: `squeue --noheader --array --states=all` with the very same "
+            "`--Format`, its output read and thrown away.",
+            f"Unchanged: nothing differs from the poll before. Changed: {jobs * CHANGED // JOBS} jobs "
+            "were put on hold or released since.",
+            "Adapter: `SlurmCliScheduler.poll`. Through the broker: the same adapter in the broker's "
+            "process. Controller: `Poller.poll` on top of that, with every job in its database; where "
+            "jobs have changed it writes their rows and looks at the nodes too.",
+        ],
+    )
+
+
+def fill(slurm: Slurm, jobs: int) -> Sequence[UUID]:
+    """Queue so many of ours, each by itself; the ids that they carry."""
+    ids = [uuid4() for _ in range(jobs)]
+    left = iter(ids)
+    raw = Raw(slurm)
+    spread(jobs, lambda: raw.rest(lambda: next(left)))
+    return ids
+
+
+async def _compare(slurm: Slurm, settings: Settings, ids: Sequence[UUID], rounds: int) -> list[Row]:
+    adapter = SlurmCliScheduler(settings, Tools(LocalCommand(), OwnFiles()))
+    async with AsyncExitStack() as stack:
+        await adapter.start()
+        found = await adapter.poll()
+        if len(found) < len(ids):
+            raise BenchmarkError(f"squeue shows {len(found)} of {len(ids)} jobs")
+        numbers = [job.scheduler_id for job in found if job.state is JobState.QUEUED]
+        broker = await stack.enter_async_context(_broker(settings))
+        beside = await stack.enter_async_context(_broker(settings))
+        poller = await stack.enter_async_context(_poller(settings, beside, ids))
+        ways = [
+            Way("adapter", adapter.poll, by_broker=False, target=TARGET),
+            Way("through the broker", broker.poll, by_broker=True, target=TARGET),
+            Way("controller", poller.poll, by_broker=True, target=None),
+        ]
+        change = _changes(slurm, numbers)
+        bare: list[float] = []
+        rows: list[Row] = []
+        for moving in (False, True):
+            for way in ways:
+                pairs = await _pairs(way, slurm, change if moving else None, rounds)
+                bare += [each for _, each in pairs]
+                what = f"{way.name}, {'1 % changed' if moving else 'unchanged'}"
+                rows.append(Row(f"{what}: over squeue", "x", median_ratio(pairs), way.target))
+                rows.append(Row(what, "ms", _ms([mine for mine, _ in pairs])))
+        return [*rows, Row("bare squeue", "ms", _ms(bare))]
+
+
+async def _pairs(
+    way: Way, slurm: Slurm, change: Iterator[None] | None, rounds: int
+) -> list[tuple[float, float]]:
+    argv = bare_squeue()
+
+    async def bare() -> None:
+        await asyncio.to_thread(
+            subprocess.run, argv, check=True, capture_output=True, env=slurm.environment
+        )
+
+    found = []
+    for _ in range(3):
+        await way.poll()
+    for number in range(rounds):
+        if change is not None:
+            await asyncio.to_thread(next, change)
+        if way.by_broker:
+            await asyncio.sleep(_FRESH_S)
+        if number % 2:
+            mine = await _timed(way.poll)
+            found.append((mine, await _timed(bare)))
+        else:
+            theirs = await _timed(bare)
+            found.append((await _timed(way.poll), theirs))
+    return found
+
+
+def bare_squeue() -> list[str]:
+    """The command of a poll, word for word."""
+    form = queue.format_option(queue.FIELDS, queue.new_mark())
+    return ["squeue", "--noheader", "--array", "--states=all", f"--Format={form}"]
+
+
+def _changes(slurm: Slurm, numbers: Sequence[str]) -> Iterator[None]:
+    """Every step holds one job of a hundred, or releases those that the last one has held."""
+    some = max(1, len(numbers) * CHANGED // JOBS)
+    while True:
+        for start in range(0, len(numbers) - some, some):
+            chosen = ",".join(numbers[start : start + some])
+            for verb in ("hold", "release"):
+                slurm.run("scontrol", verb, chosen)
+                yield
+
+
+async def _timed(work: Poll) -> float:
+    began = time.perf_counter()
+    await work()
+    return time.perf_counter() - began
+
+
+@asynccontextmanager
+async def _broker(settings: Settings) -> AsyncIterator[BrokerScheduler]:
+    scheduler = BrokerScheduler(settings)
+    try:
+        await scheduler.start()
+        yield scheduler
+    finally:
+        await scheduler.close()
+
+
+@asynccontextmanager
+async def _poller(
+    settings: Settings, scheduler: BrokerScheduler, ids: Sequence[UUID]
+) -> AsyncIterator[Poller]:
+    """A controller's poller whose database has every job as it is submitted."""
+    accounts = UnixAccounts(settings)
+    folder = accounts.of(USER).folder
+    store, files = SqlStore(settings.database_url), BrokerFiles(settings)
+    await store.start()
+    try:
+        found = {job.job_id: job.scheduler_id for job in await scheduler.poll()}
+        rows = [row_of(_job(job_id, found[job_id], f"{folder}/{job_id}")) for job_id in ids]
+        async with store._db.raw_write() as connection:
+            await connection.execute(insert(tables.jobs), rows)
+        leader = Leader(store, NAME)
+        await leader.acquire()
+        live = LiveJobs(store)
+        await live.load()
+        before = await store.last_event_id()
+
+        def place(job: Job) -> JobPlace:
+            return JobPlace(
+                job_id=job.id, attempt=job.attempt, folder=str(job.folder), account=USER
+            )
+
+        yield Poller(store, scheduler, files, place, leader, _now, Counts(), live)
+        if await store.last_event_id() - before < len(ids):
+            raise BenchmarkError("the controller's polls have changed too little")
+    finally:
+        await files.close()
+        await store.close()
+
+
+def _job(job_id: UUID, scheduler_id: str, folder: str) -> Job:
+    return Job(
+        id=job_id,
+        owner=USER,
+        account=USER,
+        folder=folder,
+        project=USER,
+        type=JobType.JOB,
+        name="benchmark",
+        spec=JobSpec(type=JobType.JOB, name="benchmark", project=USER, commands=("true",)),
+        state=JobState.QUEUED,
+        scheduler_id=scheduler_id,
+        created_at=_now(),
+        submitted_at=_now(),
+    )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _ms(seconds: Sequence[float]) -> Estimate:
+    return median([each * 1e3 for each in seconds])
