@@ -25,10 +25,6 @@ class Ended(Exception):
         self.code = code
 
 
-_INTERRUPTED = (129, 130, 143)
-"""Exit codes of a run that SIGHUP, SIGINT or SIGTERM ended: the scheduler may start it again."""
-
-
 def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None:
     """Take it, or take it over from an earlier start of the same scheduler job.
 
@@ -55,15 +51,24 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
 
 
 def leave_outcome(
-    job_dir: str, task: int | None, owner: str, restart_count: int, exit_code: int
+    job_dir: str,
+    task: int | None,
+    owner: str,
+    restart_count: int,
+    exit_code: int,
+    *,
+    interrupted: bool,
 ) -> None:
-    """Write down how the program ended. Raises ``OSError``."""
+    """Write down how the program ended. ``interrupted``: the scheduler had asked it to end, and may
+    start it again, whatever it made of that. Raises ``OSError``.
+    """
     path = _outcome_path(job_dir, task)
     own = f"{path}.{os.urandom(8).hex()}"
     facts = {
         "owner": owner,
         "restart_count": restart_count,
         "exit_code": exit_code,
+        "interrupted": interrupted,
         "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     try:
@@ -88,11 +93,12 @@ def _check_ended(job_dir: str, task: int | None, owner: str) -> None:
         with open(_outcome_path(job_dir, task), encoding="utf-8") as file:
             found = json.load(file)
         code, holder = int(found["exit_code"]), str(found["owner"])
+        interrupted = bool(found["interrupted"])
     except FileNotFoundError:
         return
     except (ValueError, KeyError, TypeError) as error:
         raise Duplicate(f"the outcome beside it cannot be read: {error!r}") from None
-    if holder == owner and code not in _INTERRUPTED:
+    if holder == owner and not interrupted:
         raise Ended(code)
 
 

@@ -49,7 +49,14 @@ def main(arguments: Sequence[str]) -> None:
     if message is not None:
         _say(message)
     try:
-        fence.leave_outcome(job_dir, spec.task, spec.owner, spec.restart_count, code)
+        fence.leave_outcome(
+            job_dir,
+            spec.task,
+            spec.owner,
+            spec.restart_count,
+            code,
+            interrupted=programs.stop_signal is not None,
+        )
     except OSError as error:
         _say(f"how it ended could not be written down: {error}")
     reporter.finish(code, message)

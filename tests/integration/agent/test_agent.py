@@ -246,14 +246,25 @@ def test_the_last_command_may_leave_orphans(job: Job, platform: Platform) -> Non
 
 
 def test_a_second_run_of_the_attempt_starts_nothing(job: Job) -> None:
-    assert job.run("echo one") == 0
-    assert job.run("echo two") == agent.DUPLICATE
-    assert job.run("echo three", around={"SLURM_JOB_ID": "13"}) == agent.DUPLICATE
-    assert job.run("echo four", around={"SLURM_RESTART_COUNT": "1"}) == 0
-    assert "two" not in job.log.replace("two schedulers", "")
-    assert "three" not in job.log
+    assert job.run("echo one; exit 3") == 3
+    assert job.run("echo two", around={"SLURM_JOB_ID": "13"}) == agent.DUPLICATE
     assert "taken by scheduler job 12; this is 13" in job.log
     assert "Nothing was started" in job.log
+    for count in ("0", "1"):
+        # A scheduler that forgot its end starts it again under its old id: the end stands.
+        assert job.run("echo two", around={"SLURM_RESTART_COUNT": count}) == 3
+    assert job.log.splitlines().count("one") == 1
+    assert "two" not in job.log.splitlines()
+
+
+def test_a_run_that_was_asked_to_end_goes_on_when_it_is_started_again(job: Job) -> None:
+    """A preempted program may end with any code of its own."""
+    process = job.start("trap 'exit 5' TERM; echo up; while :; do sleep .02; done")
+    job.log_says("up")
+    process.terminate()
+    assert process.wait(20) == 5
+    assert job.run("echo again", around={"SLURM_RESTART_COUNT": "1"}) == 0
+    assert "again" in job.log.splitlines()
 
 
 def test_a_fence_that_cannot_be_taken(job: Job) -> None:

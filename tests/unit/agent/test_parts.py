@@ -92,10 +92,11 @@ def test_what_the_agent_leaves_is_what_the_platform_reads(tmp_path: Path) -> Non
     folder = tmp_path / str(job_id) / "2"
     folder.mkdir(parents=True, mode=0o700)
     fence.take(str(folder), 7, "12_7", 1)
-    fence.leave_outcome(str(folder), 7, "12_7", 1, 3)
+    fence.leave_outcome(str(folder), 7, "12_7", 1, 3, interrupted=True)
     found = files.read_outcome(place, 7)
     assert found is not None
     assert (found.owner, found.restart_count, found.exit_code) == ("12_7", 1, 3)
+    assert found.interrupted
     assert files.read_outcome(place, None) is None
     assert files.close_fence(place, 7) == Fence(owner="12_7", restart_count=1)
     assert len(list(folder.iterdir())) == 2
@@ -104,9 +105,10 @@ def test_what_the_agent_leaves_is_what_the_platform_reads(tmp_path: Path) -> Non
 def test_a_run_that_has_ended_is_not_begun_again(tmp_path: Path) -> None:
     """A Slurm that forgot its end starts it once more, with its old id."""
     fence.take(str(tmp_path), None, "12", 0)
-    fence.leave_outcome(str(tmp_path), None, "12", 0, 143)
-    fence.take(str(tmp_path), None, "12", 1)  # it was interrupted: a requeue
-    fence.leave_outcome(str(tmp_path), None, "12", 1, 3)
+    # Preempted: a program that notices may end with any code of its own (torchrun: 1).
+    fence.leave_outcome(str(tmp_path), None, "12", 0, 1, interrupted=True)
+    fence.take(str(tmp_path), None, "12", 1)
+    fence.leave_outcome(str(tmp_path), None, "12", 1, 3, interrupted=False)
     for count in (0, 1, 2):
         with pytest.raises(fence.Ended) as ended:
             fence.take(str(tmp_path), None, "12", count)

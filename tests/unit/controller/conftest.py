@@ -102,7 +102,7 @@ class Bench:
             owner = str(now.scheduler_id)
             self.files.fences[key_of(now)] = Fence(owner=owner, restart_count=0)
 
-    async def ends(self, job: Job, exit_code: int) -> None:
+    async def ends(self, job: Job, exit_code: int, *, interrupted: bool = False) -> None:
         """Its agent writes down how it ended."""
         now = await self.store.get_job(job.id)
         fence = self.files.fences[key_of(now)]
@@ -110,6 +110,7 @@ class Bench:
             owner=fence.owner,
             restart_count=fence.restart_count,
             exit_code=exit_code,
+            interrupted=interrupted,
             ended_at=self.clock(),
         )
 

@@ -267,17 +267,23 @@ async def test_what_cannot_be_seen_proves_nothing(bench: Any) -> None:
 
 async def test_a_run_that_was_forgotten_ends_as_its_agent_wrote(bench: Any) -> None:
     b = await bench(Vanishes())
-    ends = ((0, JobState.COMPLETED), (3, JobState.FAILED), (143, JobState.LOST))
+    ends = (
+        (0, False, JobState.COMPLETED),
+        (3, False, JobState.FAILED),
+        (143, False, JobState.FAILED),
+        (143, True, JobState.LOST),
+        (1, True, JobState.LOST),
+    )
     jobs = [await _submitted(b, make_job()) for _ in ends]
     await b.poller.poll()
     await b.begins(*jobs)
-    for job, (code, _) in zip(jobs, ends, strict=True):
-        await b.ends(job, code)
+    for job, (code, interrupted, _) in zip(jobs, ends, strict=True):
+        await b.ends(job, code, interrupted=interrupted)
     b.scheduler.records.clear()
     b.clock.advance(60)
     for _ in range(4):
         await b.poller.poll()
-    assert [await b.state(job.id) for job in jobs] == [state for _, state in ends]
+    assert [await b.state(job.id) for job in jobs] == [state for _, _, state in ends]
 
 
 async def test_a_forgotten_run_on_a_dead_node_has_failed_with_it(bench: Any) -> None:
@@ -321,6 +327,23 @@ async def test_a_run_that_was_turned_away_is_no_outcome(bench: Any) -> None:
     b.scheduler.change("1", pending_reason="anything new")
     await b.poller.poll()
     assert await b.state(job.id) is JobState.COMPLETED
+
+
+async def test_a_preempted_run_is_preempted_whatever_its_program_made_of_the_signal(
+    bench: Any,
+) -> None:
+    b = await bench()
+    again = RetryPolicy(max=1, on=frozenset({TerminationReason.PREEMPTED}))
+    job = await _submitted(b, make_job(spec={"retry": again}))
+    await b.poller.poll()
+    await b.begins(job)
+    await b.ends(job, 1, interrupted=True)
+    b.scheduler.finish("1", JobState.PREEMPTED, TerminationReason.PREEMPTED, None)
+    await b.poller.poll()
+    assert ((await b.job(job.id)).state, (await b.job(job.id)).attempt) == (
+        JobState.PENDING_SUBMIT,
+        2,
+    )
 
 
 async def test_more_starts_than_the_policy_allows_end_the_job(bench: Any) -> None:

@@ -55,6 +55,8 @@ class Outcome(Frozen):
     owner: str
     restart_count: int
     exit_code: int
+    interrupted: bool = False
+    """Whether it had been asked to end: by a cancellation, a preemption, a requeue, its time limit."""
     ended_at: UtcTime
 
 

@@ -28,10 +28,6 @@ SILENCE_S = 300.0
 """An agent that was not heard for so long, of a run that the scheduler does not know, is dead."""
 
 
-INTERRUPTED = frozenset({129, 130, 143})
-"""Exit codes of an agent that was asked to end (SIGHUP, SIGINT, SIGTERM), as a requeue does."""
-
-
 MOST_ATTEMPTS = 5
 """A run that the scheduler ended before it began is begun anew until then: it may be the job's fault."""
 
@@ -82,7 +78,7 @@ class Missing:
         left = await self._files.outcome(place, task)
         if left is not None and _by(left, fence):
             log.info("Job %s has ended while the scheduler had forgotten it.", job.id)
-            if left.exit_code in INTERRUPTED and job.cancel_requested_at is None:
+            if left.interrupted and job.cancel_requested_at is None:
                 lost = JobChanges(
                     reason=TerminationReason.LOST,
                     message="The scheduler ended it after it had forgotten it.",
@@ -136,7 +132,7 @@ class Missing:
         if fence.owner == CLOSED:
             return self._never_began(job)
         left = await self._files.outcome(place, task)
-        if left is None or left.owner != fence.owner or left.exit_code in INTERRUPTED:
+        if left is None or left.owner != fence.owner or left.interrupted:
             return None
         return Verdict(*told_by_agent(job, left))
 
