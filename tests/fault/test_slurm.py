@@ -21,7 +21,7 @@ from tests.fault.storm import user_token
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(500)]
 
 SMALL = {"cpu": 1, "memory": "32M"}
 
@@ -235,7 +235,7 @@ def test_a_node_that_dies_with_a_job_on_it(alice: Alice, slurm_cluster: DevClust
     (node,) = eventually("its node is known", lambda: alice.job(retried)["nodes"])
     faults.crash_node(slurm_cluster, node)
     try:
-        alice.completed(retried, 150)
+        alice.completed(retried, 260)  # a requeued job waits two minutes in Slurm
     finally:
         faults.restart(slurm_cluster, f"slurmd.{node}")
     assert len(alice.lines()) == 1

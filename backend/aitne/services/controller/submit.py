@@ -332,7 +332,7 @@ class Submitter:
             try:
                 await self._files.create(place, {})  # it may not have come so far as to be made
                 fence = await self._files.fence(place, job.array_task_id)
-            except Unavailable as error:
+            except (Unavailable, NotAllowed) as error:
                 log.warning("Job %s waits for its folder: %s", job.id, error.message)
                 return again
             if fence is not None and fence.owner != CLOSED:
