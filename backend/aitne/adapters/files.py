@@ -9,11 +9,12 @@ a link, and nothing but regular files is read.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePath
 from typing import TypeVar
 
@@ -28,6 +29,7 @@ _MAX_RECORD_BYTES = 64 << 10
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # Neither a link nor a pipe that the job put in a file's place leads anywhere.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 R = TypeVar("R", Fence, Outcome)
@@ -76,7 +78,7 @@ def create(place: JobPlace, files: Mapping[str, bytes]) -> None:
     with _told(place, "cannot be written"):
         os.makedirs(_root(place), mode=0o700, exist_ok=True)
         with (
-            _open(str(_root(place)), _FOLDER) as root,
+            _jobs_folder(place) as root,
             _made(root, _job_part(place)) as job,
             _made(job, str(place.attempt)) as attempt,
         ):
@@ -124,7 +126,7 @@ def close_fence(place: JobPlace, task: int | None) -> Fence:
     fence = Fence(owner=CLOSED, restart_count=0)
     with (
         _told(place, "cannot be written"),
-        _open(str(_root(place)), _FOLDER) as root,
+        _jobs_folder(place) as root,
         # A submission that never came so far has left no folder; it may still be under way.
         _made(root, _job_part(place)) as job,
         _made(job, str(place.attempt)) as attempt,
@@ -213,11 +215,33 @@ def _open(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
 
 
 @contextmanager
+def _jobs_folder(place: JobPlace) -> Iterator[int]:
+    """The folder that the account's jobs lie in; what its owner could put in a job's place runs as the
+    account, so nobody else may own it.
+
+    Raises:
+        Unavailable: somebody else does, or could.
+    """
+    with _open(str(_root(place)), _FOLDER) as root:
+        facts = os.fstat(root)
+        others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
+        # A platform of root's without a broker makes its folders itself.
+        mine = os.geteuid() in (0, facts.st_uid)
+        if not mine and (facts.st_uid != 0 or others):
+            raise Unavailable(
+                f"{_root(place)} is uid {facts.st_uid}'s (mode {stat.S_IMODE(facts.st_mode):04o}), who "
+                "could change what the job runs. Nothing is written or read there: let an "
+                f"administrator give it to uid {os.geteuid()}."
+            )
+        yield root
+
+
+@contextmanager
 def _attempt(place: JobPlace) -> Iterator[int]:
     """The attempt's folder. Opened anew each time: a network file system then asks its server."""
     below = _FOLDER | os.O_NOFOLLOW
     with (
-        _open(str(_root(place)), _FOLDER) as root,
+        _jobs_folder(place) as root,
         _open(_job_part(place), below, root) as job,
         _open(str(place.attempt), below, job) as attempt,
     ):
@@ -245,21 +269,32 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
         FileExistsError: there is one, and it is not to be replaced.
     """
     own = f".{name}.{os.urandom(8).hex()}"
-    file = os.open(own, _WRITE, 0o600, dir_fd=folder)
     try:
-        try:
-            os.fchmod(file, 0o600)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file, view) :]
-            os.fsync(file)
-        finally:
-            os.close(file)
+        _write(folder, own, data)
         if replace:
             os.rename(own, name, src_dir_fd=folder, dst_dir_fd=folder)
             return
-        os.link(own, name, src_dir_fd=folder, dst_dir_fd=folder)
+        try:
+            os.link(own, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            _write(folder, name, data)  # as the agent does there
     except BaseException:
-        os.unlink(own, dir_fd=folder)
+        with suppress(FileNotFoundError):
+            os.unlink(own, dir_fd=folder)
         raise
     os.unlink(own, dir_fd=folder)
+
+
+def _write(folder: int, name: str, data: bytes) -> None:
+    """A new file, durable. Raises ``FileExistsError``."""
+    file = os.open(name, _WRITE, 0o600, dir_fd=folder)
+    try:
+        os.fchmod(file, 0o600)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -82,6 +82,10 @@ def leave_outcome(
 def _put(own: str, path: str, content: bytes) -> None:
     try:
         os.link(own, path)  # appears whole: a crash leaves no empty fence
+    except FileExistsError:
+        # NFS: the answer to a link that was made can be lost, and the question be asked once more.
+        if not os.path.samefile(own, path):
+            raise
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise

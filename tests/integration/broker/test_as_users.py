@@ -55,6 +55,28 @@ async def test_writing_again_replaces_and_leaves_the_fence(
     assert facts(Path(place.directory, "fence-3"))[0] == shared_bench.uid("anna")
 
 
+async def test_nothing_is_put_where_somebody_else_could_change_it(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    """As when jobs_dir lies in a folder that everybody may write to, and another was there first."""
+    place = shared_bench.place("anna", uuid4())
+    await files.create(place, {"token": b"one"})
+    folder = Path(place.folder).parent
+    folder.chmod(0o777)
+    try:
+        for owner, what in ((shared_bench.uid("ben"), "is uid"), (0, "mode 0777")):
+            os.chown(folder, owner, -1)
+            with pytest.raises(Unavailable, match=what):
+                await files.create(place, {"token": b"two"})
+            with pytest.raises(Unavailable, match=what):
+                await files.fence(place, None)
+        folder.chmod(0o1777)
+        await files.create(place, {"token": b"three"})
+    finally:
+        folder.chmod(0o700)
+        os.chown(folder, shared_bench.uid("anna"), -1)
+
+
 async def test_a_fence_in_a_folder_that_is_not_there_proves_nothing(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:

@@ -152,13 +152,37 @@ def test_one_of_many_takes_the_fence(tmp_path: Path) -> None:
 def test_the_fence_works_without_hard_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_links(*_: object) -> None:
+    def no_links(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
     fence.take(str(tmp_path), None, "12", 0)
     with pytest.raises(fence.Duplicate):
         fence.take(str(tmp_path), None, "13", 0)
+    place = JobPlace(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
+    assert files.close_fence(place, None).owner == CLOSED
+    with pytest.raises(fence.Duplicate):
+        fence.take(str(place.directory), None, "12", 0)
+    fence.take(str(place.directory), 3, "12_3", 0)
+    assert files.close_fence(place, 3).owner == "12_3"
+    assert sorted(path.name for path in Path(place.directory).iterdir()) == ["fence", "fence-3"]
+
+
+def test_a_link_whose_answer_was_lost_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NFS asks again and hears that there is one."""
+    link = os.link
+
+    def twice(*args: Any, **kwargs: Any) -> None:
+        link(*args, **kwargs)
+        link(*args, **kwargs)
+
+    monkeypatch.setattr(os, "link", twice)
+    fence.take(str(tmp_path), None, "12", 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["fence"]
+    with pytest.raises(fence.Duplicate):
+        fence.take(str(tmp_path), None, "12", 0)
 
 
 def test_a_fence_that_cannot_be_read_is_not_taken(tmp_path: Path) -> None:
