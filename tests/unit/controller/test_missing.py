@@ -1,0 +1,191 @@
+"""Runs that the scheduler forgot, turned away, or started too often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aitne.core.agent_protocol import EXIT_DUPLICATE
+from aitne.core.errors import Unavailable
+from aitne.core.models.job import RetryPolicy
+from aitne.core.models.node import NodeState
+from aitne.core.ports.files import CLOSED, Fence, Outcome
+from aitne.core.states import JobState, TerminationReason
+from aitne.services.controller.missing import SILENCE_S
+from tests.support.fakes import Vanishes
+from tests.support.files import key_of
+from tests.support.jobs import make_job
+
+
+async def _submitted(b: Any, job: Any, tasks: Any = ()) -> Any:
+    await b.store.create_job(job, tasks)
+    await b.outbox.drain()
+    return job
+
+
+async def test_what_the_scheduler_lost_before_it_began_is_begun_anew_and_cannot_begin_late(
+    bench: Any,
+) -> None:
+    b = await bench(Vanishes())
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    b.scheduler.vanish("1")
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    again = await b.job(job.id)
+    assert (again.state, again.attempt) == (JobState.PENDING_SUBMIT, 2)
+    assert b.files.fences[key_of(job)].owner == CLOSED
+    await b.outbox.drain()
+    assert b.scheduler.requests[1].attempt == 2
+
+
+async def test_missing_jobs_are_looked_for_together(bench: Any) -> None:
+    b = await bench(Vanishes())
+    jobs = [await _submitted(b, make_job()) for _ in range(9)]
+    await b.poller.poll()
+    b.scheduler.records.clear()
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    assert b.scheduler.searches == 1
+    assert {(await b.job(job.id)).attempt for job in jobs} == {2}
+
+
+async def test_what_cannot_be_seen_proves_nothing(bench: Any) -> None:
+    b = await bench(Vanishes())
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    b.scheduler.vanish("1")
+    b.files.failing = Unavailable("the file system is away.")
+    b.clock.advance(10 * SILENCE_S)
+    for _ in range(5):
+        await b.poller.poll()
+    assert await b.state(job.id) is JobState.STARTING
+
+
+async def test_a_run_that_was_forgotten_ends_as_its_agent_wrote(bench: Any) -> None:
+    b = await bench(Vanishes())
+    ends = (
+        (0, False, JobState.COMPLETED),
+        (3, False, JobState.FAILED),
+        (143, False, JobState.FAILED),
+        (143, True, JobState.LOST),
+        (1, True, JobState.LOST),
+    )
+    jobs = [await _submitted(b, make_job()) for _ in ends]
+    await b.poller.poll()
+    await b.begins(*jobs)
+    for job, (code, interrupted, _) in zip(jobs, ends, strict=True):
+        await b.ends(job, code, interrupted=interrupted)
+    b.scheduler.records.clear()
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    assert [await b.state(job.id) for job in jobs] == [state for _, _, state in ends]
+
+
+async def test_a_forgotten_run_on_a_dead_node_has_failed_with_it(bench: Any) -> None:
+    b = await bench(Vanishes())
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    await b.begins(job)
+    b.scheduler.node = b.scheduler.node.model_copy(update={"state": NodeState.DOWN})
+    other = await _submitted(b, make_job())  # a change, so that the nodes are looked at
+    await b.poller.poll()
+    b.scheduler.vanish("1")
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    assert await b.state(job.id) is JobState.NODE_FAILED
+    assert await b.state(other.id) is JobState.STARTING
+
+
+async def test_a_run_that_was_turned_away_is_no_outcome(bench: Any) -> None:
+    """The fence is another's: that one is found, or its agent's word is taken."""
+    b = await bench()
+    job = await _submitted(b, make_job())
+    owner = b.scheduler.records["1"].model_copy(update={"scheduler_id": "2"})
+    b.files.fences[key_of(job)] = Fence(owner="2", restart_count=0)
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, EXIT_DUPLICATE)
+    found = [owner]
+
+    async def find(_: object) -> list[object]:
+        return [*found]
+
+    b.scheduler.find = find
+    await b.poller.poll()
+    adopted = await b.job(job.id)
+    assert (adopted.state, adopted.scheduler_id) == (JobState.STARTING, "2")
+    found.clear()
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.STARTING, "the owner is forgotten, and may still run"
+    b.files.outcomes[key_of(job)] = Outcome(
+        owner="2", restart_count=0, exit_code=0, ended_at=b.clock()
+    )
+    b.scheduler.change("1", pending_reason="anything new")
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.COMPLETED
+
+
+async def test_a_preempted_run_is_preempted_whatever_its_program_made_of_the_signal(
+    bench: Any,
+) -> None:
+    b = await bench()
+    again = RetryPolicy(max=1, on=frozenset({TerminationReason.PREEMPTED}))
+    job = await _submitted(b, make_job(spec={"retry": again}))
+    await b.poller.poll()
+    await b.begins(job)
+    await b.ends(job, 1, interrupted=True)
+    b.scheduler.finish("1", JobState.PREEMPTED, TerminationReason.PREEMPTED, None)
+    await b.poller.poll()
+    assert ((await b.job(job.id)).state, (await b.job(job.id)).attempt) == (
+        JobState.PENDING_SUBMIT,
+        2,
+    )
+
+
+async def test_more_starts_than_the_policy_allows_end_the_job(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    b.scheduler.change("1", state=JobState.QUEUED, restart_count=1)
+    await b.poller.poll()
+    assert await b.state(job.id) is JobState.QUEUED, "it has not begun, so it runs once"
+    await b.begins(job)
+    b.scheduler.change("1", state=JobState.RUNNING)
+    await b.poller.poll()
+    ended = await b.job(job.id)
+    assert (ended.state, b.scheduler.cancelled) == (JobState.NODE_FAILED, ["1"])
+    assert "started it 2 times" in (ended.message or "")
+
+
+async def test_a_run_that_ended_and_is_started_again_has_ended(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    await b.begins(job)
+    await b.ends(job, 0)
+    b.scheduler.change("1", state=JobState.RUNNING, restart_count=1)
+    await b.poller.poll()
+    assert (await b.state(job.id), b.scheduler.cancelled) == (JobState.COMPLETED, ["1"])
+
+
+async def test_a_run_that_the_scheduler_ended_before_it_began_is_begun_anew(bench: Any) -> None:
+    """As after "Duplicate jobid", when an id is given out while its former holder still runs."""
+    b = await bench()
+    job = await _submitted(b, make_job())
+    wished = await _submitted(b, make_job())
+    await b.store.request_cancel(wished.id, b.clock())
+    for number in ("1", "2"):
+        b.scheduler.finish(number, JobState.CANCELLED, TerminationReason.CANCELLED, None)
+    await b.poller.poll()
+    assert (await b.job(job.id)).attempt == 2
+    assert await b.state(wished.id) is JobState.CANCELLED
+    for attempt in range(2, 6):
+        await b.outbox.drain()
+        number = str((await b.job(job.id)).scheduler_id)
+        b.scheduler.finish(number, JobState.FAILED, TerminationReason.START_FAILED, None)
+        assert (await b.job(job.id)).attempt == attempt
+        await b.poller.poll()
+    ended = await b.job(job.id)
+    assert (ended.state, ended.attempt) == (JobState.FAILED, 5), "it may be the job's own fault"
