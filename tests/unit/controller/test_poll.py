@@ -303,31 +303,3 @@ async def test_a_job_that_may_not_be_cancelled_stops_no_other(bench: Any) -> Non
     await b.poller.poll()
     assert await b.state(session.id) is JobState.STARTING
     assert await b.state(job.id) is JobState.RUNNING
-
-
-async def test_of_two_runs_of_an_attempt_the_one_that_has_begun_counts(bench: Any) -> None:
-    b = await bench()
-    job = await _submitted(b, make_job())
-    await b.poller.poll()
-    record = b.scheduler.records["1"]
-    late = {"scheduler_id": "0", "state": JobState.QUEUED, "nodes": (), "started_at": None}
-    b.scheduler.records = {"0": record.model_copy(update=late), "1": record}
-    await b.poller.poll()
-    assert ((await b.job(job.id)).state, (await b.job(job.id)).scheduler_id) == (
-        JobState.STARTING,
-        "1",
-    )
-    b.scheduler.finish("1", JobState.TIMED_OUT, TerminationReason.TIMED_OUT, None)
-    await b.poller.poll()
-    assert await b.state(job.id) is JobState.TIMED_OUT
-
-
-async def test_a_run_that_waits_counts_before_one_that_was_ended_unbegun(bench: Any) -> None:
-    b = await bench(NeverStarts())
-    job = await _submitted(b, make_job())
-    record = b.scheduler.records["1"]
-    late = record.model_copy(update={"scheduler_id": "2"})
-    b.scheduler.finish("1", JobState.CANCELLED, TerminationReason.CANCELLED, None)
-    b.scheduler.records["2"] = late
-    await b.poller.poll()
-    assert await b.state(job.id) is JobState.QUEUED
