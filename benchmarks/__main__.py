@@ -13,7 +13,17 @@ from benchmarks import figures
 from benchmarks.figures import Figure
 from benchmarks.processes import BenchmarkError
 
-NAMES = ("page", "sse", "session", "memory", "cli", "slurm_submit", "slurm_poll")
+NAMES = (
+    "page",
+    "sse",
+    "session",
+    "memory",
+    "cli",
+    "growth",
+    "slurm_submit",
+    "slurm_poll",
+    "slurm_browsers",
+)
 """One module each, with ``measure(quick)``; imported only when asked for."""
 
 

@@ -35,8 +35,8 @@ _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 Statement = tuple[str, list[Any]]
 
 
-async def fill(settings: Settings) -> dict[str, str]:
-    """Migrate, make users, projects and jobs; each user's token."""
+async def fill(settings: Settings, *, ended: int = JOBS, live: int = 0) -> dict[str, str]:
+    """Migrate, make users, projects and jobs, the live ones last; each user's token."""
     platform = build(settings)
     store = platform.store
     await store.start()
@@ -58,9 +58,11 @@ async def fill(settings: Settings) -> dict[str, str]:
                 lifetime_s=None,
             )
         draw = random.Random(1)
-        rows = [row_of(_job(draw, number)) for number in range(JOBS)]
         async with store._db.raw_write() as connection:
-            await connection.execute(insert(tables.jobs), rows)
+            for start in range(0, ended + live, JOBS):
+                numbers = range(start, min(start + JOBS, ended + live))
+                jobs = [_job(draw, each, live=each >= ended) for each in numbers]
+                await connection.execute(insert(tables.jobs), [row_of(job) for job in jobs])
         if settings.database is not None:
             # What a server does by itself after a while; the tests' server has that switched off.
             async with store._db.raw_read() as connection:
@@ -92,7 +94,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
-def _job(draw: random.Random, number: int) -> Job:
+def _job(draw: random.Random, number: int, *, live: bool) -> Job:
     owner = draw.choice(USERS)
     project = PROJECTS[(1 + USERS.index(owner)) % len(PROJECTS)]
     created = _BEGIN + timedelta(seconds=97 * number)
@@ -110,6 +112,20 @@ def _job(draw: random.Random, number: int) -> Job:
         env={"OMP_NUM_THREADS": "4"},
         resources=Resources(cpu=4, memory_bytes=16 << 30),
     )
+    if live:
+        rest: dict[str, Any] = {"state": JobState.QUEUED, "message": "Waits for resources."}
+    else:
+        rest = {
+            "state": STATE_OF_REASON[reason],
+            "reason": reason,
+            "message": None if reason is TerminationReason.COMPLETED else "It ended early.",
+            "exit_code": 0 if reason is TerminationReason.COMPLETED else 1,
+            "nodes": ("node01",),
+            "allocated_at": started,
+            "started_at": started,
+            "ended_at": ended,
+            "expires_at": started + timedelta(hours=1),
+        }
     return Job(
         id=UUID(int=draw.getrandbits(128), version=4),
         owner=owner,
@@ -117,17 +133,9 @@ def _job(draw: random.Random, number: int) -> Job:
         type=JobType.JOB,
         name=name,
         spec=spec,
-        state=STATE_OF_REASON[reason],
         scheduler_id=str(number),
-        reason=reason,
-        message=None if reason is TerminationReason.COMPLETED else "It ended early.",
-        exit_code=0 if reason is TerminationReason.COMPLETED else 1,
-        nodes=("node01",),
         created_at=created,
         submitted_at=created,
-        allocated_at=started,
-        started_at=started,
-        ended_at=ended,
-        expires_at=started + timedelta(hours=1),
         version=5,
+        **rest,
     )

@@ -26,7 +26,7 @@ NAME = "bench"
 USER = "alice"
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _COMMAND_S = 120.0
-_RPC = re.compile(r"^\s*([A-Z_]+)\s*\(\s*\d+\)\s+count:(\d+)", re.MULTILINE)
+_RPC = re.compile(r"^\s*([\w-]+)\s*\(\s*\d+\)\s+count:(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class Slurm:
         return self.run("squeue", "--noheader", "--format=%j").split()
 
     def questions(self) -> dict[str, int]:
-        """How often each kind of message has reached slurmctld (``sdiag``)."""
+        """How many messages slurmctld has had, by kind and by whose they were (``sdiag``)."""
         said = self.run("sdiag").partition("statistics by message type")[2]
-        return {name: int(count) for name, count in _RPC.findall(said.partition("by user")[0])}
+        return {name: int(count) for name, count in _RPC.findall(said)}
 
 
 @contextmanager

@@ -10,10 +10,15 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, cast
+
+from benchmarks.processes import BenchmarkError
 
 TIMEOUT_S = 120.0
 AT_ONCE = 50
@@ -112,6 +117,25 @@ async def listen(port: int, count: int, token: str) -> dict[str, Any]:
         "resets": ears.resets,
         "lost": lost,
     }
+
+
+@contextmanager
+def listening(port: int, count: int, token: str) -> Iterator[None]:
+    """So many listeners in a process of their own, whose ears nobody asks about."""
+    argv = [sys.executable, "-m", __spec__.name, str(port), str(count)]
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(f"{token}\n")
+            process.stdin.flush()
+            if process.stdout.readline().strip() != "ready":
+                raise BenchmarkError("the listeners did not get their streams")
+            yield
+        finally:
+            process.kill()
 
 
 def main() -> None:
