@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import hashlib
 import json
@@ -72,7 +73,7 @@ class JobService:
         """
         spec, fitting = await self._resolve(actor, file, Action.PROJECT_READ)
         waiting = [job for job in await self._after(actor, spec.after) if not job.state.terminal]
-        draft = self._job(NO_ID, actor, spec)
+        draft = await self._job(NO_ID, actor, spec)
         by_limits = await self._within_limits(draft)
         forecast = await self._forecaster.ask(
             draft, [job.scheduler_id for job in waiting if job.scheduler_id is not None]
@@ -295,7 +296,7 @@ class JobService:
     async def _store_new(
         self, actor: Actor, spec: JobSpec, idempotency: Idempotency | None
     ) -> Created:
-        job = self._job(uuid4(), actor, spec)
+        job = await self._job(uuid4(), actor, spec)
         tasks = [
             job.model_copy(update={"id": uuid4(), "array_job_id": job.id, "array_task_id": index})
             for index in (parse_array(spec.array).indices if spec.array else ())
@@ -324,8 +325,9 @@ class JobService:
                 f"the most is {most}. Wait for some to end, or cancel some."
             )
 
-    def _job(self, job_id: UUID, actor: Actor, spec: JobSpec) -> Job:
-        account = self._accounts.of(actor.name)
+    async def _job(self, job_id: UUID, actor: Actor, spec: JobSpec) -> Job:
+        # A directory service that takes its time must not hold up everybody else.
+        account = await asyncio.to_thread(self._accounts.of, actor.name)
         return Job(
             id=job_id,
             cluster=self._settings.cluster,

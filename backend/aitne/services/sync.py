@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -123,7 +124,7 @@ class SyncService:
         names: dict[str, str] = {}
         for name in sorted(unix):
             try:
-                names[name] = self._unix(name)
+                names[name] = await asyncio.to_thread(self._unix, name)
             except AitneError as error:
                 notes.append(f"user {name}: {error.message}")
         members: dict[tuple[str, str], Limits] = {}
@@ -142,7 +143,7 @@ class SyncService:
             user = held.user or ""
             if held.account in accounts and user not in {*names.values(), *untouched}:
                 try:
-                    self._unix(user)
+                    await asyncio.to_thread(self._unix, user)
                 except AitneError as error:
                     untouched.add(user)
                     notes.append(f"user {user} in account {held.account}: {error.message}")

@@ -7,6 +7,7 @@ in: for a submission only when it certainly never came near slurmctld.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Sequence
@@ -121,7 +122,7 @@ class SlurmScheduler(SlurmCliScheduler):
             return await super().submit(request)
         options = (await self._sbatch(request))[1:]
         try:
-            job = describe(options, self._environment(request))
+            job = describe(options, await asyncio.to_thread(self._environment, request))
             if job is None:
                 return await super().submit(request)
             await self._create_files(request)

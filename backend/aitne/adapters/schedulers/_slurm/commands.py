@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 from collections.abc import Mapping
@@ -62,7 +63,9 @@ class Commands:
             Unavailable: it could not be started.
             NotAllowed: nothing may be done as ``account``.
         """
-        env = {**self._conf, **environment_of(account), **(times.ENVIRONMENT if test else {})}
+        # A directory service may take its time over the answer.
+        own = await asyncio.to_thread(environment_of, account)
+        env = {**self._conf, **own, **(times.ENVIRONMENT if test else {})}
         return await self._command.run(
             argv, account=account, stdin=script, env=env, timeout_s=timeout_s
         )

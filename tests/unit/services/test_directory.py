@@ -1,0 +1,33 @@
+"""A directory service that takes its time over who a user is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from aitne.core.models.job import JobFile
+from aitne.core.ports.accounts import Account
+from tests.unit.services.conftest import ADA
+
+
+class Slow:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def of(self, user: str) -> Account:
+        """The account, late."""
+        self.asked.set()
+        assert self.go.wait(10), "nobody else was served meanwhile"
+        return Account(name=user, folder=f"/home/{user}/jobs")
+
+
+async def test_it_holds_up_nobody_else(bench: Any) -> None:
+    slow = bench.jobs._accounts = Slow()
+    making = asyncio.create_task(bench.jobs.create(ADA, JobFile(commands=["true"])))
+    while not slow.asked.is_set():
+        await asyncio.sleep(0)
+    slow.go.set()
+    assert (await making).job.account == "ada"
