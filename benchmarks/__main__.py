@@ -20,6 +20,7 @@ NAMES = (
     "memory",
     "cli",
     "growth",
+    "nodes",
     "slurm_submit",
     "slurm_poll",
     "slurm_browsers",

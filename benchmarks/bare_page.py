@@ -1,7 +1,8 @@
 """The yardstick of a page: a FastAPI handler over the driver, no users, no models, no checks.
 
 ``python -m benchmarks.bare_page FILE`` reads ``{"port", "sqlite" | "postgres", "pages": {name:
-[[sql, parameters], [sql, parameters]]}}``: the count and the page, word for word as the platform asks.
+[[sql, parameters], [sql, parameters]]}, "nodes": [sql, parameters]}``: the count and the page, and the
+list of nodes, word for word as the platform asks.
 """
 
 from __future__ import annotations
@@ -72,6 +73,11 @@ def create_app(config: dict[str, Any]) -> FastAPI:
         for item in items:
             item["spec"], item["nodes"] = json.loads(item["spec"]), json.loads(item["nodes"])
         return {"items": items, "total": total}
+
+    @app.get("/nodes")
+    async def nodes() -> dict[str, Any]:
+        items = await app.state.query(*config["nodes"])
+        return {"items": [json.loads(item["data"]) for item in items]}
 
     return app
 

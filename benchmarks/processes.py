@@ -116,6 +116,13 @@ class Http:
             answer = self._connection.getresponse()
         return answer.status, answer.read()
 
+    def headers(self, path: str) -> Mapping[str, str]:
+        """The answer's headers, by their names in small letters."""
+        self._connection.request("GET", path, None, self._headers)
+        answer = self._connection.getresponse()
+        answer.read()
+        return {name.lower(): value for name, value in answer.getheaders()}
+
     def close(self) -> None:
         """Forget the connection; the next request makes another."""
         self._connection.close()
