@@ -24,6 +24,7 @@ NAMES = (
     "slurm_submit",
     "slurm_poll",
     "slurm_browsers",
+    "slurm_start",
 )
 """One module each, with ``measure(quick)``; imported only when asked for."""
 

@@ -154,14 +154,21 @@ class OnSlurm:
 
 
 @contextmanager
-def platform(slurm: Slurm, folder: Path, scheduler: str, **more: object) -> Iterator[OnSlurm]:
+def platform(
+    slurm: Slurm,
+    folder: Path,
+    scheduler: str,
+    *,
+    poll_interval_s: float | None = None,
+    software_dir: Path | None = None,
+) -> Iterator[OnSlurm]:
     """The API with the cluster's broker, or for an adapter that this has not, with one of its own."""
     settings = load_settings(
         folder / scheduler,
         scheduler=scheduler,
         port=free_ports(4),
-        slurm={"dev_cluster": slurm.about.name},
-        **more,
+        slurm={"dev_cluster": slurm.about.name, "software_dir": software_dir},
+        poll_interval_s=poll_interval_s,
     )
     if scheduler == "slurm":
         with _api(settings) as found:
