@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 import zipfile
 from collections.abc import Iterable
@@ -75,6 +76,33 @@ class SoftwareFolder:
     def has_files(self) -> bool:
         """Whether agent and launcher are there."""
         return self.agent.is_file() and self.launcher.is_file()
+
+    def check_owner(self) -> None:
+        """Pass if nobody but who owns the folder can put anything there: all users' jobs run it.
+
+        Raises:
+            SetupError: anybody could, or a stranger was there first.
+        """
+        parts = [self.root, *self.root.parents]
+        for path in (*parts, self.agent, self.launcher.parent, self.launcher, self.session_env):
+            try:
+                mode = path.stat().st_mode
+            except OSError:  # not there, or nothing that could be run
+                continue
+            if not mode & stat.S_IWOTH:
+                continue
+            if not (path in parts[1:] and mode & stat.S_ISVTX):
+                raise SetupError(
+                    f"Anybody can change {path}, and what lies in [slurm] software_dir runs in all "
+                    f"users' jobs. Run `chmod o-w {path}`, or set another folder."
+                )
+            below = parts[parts.index(path) - 1]
+            if below.exists() and below.stat().st_uid not in (0, os.geteuid()):
+                raise SetupError(
+                    f"{below} lies where anybody can make folders and belongs to uid "
+                    f"{below.stat().st_uid}; what lies in [slurm] software_dir runs in all users' jobs. "
+                    "Set a folder that only root or the platform's account can make."
+                )
 
     def write_files(self) -> None:
         """Write agent and launcher, readable for everyone. What is there stays.

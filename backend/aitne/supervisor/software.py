@@ -38,6 +38,7 @@ def ensure(settings: Settings, progress: Progress) -> None:
         SetupError: it cannot be made here; the message says why and who can.
     """
     folder = SoftwareFolder(settings)
+    folder.check_owner()
     if not folder.has_files():
         folder.write_files()
         progress(f"The agent for the nodes lies in {folder.root}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -72,3 +73,31 @@ def test_a_given_environment_wins_if_it_is_one(
     (tmp_path / "env" / "bin" / "python").touch()
     software.ensure(settings(tmp_path), print)
     assert software.session_env(settings(tmp_path)) == tmp_path / "env"
+
+
+@pytest.mark.parametrize("which", ["root", "agent", "above"])
+def test_what_anybody_could_change_is_run_by_nobody(tmp_path: Path, which: str) -> None:
+    given = settings(tmp_path, software_dir=str(tmp_path / "shared" / "sw"))
+    folder = SoftwareFolder(given)
+    folder.write_files()
+    path = {"root": folder.root, "agent": folder.agent, "above": folder.root.parent}[which]
+    path.chmod(path.stat().st_mode | 0o002)
+    with pytest.raises(SetupError, match=f"Anybody can change {path},.*chmod o-w"):
+        software.ensure(given, print)
+
+
+def test_a_stranger_who_was_there_first_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder like /tmp whoever makes the next one first owns it."""
+    given = settings(tmp_path, software_dir=str(tmp_path / "shared" / "sw"))
+    folder = SoftwareFolder(given)
+    folder.write_files()
+    folder.root.parent.chmod(0o1777)
+    folder.check_owner()
+    monkeypatch.setattr("os.geteuid", lambda: 12_345)
+    if folder.root.stat().st_uid == 0:
+        folder.check_owner()  # root may make it for everybody
+        os.chown(folder.root, 54_321, -1)
+    with pytest.raises(SetupError, match="lies where anybody can make folders"):
+        folder.check_owner()
