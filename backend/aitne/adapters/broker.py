@@ -166,7 +166,9 @@ class BrokerScheduler:
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """All that Slurm and its accounting hold for these attempts."""
         args = {"runs": [run.model_dump(mode="json") for run in runs]}
-        return (await self._client.call("find", args, Found)).jobs
+        found = await self._client.call("find", args, Found)
+        self.settle_s = found.settle_s
+        return found.jobs
 
     async def poll(self) -> Sequence[SchedulerJob]:
         """All jobs. Only what changed comes over the socket; the rest are the same objects."""

@@ -96,7 +96,8 @@ class Handlers:
             run if run.possible else run.model_copy(update={"scheduler_id": None})
             for run in args.runs
         ]
-        return Found(jobs=list(await self._scheduler.find(runs)))
+        found = list(await self._scheduler.find(runs))
+        return Found(jobs=found, settle_s=self._scheduler.settle_s)
 
     async def poll(self, args: PollArgs) -> Polled:
         """As the operator; one query for all who ask now."""

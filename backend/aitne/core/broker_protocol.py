@@ -254,9 +254,10 @@ class Forecasted(Frozen):
 
 
 class Found(Frozen):
-    """Records."""
+    """Records, and how long what was not found may still turn up, which the adapter may learn late."""
 
     jobs: list[SchedulerJob]
+    settle_s: float
 
 
 class Polled(Frozen):

@@ -93,6 +93,9 @@ async def test_what_start_says_and_another_scheduler(shared_bench: BrokerBench) 
     scheduler = shared_bench.scheduler()
     assert await scheduler.start() == [f"jobs lie in {shared_bench.pattern}"]
     assert scheduler.settle_s == 15.0
+    scheduler.settle_s = 1.0  # as learnt from a broker that had not reached Slurm yet
+    await scheduler.find([])
+    assert scheduler.settle_s == 15.0
     await scheduler.close()
     other = BrokerScheduler(shared_bench.settings().model_copy(update={"scheduler": "slurm"}))
     with pytest.raises(SetupError, match="'fake'"):

@@ -10,13 +10,15 @@ from uuid import UUID
 
 import pytest
 
-from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, StaleEpoch
+from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, StaleEpoch, Unavailable
 from aitne.core.models.job import Job, JobChanges, RetryPolicy
+from aitne.core.ports.files import CLOSED
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.submit import RETRY_S
 from tests.support.fakes import AmbiguousSubmit, ControllerDown, FakeScheduler, SlowStart
+from tests.support.files import key_of
 from tests.support.jobs import make_array, make_job
 
 
@@ -79,6 +81,36 @@ async def test_an_ambiguous_submission_that_never_arrived_is_repeated_only_later
     await b.outbox.drain()
     assert await b.state(job.id) is JobState.QUEUED
     assert len(b.scheduler.requests) == 1
+
+
+async def test_a_submission_that_is_cancelled_while_nobody_knows_of_it_never_begins(
+    bench: Any,
+) -> None:
+    b = await bench(AmbiguousSubmit(arrives=False))
+    job = make_job()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    await b.store.request_cancel(job.id, b.clock())
+    for _ in range(3):
+        b.clock.advance(16)
+        await b.outbox.drain()
+    assert await b.state(job.id) is JobState.CANCELLED
+    assert b.files.fences[key_of(job)].owner == CLOSED, "should it turn up, it is turned away"
+
+
+async def test_of_files_that_cannot_be_written_the_scheduler_is_not_to_blame(bench: Any) -> None:
+    b = await bench()
+    job = make_job()
+    await b.store.create_job(job)
+    full = "The job's folder /home/ada/jobs/1 cannot be written: No space left on device."
+
+    async def fail(request: SubmitRequest) -> str:
+        raise Unavailable(full)
+
+    b.scheduler.submit = fail
+    await b.outbox.drain()
+    waits = await b.job(job.id)
+    assert (waits.state, waits.message) == (JobState.PENDING_SUBMIT, full)
 
 
 async def test_a_crash_after_the_scheduler_took_the_job_is_resolved_by_search(bench: Any) -> None:

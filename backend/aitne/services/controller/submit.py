@@ -274,9 +274,10 @@ class Submitter:
             return Answer(item, job, JobState.FAILED, changes)
         except Unavailable as error:
             # Of a user's files that cannot be written the others' jobs need not suffer.
-            self._failures += isinstance(error, SchedulerUnavailable)
+            its_own = not isinstance(error, SchedulerUnavailable)
+            self._failures += not its_own
             self._counts.add(SUBMISSIONS, "unavailable")
-            return self._put_back(item, job, error.message)
+            return self._put_back(item, job, error.message, its_own=its_own)
         self._failures = 0
         self._counts.add(SUBMISSIONS, "accepted")
         return self._accepted(item, job, scheduler_id)
@@ -284,8 +285,9 @@ class Submitter:
     def _is_probe(self) -> bool:
         return len(self._in_hand) <= 1
 
-    def _put_back(self, item: OutboxItem, job: Job, why: str) -> Answer:
-        changes = JobChanges(message=f"Waits for the scheduler: {why}", submitted_at=None)
+    def _put_back(self, item: OutboxItem, job: Job, why: str, *, its_own: bool = False) -> Answer:
+        message = why if its_own else f"Waits for the scheduler: {why}"
+        changes = JobChanges(message=message, submitted_at=None)
         return Answer(item, job, JobState.PENDING_SUBMIT, changes, _BEGUN, delay_s=RETRY_S)
 
     def _accepted(self, item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
@@ -331,7 +333,11 @@ class Submitter:
             place = self._renderer.place(job)
             try:
                 await self._files.create(place, {})  # it may not have come so far as to be made
-                fence = await self._files.fence(place, job.array_task_id)
+                # Nobody will look for one that is cancelled: should it turn up all the same, it
+                # must not begin.
+                cancelled = job.cancel_requested_at is not None
+                look = self._files.close_fence if cancelled else self._files.fence
+                fence = await look(place, job.array_task_id)
             except (Unavailable, NotAllowed) as error:
                 log.warning("Job %s waits for its folder: %s", job.id, error.message)
                 return again
