@@ -113,6 +113,13 @@ def _make(base: Base, folder: Path, source: Path) -> None:
 
 def _registries() -> Iterator[str]:
     """nspawn's options with which pip and npm reach their indexes as they do on this machine."""
+    variables, files = registries()
+    yield from (f"--setenv={name}={value}" for name, value in sorted(variables.items()))
+    yield from bind_argv([(path, str(path)) for path in sorted(files)], read_only=True)
+
+
+def registries() -> tuple[dict[str, str], set[Path]]:
+    """The variables and the files with which pip and npm reach their indexes on this machine."""
     variables = _pip_settings() | {
         name: value for name, value in os.environ.items() if name.upper().startswith(_PASSED_ON)
     }
@@ -128,8 +135,7 @@ def _registries() -> Iterator[str]:
             path = Path(unquote(urlparse(word).path)).parent if local else Path(word)
             if path.is_absolute() and path.exists():
                 files.add(path)
-    yield from (f"--setenv={name}={value}" for name, value in sorted(variables.items()))
-    yield from bind_argv([(path, str(path)) for path in sorted(files)], read_only=True)
+    return variables, files
 
 
 def _pip_settings() -> dict[str, str]:

@@ -12,15 +12,19 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
+
+import pytest
 
 from aitne.adapters.accounts import permitted_user, unix_user
 from aitne.adapters.command.as_user import AsUserCommand
 from aitne.adapters.files import OwnFiles, create
 from aitne.adapters.schedulers._slurm import identity
 from aitne.adapters.schedulers.local import LocalScheduler
+from aitne.adapters.schedulers.pyslurm import PyslurmScheduler
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.dev_cluster import DevCluster
@@ -173,6 +177,17 @@ def slurm_rest(
 
 
 @contextmanager
+def pyslurm(
+    release: ReleaseName, data_dir: Path, clusters: Clusters
+) -> Iterator[tuple[Factory, Stand]]:
+    """The commands with pyslurm, where it is installed: see "pyslurm" in tests/README.md."""
+    if find_spec("pyslurm") is None:
+        pytest.skip("needs pyslurm and Slurm 26.05: scripts/pyslurm_on_sid.py runs this there")
+    with slurm(PyslurmScheduler, release, data_dir, clusters) as stand:
+        yield stand
+
+
+@contextmanager
 def brokered(
     release: ReleaseName, data_dir: Path, clusters: Clusters
 ) -> Iterator[tuple[Factory, Stand]]:
@@ -205,6 +220,7 @@ SLURM = {
     "slurm_cli@system": partial(slurm, SlurmCliScheduler, "system"),
     "slurm_cli@trixie": partial(slurm, SlurmCliScheduler, "trixie"),
     "slurm_cli@broker": partial(brokered, "system"),
+    "pyslurm@system": partial(pyslurm, "system"),
 }
 SCHEDULERS = {"local": _local, **SLURM}
 

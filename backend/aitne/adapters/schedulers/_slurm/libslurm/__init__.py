@@ -1,0 +1,1 @@
+"""What the adapter ``pyslurm`` is made of."""

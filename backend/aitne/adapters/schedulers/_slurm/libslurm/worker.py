@@ -1,0 +1,96 @@
+"""The process that holds pyslurm: it answers each line ``jobs`` with all of the platform's jobs.
+
+A process of its own, since libslurm ends the program that it is in when it dislikes slurm.conf, since
+pyslurm changes how that program binds libraries, and since pyslurm lets no other Python thread run
+while it waits for slurmctld. It is run by its path and imports nothing but pyslurm.
+
+It speaks JSON, a line for each thing: first ``Hello``, then for each question the records, one after the
+other, and ``{"end": null}``, or ``{"end": "why there is no answer"}``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import sys
+from typing import Any
+
+FIELDS = (
+    "id",
+    "comment",
+    "user_name",
+    "state",
+    "state_reason",
+    "allocated_nodes",
+    "partition",
+    "priority",
+    "submit_time",
+    "start_time",
+    "end_time",
+    "time_limit",
+    "exit_code",
+    "exit_code_signal",
+    "requeue_count",
+    "dependencies",
+    "array_id",
+    "array_task_id",
+    "array_tasks_waiting",
+)
+OURS = "aitne:"
+"""What the comment of a job begins with that is worth being looked at."""
+
+
+def record(job: Any) -> dict[str, Any]:
+    """One of pyslurm's jobs as JSON can say it."""
+    return {field: getattr(job, field) for field in FIELDS}
+
+
+def interface() -> int:
+    """The number of the libslurm that pyslurm has loaded: each release of Slurm counts one more.
+
+    What pyslurm was compiled for is no proof.
+    """
+    library = ctypes.CDLL(None)
+    library.slurm_api_version.restype = ctypes.c_long
+    return int(library.slurm_api_version()) >> 16
+
+
+def missing(pyslurm: Any) -> list[str]:
+    """What is used here and this pyslurm does not have."""
+    names = [f"Job.{field}" for field in FIELDS]
+    names += ["Job", "Jobs.load", "PyslurmError"]
+    return [name for name in sorted(names) if not _has(pyslurm, name)]
+
+
+def _has(thing: Any, dotted: str) -> bool:
+    for name in dotted.split("."):
+        thing = getattr(thing, name, None)
+    return thing is not None
+
+
+def _say(thing: Any) -> None:
+    sys.stdout.write(f"{json.dumps(thing)}\n")
+
+
+def main() -> None:
+    """Greet, then answer until nobody asks any more."""
+    # pyslurm comes without types.
+    pyslurm: Any = importlib.import_module("pyslurm")
+    lacks = missing(pyslurm)
+    _say({"pyslurm": pyslurm.__version__, "interface": interface(), "missing": lacks})
+    sys.stdout.flush()
+    for _ in sys.stdin:
+        try:
+            for job in pyslurm.Jobs.load().values():
+                if (job.comment or "").startswith(OURS):
+                    _say(record(job))
+        except pyslurm.PyslurmError as error:
+            _say({"end": str(error) or type(error).__name__})
+        else:
+            _say({"end": None})
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
