@@ -97,8 +97,12 @@ async def _with_controller(settings: Settings, stop: asyncio.Event) -> None:
         await parts.store.start()
         if previous is not None:
             await parts.controller.end_lead_of(previous)
-        for note in await parts.scheduler.start():
+        notes = await parts.scheduler.start()
+        for note in notes:
             logging.getLogger("aitne.controller").warning("%s", note)
+        whole = settings.notes_file.with_suffix(".new")
+        whole.write_text("".join(f"{note}\n" for note in notes))
+        whole.replace(settings.notes_file)
         work = asyncio.create_task(parts.controller.run())
         stopped = asyncio.create_task(stop.wait())
         try:

@@ -292,6 +292,11 @@ class Settings(BaseSettings):
         return self.data_dir / "run"
 
     @property
+    def notes_file(self) -> Path:
+        """What the scheduler had to say when the controller started, a sentence a line."""
+        return self.run_dir / "notes"
+
+    @property
     def secrets_dir(self) -> Path:
         """One file per secret, mode 0600."""
         return self.data_dir / "secrets"

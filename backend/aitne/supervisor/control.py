@@ -38,6 +38,8 @@ TRIES = 4
 """A child that was started so often before the platform was ever ready will not come up."""
 ANSWER_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.1
+NOTES_WITHIN_S = 5.0
+"""A scheduler that is slower to answer says what is unusual about it in the controller's log alone."""
 
 Progress = Callable[[str], None]
 
@@ -79,7 +81,8 @@ def up(
     ensure_secrets(settings.secrets_dir)
     write_pages(settings.run_dir / "pages", platform=settings.title, portal_url=settings.portal_url)
     make_plan(settings).write(settings.run_dir)
-    (settings.run_dir / FAILURE).unlink(missing_ok=True)
+    for old in (settings.run_dir / FAILURE, settings.notes_file):
+        old.unlink(missing_ok=True)
     progress(f"Starting the platform in {data_dir}.")
     for note in preflight.notes(settings):
         progress(note)
@@ -90,6 +93,7 @@ def up(
     with _signals_end(data_dir, progress, enabled=not detach):
         _wait_ready(data_dir, progress, supervisor)
         _remember(data_dir)
+        _tell_notes(settings, progress)
         progress(f"Ready at {settings.portal_url} after {time.monotonic() - began:.1f} s.")
         ready()
         if not detach:
@@ -218,6 +222,17 @@ def _wait_ready(
                 f"{', '.join(sorted(missing)) or 'its API'}. It goes on trying; `aitne down` ends "
                 f"it. The log of {name} ends with:\n{_tail(data_dir, name)}"
             )
+        time.sleep(LOOK_EVERY_S)
+
+
+def _tell_notes(settings: Settings, progress: Progress) -> None:
+    """What is unusual about the scheduler, for whoever started the platform on it."""
+    give_up = time.monotonic() + NOTES_WITHIN_S
+    while settings.on_slurm and time.monotonic() < give_up:
+        if settings.notes_file.exists():
+            for note in settings.notes_file.read_text().splitlines():
+                progress(note)
+            return
         time.sleep(LOOK_EVERY_S)
 
 
