@@ -33,6 +33,7 @@ from aitne.services.controller.judge import START_TIMEOUT, outcome, progress, to
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import Entry, LiveJobs
 from aitne.services.controller.missing import Missing, Owner, Verdict
+from aitne.services.controller.phantoms import Phantoms
 from aitne.services.controller.runs import best, is_of, records_of, run_of
 
 log = logging.getLogger(__name__)
@@ -76,11 +77,12 @@ class Poller:
         self._counts = counts
         self._live = live
         self._missing = Missing(store, scheduler, files, place, clock)
+        self._phantoms = Phantoms(store, scheduler, counts)
         self._polls = 0
         self._settled: dict[int, Entry] = {}
         """By the identity of their record, entries of which nothing is to be written."""
         self._foreign: dict[int, SchedulerJob] = {}
-        """Records of no live job, likewise."""
+        """Records of no live job that have ended, likewise."""
         self._keys = -1
         self._cluster = Cluster()
         self._cluster_due = float("-inf")
@@ -102,12 +104,14 @@ class Poller:
         await self._note(answering=True, message=None)
         self._counts.note(SCHEDULER_LAST_POLL, self._clock().timestamp())
         self._polls += 1
-        for entry, records in self._news(answer):
+        news, strangers = self._news(answer)
+        for entry, records in news:
             if entry.changed_at <= tick and entry.submitted:
                 await self._guarded(entry.job, self._apply(entry, records))
         await self._search(tick)
         changed = bool(self._moves or self._again)
         await self._write()
+        await self._phantoms.look(strangers)
         await self._look_at_cluster(changed)
         return True
 
@@ -134,8 +138,10 @@ class Poller:
 
     # --- who is in the answer --------------------------------------------------------------------
 
-    def _news(self, answer: Sequence[SchedulerJob]) -> list[tuple[Entry, list[SchedulerJob]]]:
-        """The entries of which something is to be judged, with their records."""
+    def _news(
+        self, answer: Sequence[SchedulerJob]
+    ) -> tuple[list[tuple[Entry, list[SchedulerJob]]], list[SchedulerJob]]:
+        """Entries of which something is to be judged, with their records; live records of no live job."""
         poll, settled, foreign = self._polls, self._settled, self._foreign
         if self._keys != self._live.keys:
             self._keys = self._live.keys
@@ -154,10 +160,14 @@ class Poller:
         if len(foreign) > 2 * len(answer) + 100:
             self._foreign = {}
         found: dict[int, tuple[Entry, list[SchedulerJob]]] = {}
+        strangers: list[SchedulerJob] = []
         for record in fresh:
             entry = self._live.of(record)
             if entry is None or not is_of(record, entry.job):
-                self._foreign[id(record)] = record
+                if record.state.terminal:
+                    self._foreign[id(record)] = record
+                else:
+                    strangers.append(record)
                 continue
             known = found.setdefault(id(entry), (entry, []))
             if entry.poll == poll and not known[1] and entry.record is not None:
@@ -165,7 +175,7 @@ class Poller:
             known[1].append(record)
         for entry, _ in found.values():
             entry.poll = poll
-        return [*found.values()]
+        return [*found.values()], strangers
 
     async def _search(self, tick: int) -> None:
         """Look for those that were missing several times, all at once."""

@@ -1,0 +1,102 @@
+"""Runs that the scheduler holds though their job has ended, or is at a later attempt.
+
+A slurmctld that falls back counts jobs that had ended as running, on CPUs that others wait for, until it
+has asked their nodes; and it starts what had ended while it was still waiting. A run that was given up
+may turn up, too. All of them are cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from aitne.core.errors import AitneError, StaleEpoch, StoreUnavailable, Unavailable
+from aitne.core.metric_names import RECONCILE
+from aitne.core.models.job import Job
+from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob
+from aitne.core.ports.store import Store
+from aitne.services.controller.counts import Counts
+from aitne.services.controller.runs import is_of
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 4
+MOST_PER_POLL = 100
+"""The next poll waits for as many as are cancelled now."""
+
+Key = tuple[str, UUID, int]
+"""The scheduler's id, job and attempt: ids are given out again."""
+
+
+class Phantoms:
+    """Cancels each of them once, when it was in two answers in a row."""
+
+    def __init__(self, store: Store, scheduler: Scheduler, counts: Counts) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._counts = counts
+        self._handled: dict[Key, bool] = {}
+        """Those in the last answer, and whether there is nothing more to do about them."""
+
+    async def look(self, strangers: Sequence[SchedulerJob]) -> None:
+        """Judge the records in one answer that have not ended and are of no live job's present run."""
+        before, self._handled = self._handled, {}
+        due: list[SchedulerJob] = []
+        for record in strangers:
+            handled = before.get(_key(record))
+            self._handled[_key(record)] = bool(handled)
+            # In its first answer it may only be a moment behind, or ahead of what is known here.
+            if handled is False and len(due) < MOST_PER_POLL:
+                due.append(record)
+        if not due:
+            return
+        rows = await self._rows(due)
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def judge(record: SchedulerJob) -> None:
+            async with slots:
+                await self._judge(record, rows.get((record.job_id, record.array_task_id)))
+
+        await asyncio.gather(*map(judge, due))
+
+    async def _rows(self, records: Sequence[SchedulerJob]) -> Mapping[tuple[UUID, int | None], Job]:
+        jobs = await self._store.get_jobs({record.job_id for record in records})
+        found: dict[tuple[UUID, int | None], Job] = {}
+        for job in jobs:
+            found[job.id, None] = job
+            for task in await self._store.array_tasks(job.id) if job.is_array else ():
+                found[job.id, task.array_task_id] = task
+        return found
+
+    async def _judge(self, record: SchedulerJob, job: Job | None) -> None:
+        # Without a row it is another platform's on the same cluster; of another account, a forgery.
+        if job is None or not is_of(record, job):
+            self._handled[_key(record)] = True
+            return
+        if not job.state.terminal and job.attempt <= record.attempt:
+            return
+        run = Run(
+            job_id=record.job_id,
+            attempt=record.attempt,
+            account=job.account,
+            scheduler_id=record.scheduler_id,
+        )
+        try:
+            await self._scheduler.cancel(run)
+        except (StoreUnavailable, StaleEpoch):
+            raise
+        except Unavailable as error:
+            log.warning("A run of job %s that is over waits for its end: %s", job.id, error.message)
+            return
+        except AitneError as error:
+            log.warning("A run of job %s that is over cannot be ended: %s", job.id, error.message)
+        else:
+            self._counts.add(RECONCILE, "phantom")
+            log.info("A run of job %s that is over was cancelled in the scheduler.", job.id)
+        self._handled[_key(record)] = True
+
+
+def _key(record: SchedulerJob) -> Key:
+    return (record.scheduler_id, record.job_id, record.attempt)
