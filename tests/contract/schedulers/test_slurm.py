@@ -151,7 +151,9 @@ async def test_all_of_a_job_file_reaches_slurm(slurm: Bench) -> None:
     rows = await slurm.rows(number)
     assert [row.array_task_id for row in rows] == [1, 2, 3]
     assert {row.time_limit_s for row in rows} == {5_400}
-    assert {row.pending_reason for row in rows} == {f"Waits for job {first} to complete."}
+    # A scheduler that has just looked at its nodes says that first.
+    why = f"Waits for job {first} to complete."
+    await slurm.until(number, lambda rows: {row.pending_reason for row in rows} == {why})
 
 
 async def test_shards_and_sessions(slurm: Bench) -> None:
