@@ -24,6 +24,7 @@ from tests.support.schedulers import Bench, alive, change, mode
     [
         ("true", JobState.COMPLETED, 0, None),
         ("exit 7", JobState.FAILED, 7, None),
+        ("exit 200", JobState.FAILED, 200, None),
         ("kill -SEGV $$", JobState.FAILED, None, 11),
     ],
 )

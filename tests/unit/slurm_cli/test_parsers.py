@@ -209,6 +209,15 @@ def test_answers_of_any_shape_are_read_or_left(output: str) -> None:
     answers.parse_forecast(output)
 
 
+@pytest.mark.parametrize("typo", ["", " a"])  # 26.05 writes "at 1795271271 a using"
+def test_the_start_that_a_forecast_tells(typo: str) -> None:
+    using = "using 2 processors on nodes n[1-2] in partition gpu"
+    forecast = answers.parse_forecast(f"sbatch: Job 1 to start at 1795271271{typo} {using}\n")
+    assert forecast.starts_at is not None
+    assert forecast.starts_at.timestamp() == 1795271271
+    assert (forecast.nodes, forecast.partition) == (("n1", "n2"), "gpu")
+
+
 def test_accounting_counts_restarts_and_splits_arrays() -> None:
     job_id = uuid4()
 

@@ -1,7 +1,7 @@
 """Slurm through its C library where that is the better way, and through its commands for all else.
 
-pyslurm reads the queue without starting a program for it. It works with one release of Slurm alone: 25.11.2 of
-PyPI, built as ``scripts/pyslurm_on_sid.py`` builds it, with 26.05.
+pyslurm reads the queue, as whoever runs this process, without starting a program for it. It works with one
+release of Slurm alone: 25.11.2 of PyPI, built as ``scripts/pyslurm_on_sid.py`` builds it, with 26.05.
 
 The commands do what it does not do well. Of nodes it knows no GRES in use unless the site counts them as TRES;
 it submits without what sbatch gives a job (its own variables, limits and umask), and only as whoever runs this
@@ -77,7 +77,8 @@ class PyslurmScheduler(SlurmCliScheduler):
                 await self._compare()
             except SetupError as error:
                 raise SchedulerUnavailable(error.message) from error
-        known, new = self._known, await self._library.jobs(self._site.timeout_s)
+        new = await self._library.jobs(self._site.timeout_s)
+        known = self._known
         found = {
             line: known[line] if line in known else records.rows(json.loads(line)) for line in new
         }

@@ -161,7 +161,7 @@ def parse_id(output: str) -> str | None:
 
 
 _START = re.compile(
-    r"Job [0-9]+ to start at (?P<at>\S+) using [0-9]+ processors"
+    r"Job [0-9]+ to start at (?P<at>\S+)(?: a)? using [0-9]+ processors"
     r"(?: on(?: nodes)? (?P<nodes>\S+))?(?: in partition (?P<partition>\S+))?"
 )
 
