@@ -25,7 +25,7 @@ class LiveJobs(Frozen):
     job_ids: list[UUID]
 
 
-def get_job_token(request: Request) -> str:
+async def get_job_token(request: Request) -> str:
     """The job's own token, still to be checked."""
     token = bearer(request.headers)
     if token is None:
@@ -33,7 +33,7 @@ def get_job_token(request: Request) -> str:
     return token
 
 
-def check_hub(request: Request, platform: PlatformDep) -> None:
+async def check_hub(request: Request, platform: PlatformDep) -> None:
     """Let nobody but the Hub's spawner through."""
     secret = read_secret(platform.settings, "hub_service_secret")
     given = bearer(request.headers) or ""
