@@ -117,7 +117,7 @@ class LiveJobs:
                 continue
             if known is not None:
                 # Another attempt: what is known of the one before says nothing about it.
-                del self._by_key[known.key]
+                self._drop(known)
             known = self._entries[job.id] = Entry(job, self.tick)
             self.keys += 1
             self._by_key[known.key] = known
@@ -125,6 +125,7 @@ class LiveJobs:
     def _drop(self, entry: Entry) -> None:
         self._entries.pop(entry.job.id, None)
         self._by_key.pop(entry.key, None)
+        entry.settled = None
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -136,6 +136,20 @@ class Missing:
             return None
         return Verdict(*told_by_agent(job, left))
 
+    async def told(self, job: Job, before: datetime) -> Verdict | None:
+        """Judge a run by its agent's word alone, if it ended by itself before that time.
+
+        Raises as ``vanished``.
+        """
+        place, task = self._place(job), job.array_task_id
+        left = await self._files.outcome(place, task)
+        if left is None or left.interrupted or left.ended_at > before:
+            return None
+        fence = await self._files.fence(place, task)
+        if fence is None or not _by(left, fence):
+            return None
+        return Verdict(*told_by_agent(job, left))
+
     async def has_begun(self, job: Job) -> bool:
         """Whether anybody has taken the fence. Raises as ``vanished``."""
         return await self._files.fence(self._place(job), job.array_task_id) is not None

@@ -18,6 +18,7 @@ from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob
 from aitne.core.ports.store import Store
 from aitne.services.controller.counts import Counts
+from aitne.services.controller.doubt import Doubt
 from aitne.services.controller.runs import is_of
 
 log = logging.getLogger(__name__)
@@ -33,10 +34,11 @@ Key = tuple[str, UUID, int]
 class Phantoms:
     """Cancels each of them once, when it was in two answers in a row."""
 
-    def __init__(self, store: Store, scheduler: Scheduler, counts: Counts) -> None:
+    def __init__(self, store: Store, scheduler: Scheduler, counts: Counts, doubt: Doubt) -> None:
         self._store = store
         self._scheduler = scheduler
         self._counts = counts
+        self._doubt = doubt
         self._handled: dict[Key, bool] = {}
         """Those in the last answer, and whether there is nothing more to do about them."""
 
@@ -93,6 +95,7 @@ class Phantoms:
         except AitneError as error:
             log.warning("A run of job %s that is over cannot be ended: %s", job.id, error.message)
         else:
+            self._doubt.sign()
             self._counts.add(RECONCILE, "phantom")
             log.info("A run of job %s that is over was cancelled in the scheduler.", job.id)
         self._handled[_key(record)] = True

@@ -29,6 +29,7 @@ from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Move, Store
 from aitne.core.states import JobState, TerminationReason, retries
 from aitne.services.controller.counts import Counts
+from aitne.services.controller.doubt import Doubt
 from aitne.services.controller.judge import START_TIMEOUT, outcome, progress, too_many_starts
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import Entry, LiveJobs
@@ -77,7 +78,8 @@ class Poller:
         self._counts = counts
         self._live = live
         self._missing = Missing(store, scheduler, files, place, clock)
-        self._phantoms = Phantoms(store, scheduler, counts)
+        self._doubt = Doubt(self._missing, clock)
+        self._phantoms = Phantoms(store, scheduler, counts, self._doubt)
         self._polls = 0
         self._settled: dict[int, Entry] = {}
         """By the identity of their record, entries of which nothing is to be written."""
@@ -99,6 +101,7 @@ class Poller:
             answer = await self._answer()
         except SchedulerUnavailable as error:
             log.warning("The scheduler does not answer: %s", error.message)
+            self._doubt.silent()
             await self._note(answering=False, message=error.message)
             return False
         await self._note(answering=True, message=None)
@@ -109,6 +112,8 @@ class Poller:
             if entry.changed_at <= tick and entry.submitted:
                 await self._guarded(entry.job, self._apply(entry, records))
         await self._search(tick)
+        for job, verdict in await self._doubt.over(lambda: self._running(tick)):
+            self._judged(job, verdict)
         changed = bool(self._moves or self._again)
         await self._write()
         await self._phantoms.look(strangers)
@@ -233,6 +238,18 @@ class Poller:
             # Whatever is wrong with one job's files, account or id, all others' go on.
             log.warning("Job %s is left for the next poll: %s", job.id, error.message)
 
+    def _running(self, tick: int) -> list[Job]:
+        """Jobs that run by this answer and by their rows, of which nothing is to be written yet."""
+        moved = {move.job_id for move in self._moves} | {job.id for job, *_ in self._again}
+        return [
+            entry.job
+            for entry in self._live
+            if entry.poll == self._polls
+            and entry.job.state.active
+            and entry.changed_at <= tick
+            and entry.job.id not in moved
+        ]
+
     # --- what follows ----------------------------------------------------------------------------
 
     async def _vanished(self, entry: Entry) -> None:
@@ -242,6 +259,7 @@ class Poller:
             self._judged(entry.job, verdict)
 
     def _judged(self, job: Job, verdict: Verdict) -> None:
+        self._doubt.sign()
         self._counts.add(RECONCILE, "resubmitted" if verdict.again else verdict.state.lower())
         if verdict.again:
             self._again.append((job, verdict.state, verdict.changes))
