@@ -23,6 +23,8 @@ NAME = f"--jobname=aitne-{JOB}-1"
 class Slurm:
     """Holds jobs of one name: (id, task, user, state)."""
 
+    alone = False
+
     def __init__(self, *jobs: tuple[str, str, str, str]) -> None:
         self.jobs = jobs
         self.told: list[tuple[str | None, ...]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -20,6 +21,10 @@ ARRAY = UUID(int=7)
 class Slurm:
     """Answers like one whose array 12 has lost its tasks 0 and 2 from the queue since they ended."""
 
+    def __init__(self, *, alone: bool = False) -> None:
+        self.alone = alone
+        self.asked: list[Sequence[str]] = []
+
     async def run(
         self,
         argv: Sequence[str],
@@ -30,6 +35,7 @@ class Slurm:
         timeout_s: float,
     ) -> Completed:
         """The answer to ``argv``."""
+        self.asked.append(argv)
         said = {"squeue": self._squeue, "sacct": self._sacct, "scontrol": self._config}[argv[0]](
             argv
         )
@@ -79,3 +85,15 @@ async def test_a_task_that_left_the_queue_is_looked_up_while_others_of_its_array
         (1, JobState.RUNNING),
         (2, JobState.CANCELLED),
     }
+
+
+async def test_without_a_broker_other_accounts_jobs_are_not_even_read(tmp_path: Path) -> None:
+    slurm = Slurm(alone=True)
+    site = Site(Settings(data_dir=tmp_path), slurm)
+    await site.poll()
+    await site.find([Run(job_id=ARRAY, attempt=1, scheduler_id="12_0")])
+    looks = [argv for argv in slurm.asked if argv[0] in ("squeue", "sacct")]
+    assert [argv[0] for argv in looks] == ["squeue", "squeue", "sacct"]
+    for argv in looks:
+        assert f"--user={os.geteuid()}" in argv
+        assert "--allusers" not in argv

@@ -35,6 +35,8 @@ class AsUserCommand:
     without an account run as; None: root, which Slurm always takes for an administrator.
     """
 
+    alone = False
+
     def __init__(
         self,
         permitted: Callable[[str], UnixUser],

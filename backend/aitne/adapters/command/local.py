@@ -14,6 +14,8 @@ from aitne.core.ports.command import Completed
 class LocalCommand:
     """Fulfils ``core.ports.command.Command`` without a broker: as nobody but itself."""
 
+    alone = True
+
     def __init__(self, prefix: Sequence[str] = ()) -> None:
         self._prefix = tuple(prefix)
 

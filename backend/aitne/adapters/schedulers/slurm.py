@@ -58,6 +58,8 @@ class SlurmScheduler(SlurmCliScheduler):
 
     def __init__(self, settings: Settings, tools: Tools) -> None:
         super().__init__(settings, tools)
+        # slurmrestd shows everybody's jobs; see ``Site``.
+        self._alone = tools.command.alone
         self._rest: RestSession | None = None
         self._watch: Watch | None = None
         self._told: str | None = None
@@ -76,7 +78,7 @@ class SlurmScheduler(SlurmCliScheduler):
         mint = None if key is None else TokenMint.from_file(key)
         speaker = Speaker(self._settings, self._commands, mint=mint)
         self._rest = RestSession(RestClient(url), speaker.headers)
-        self._watch = Watch(self._rest)
+        self._watch = None if self._alone else Watch(self._rest)
         try:
             await self._rest.api()
         except TokenRefused as error:
@@ -156,7 +158,7 @@ class SlurmScheduler(SlurmCliScheduler):
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """A few plain jobs whose ids are known one by one, all else as with the commands."""
-        if self._rest is not None and 0 < len(runs) <= _ONE_BY_ONE:
+        if self._rest is not None and not self._alone and 0 < len(runs) <= _ONE_BY_ONE:
             try:
                 found = await self._look_up(self._rest, runs)
             except SchedulerUnavailable as error:

@@ -24,6 +24,9 @@ class Completed:
 class Command(Protocol):
     """Starts processes on the platform's side, never through a shell."""
 
+    alone: bool
+    """Whether it acts as nobody but its own account: then other accounts' jobs are none of ours."""
+
     async def run(
         self,
         argv: Sequence[str],

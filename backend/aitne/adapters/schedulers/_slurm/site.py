@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,9 @@ class Site:
 
     def __init__(self, settings: Settings, command: Command) -> None:
         self.commands = Commands(settings, command)
+        # Without a broker every job of ours is of this very account. Anybody may write our comment
+        # into a job of their own: theirs are not even read.
+        self._mine = f"--user={os.geteuid()}" if command.alone else None
         self._cluster_name = settings.cluster
         self._fields: tuple[str, ...] = queue.FIELDS
         self._queue = queue.Queue(self._fields)
@@ -97,7 +101,9 @@ class Site:
         while True:
             mark = queue.new_mark()
             form = queue.format_option(self._fields, mark)
-            argv = ("squeue", "--noheader", "--array", "--states=all", *more, f"--Format={form}")
+            scope = () if self._mine is None else (self._mine,)
+            options = ("--noheader", "--array", "--states=all", *scope, *more)
+            argv = ("squeue", *options, f"--Format={form}")
             try:
                 return await self.ask(*argv), mark
             except SchedulerUnavailable as error:
@@ -148,7 +154,7 @@ class Site:
         """What accounting knows of these attempts, as far as they have ended."""
         output = await self.ask(
             "sacct",
-            "--allusers",
+            self._mine or "--allusers",
             "--allocations",
             "--duplicates",
             "--noheader",
