@@ -49,6 +49,12 @@ _FRESH_S = 0.55
 Poll = Callable[[], Awaitable[object]]
 
 
+class _LookingOn(LocalCommand):
+    """As a broker's: it looks at everybody's jobs, not at those of this process's account alone."""
+
+    alone = False
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """Something that polls, and whether its answers are the broker's."""
@@ -95,7 +101,7 @@ def fill(slurm: Slurm, jobs: int) -> Sequence[UUID]:
 
 
 async def _compare(slurm: Slurm, settings: Settings, ids: Sequence[UUID], rounds: int) -> list[Row]:
-    adapter = SlurmCliScheduler(settings, Tools(LocalCommand(), OwnFiles()))
+    adapter = SlurmCliScheduler(settings, Tools(_LookingOn(), OwnFiles()))
     async with AsyncExitStack() as stack:
         await adapter.start()
         found = await adapter.poll()
