@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-import pytest
-
 from aitne.adapters.accounts import permitted_user, unix_user
 from aitne.adapters.command.as_user import AsUserCommand
 from aitne.adapters.files import OwnFiles, create
