@@ -80,7 +80,7 @@ def measure(*, quick: bool) -> Figure:
         f"A poll with {jobs} jobs queued over the bare squeue",
         rows,
         [
-            f"Slurm {release}. Bare: `squeue --noheader --array --states=all` with the very same "
+            f"{jobs} jobs queued, Slurm {release}. Bare: `squeue --noheader --array --states=all` with the very same "
             "`--Format`, its output read and thrown away.",
             f"Unchanged: nothing differs from the poll before. Changed: {jobs * CHANGED // JOBS} jobs "
             "were put on hold or released since.",

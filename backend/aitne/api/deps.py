@@ -28,8 +28,7 @@ def cookie_name(settings: Settings) -> str:
     return f"aitne_{hashlib.sha256(identity).hexdigest()[:8]}"
 
 
-# All of these are coroutines that wait for nothing: FastAPI calls a plain function in a thread of its
-# own, and the ways there and back cost more than a quarter of a request.
+# All of these are coroutines that wait for nothing: FastAPI calls a plain function in another thread.
 async def get_platform(request: Request) -> Platform:
     """The platform this application was created with."""
     return cast(Platform, request.app.state.platform)
