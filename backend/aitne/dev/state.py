@@ -14,7 +14,7 @@ from aitne.dev import daemons, processes
 from aitne.dev.plan import Plan, read_plan
 from aitne.dev.processes import environment, run
 
-IDLE_S = 30.0
+IDLE_S = 120.0
 _ASK_S = 15.0
 
 
