@@ -1,4 +1,5 @@
-"""An sbatch that does the work and then does not answer: the job is found, and not submitted again."""
+"""An sbatch or slurmrestd that does the work and then does not answer: the job is found, and not
+submitted again."""
 
 from __future__ import annotations
 
@@ -9,25 +10,30 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.adapters.runtimes.bare import BareRuntime
+from aitne.adapters.schedulers import slurm
+from aitne.adapters.schedulers._slurm.rest import session
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.dev_cluster import DevCluster
 from aitne.core.errors import CommandTimeout
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.files import Fence, JobPlace
+from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.tools import Tools
-from aitne.core.settings import SlurmSettings, load_settings
+from aitne.core.settings import Settings, SlurmSettings, load_settings
 from aitne.core.states import JobState
 from aitne.services.controller import Controller
 from aitne.services.render import Renderer
 from tests.support.hub import RecordingHub
 from tests.support.jobs import make_job
+from tests.support.rest_proxy import Cut, proxy
 from tests.support.schedulers import FilesOfUsers, slurm_tools
 
 pytestmark = [pytest.mark.timeout(240)]
@@ -39,6 +45,7 @@ class Ambiguous:
 
     def __init__(self, command: Command) -> None:
         self._command = command
+        self.alone = command.alone
         self.submitted = 0
         self.cut_off = 0
 
@@ -83,23 +90,27 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
     await made.close()
 
 
-async def test_ambiguous(slurm_cluster: DevCluster, store: SqlStore, tmp_path: Path) -> None:
-    home = Path(pwd.getpwnam("alice").pw_dir)
-    folder = home / f"ambiguous-{time.monotonic_ns()}"
+class Cluster:
+    """What both ways of asking Slurm need of one."""
+
+    def __init__(self, cluster: DevCluster, data_dir: Path, scheduler: str, **more: Any) -> None:
+        of_slurm = SlurmSettings(
+            conf=cluster.slurm_conf,
+            operator=cluster.operator,
+            command_prefix=list(cluster.command_prefix),
+            software_dir=cluster.software_dir,
+            python=cluster.python,
+            **more,
+        )
+        self.settings = load_settings(data_dir, scheduler=scheduler, slurm=of_slurm)
+        self.tools = slurm_tools(cluster, self.settings)
+
+
+async def run_once_each(scheduler: Scheduler, settings: Settings, store: SqlStore) -> None:
+    """Let a controller submit jobs to it; each must run exactly once."""
+    folder = Path(pwd.getpwnam("alice").pw_dir) / f"ambiguous-{time.monotonic_ns()}"
     folder.mkdir()
     shutil.chown(folder, "alice", "alice")
-    slurm = SlurmSettings(
-        conf=slurm_cluster.slurm_conf,
-        operator=slurm_cluster.operator,
-        command_prefix=list(slurm_cluster.command_prefix),
-        software_dir=slurm_cluster.software_dir,
-        python=slurm_cluster.python,
-    )
-    settings = load_settings(tmp_path, scheduler="slurm_cli", slurm=slurm)
-    tools = slurm_tools(slurm_cluster, settings)
-    command = Ambiguous(tools.command)
-    scheduler = SlurmCliScheduler(settings, Tools(command, tools.files))
-    await scheduler.start()
     software = SoftwareFolder(settings)
     software.write_files()
     controller = Controller(
@@ -141,4 +152,40 @@ async def test_ambiguous(slurm_cluster: DevCluster, store: SqlStore, tmp_path: P
     shutil.rmtree(folder)
     assert states == {JobState.COMPLETED}
     assert sorted(ran) == sorted(str(job.id) for job in jobs)
+
+
+async def test_sbatch(slurm_cluster: DevCluster, store: SqlStore, tmp_path: Path) -> None:
+    it = Cluster(slurm_cluster, tmp_path, "slurm_cli")
+    command = Ambiguous(it.tools.command)
+    scheduler = SlurmCliScheduler(it.settings, Tools(command, it.tools.files))
+    await scheduler.start()
+    await run_once_each(scheduler, it.settings, store)
     assert command.cut_off == JOBS / 2
+
+
+async def test_slurmrestd(
+    slurm_cluster: DevCluster,
+    store: SqlStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It is asked again at once, and what it was sent cannot turn up after all.
+    monkeypatch.setattr(session, "AGAIN_S", 0.0)
+    monkeypatch.setattr(slurm, "LIFETIME_S", 1)
+    cuts: list[Cut] = []
+
+    def cut(number: int) -> Cut | None:
+        if number >= JOBS or number % 2 == 0:
+            return None
+        cuts.append(Cut.AFTER if number % 4 == 1 else Cut.BEFORE)
+        return cuts[-1]
+
+    async with proxy(slurm_cluster, cut) as url:
+        it = Cluster(slurm_cluster, tmp_path, "slurm", rest_url=url, jwt_key=slurm_cluster.jwt_key)
+        scheduler = slurm.SlurmScheduler(it.settings, it.tools)
+        assert not await scheduler.start(), "slurmrestd is in use"
+        try:
+            await run_once_each(scheduler, it.settings, store)
+        finally:
+            await scheduler.close()
+    assert sorted(each.name for each in cuts) == ["AFTER"] * 3 + ["BEFORE"] * 3

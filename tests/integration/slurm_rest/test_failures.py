@@ -20,8 +20,9 @@ from aitne.core.ports.scheduler import Run
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import SlurmSettings, load_settings
 from aitne.core.states import JobState
-from tests.integration.slurm_rest.conftest import Open, saying, swallowing
+from tests.integration.slurm_rest.conftest import Open, saying
 from tests.support.ports import free_ports
+from tests.support.rest_proxy import proxy
 from tests.support.schedulers import slurm_tools
 from tests.support.slurm import both_releases
 
@@ -30,7 +31,7 @@ from tests.support.slurm import both_releases
 async def test_a_lost_answer_is_uncertain_and_the_job_is_found(
     cluster: DevCluster, bench: Open
 ) -> None:
-    async with swallowing(cluster) as url, bench(rest_url=url) as it:
+    async with proxy(cluster) as url, bench(rest_url=url) as it:
         request = it.request("sleep 30")
         with pytest.raises(SubmitUncertain):
             await it.scheduler.submit(request)
@@ -122,6 +123,7 @@ class Skewed:
 
     def __init__(self, command: Command) -> None:
         self._command = command
+        self.alone = command.alone
 
     async def run(
         self,
