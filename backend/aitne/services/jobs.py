@@ -22,7 +22,7 @@ from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.files import JobFiles, LogChunk
 from aitne.core.ports.store import Created, Idempotency, Page, Store
 from aitne.core.settings import Settings
-from aitne.core.states import LIVE, JobState
+from aitne.core.states import JobState
 from aitne.core.units import parse_array
 from aitne.services.cluster import ClusterService
 from aitne.services.follow import LogFollower
@@ -317,8 +317,7 @@ class JobService:
 
     async def _check_live(self, actor: Actor, new: int) -> None:
         most = self._settings.limits.max_live_jobs
-        where = JobFilter(owner=actor.name, states=LIVE)
-        live = (await self._store.list_jobs(where, visible_to=None, limit=1)).total
+        live = await self._store.count_live(actor.name)
         if live + new > most:
             raise Conflict(
                 f"You have {live} jobs and tasks that wait or run, and this would add {new}; "

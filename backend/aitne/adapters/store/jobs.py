@@ -166,6 +166,12 @@ class JobRecords(StorePart):
             rows = await connection.execute(query.order_by(_jobs.c.created_at, _jobs.c.id))
             return [job_of(row) for row in rows.mappings()]
 
+    async def count_live(self, owner: str) -> int:
+        """How many rows of the owner's have not ended."""
+        query = select(func.count()).where(_jobs.c.owner == owner, _jobs.c.state.in_(LIVE_STATES))
+        async with self._db.read() as connection:
+            return (await connection.execute(query)).scalar_one()
+
     async def count_by_state(self) -> dict[JobState, int]:
         """How many jobs there are of each state; of an array its tasks, which are what runs."""
         query = select(_jobs.c.state, func.count()).where(_jobs.c.is_array.is_(False))

@@ -69,6 +69,10 @@ class JobStore(Protocol):
         """Every job that is not in a terminal state, oldest first."""
         ...
 
+    async def count_live(self, owner: str) -> int:
+        """How many rows of the owner's have not ended, array jobs and their tasks alike."""
+        ...
+
     async def count_by_state(self) -> dict[JobState, int]:
         """How many jobs are in each state; states without any may be missing."""
         ...
