@@ -227,18 +227,67 @@ def test_a_slurmdbd_that_is_down_stops_nobody(alice: Alice, slurm_cluster: DevCl
     assert len(alice.lines()) == 2
 
 
-def test_a_node_that_dies_with_a_job_on_it(alice: Alice, slurm_cluster: DevCluster) -> None:
-    """Slurm starts it again, so the platform does not."""
+def test_a_slurmrestd_that_hangs_holds_up_only_what_it_was_given(
+    alice: Alice, slurm_cluster: DevCluster
+) -> None:
+    alice.completed(alice.submit())
+    pid = faults.pid_of(slurm_cluster, "slurmrestd")
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        given = alice.submit()
+        eventually("nobody answers", lambda: alice.state(given) == "UNCERTAIN", 60, 0.2)
+        others = [alice.submit() for _ in range(3)]
+        for job in others:
+            alice.completed(job)
+        assert alice.state(given) == "UNCERTAIN"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    alice.completed(given, 120)
+    assert len(alice.lines()) == 5
+
+
+def test_a_slurmrestd_that_dies_while_jobs_are_submitted_is_done_without(
+    alice: Alice, slurm_cluster: DevCluster
+) -> None:
+    pid = faults.pid_of(slurm_cluster, "slurmrestd")
+    assert pid is not None
+    jobs = [alice.submit() for _ in range(10)]
+    os.kill(pid, signal.SIGKILL)
+    try:
+        jobs += [alice.submit() for _ in range(10)]
+        for job in jobs:
+            alice.completed(
+                job, 150
+            )  # one whose answer it owed is looked for as long as it may turn up
+    finally:
+        faults.restart(slurm_cluster, "slurmrestd")
+    alice.completed(alice.submit())
+    ran = [line.split()[0] for line in alice.lines()]
+    assert sorted(ran[:-1]) == sorted(jobs)
+
+
+def test_a_node_that_dies_with_jobs_on_it(alice: Alice, slurm_cluster: DevCluster) -> None:
+    """One may be begun again: Slurm does so, thus the platform does not. The other says what happened."""
     wait = f'[ "$SLURM_RESTART_COUNT" ] || {{ touch {alice.folder}/$AITNE_JOB_ID; sleep 300; }}'
     retried = alice.submit(wait, retry={"max": 2, "on": ["node_failed"]})
-    eventually("it runs", (alice.folder / retried).exists, 30)
+    failed = alice.submit(wait)
+    for job in (retried, failed):
+        eventually("it runs", (alice.folder / job).exists, 30)
     (node,) = eventually("its node is known", lambda: alice.job(retried)["nodes"])
+    assert eventually("it is known", lambda: alice.job(failed)["nodes"]) == [node], "Slurm packs"
     faults.crash_node(slurm_cluster, node)
     try:
-        alice.completed(retried, 260)  # a requeued job waits two minutes in Slurm
+        # Slurm calls it dead after SlurmdTimeout and begins the job anew after cred_expire.
+        ended = alice.completed(retried, 150)
+        lost = alice.job(failed)
     finally:
         faults.restart(slurm_cluster, f"slurmd.{node}")
-    assert len(alice.lines()) == 1
+    assert ended["attempt"] == 1
+    assert ended["nodes"] != [node]
+    assert lost["state"] == "NODE_FAILED"
+    assert node in lost["message"]
+    assert [line.split()[0] for line in alice.lines()] == [retried]
 
 
 def test_requeues_and_arrays_pass_the_fence(

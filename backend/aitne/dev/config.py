@@ -10,6 +10,8 @@ MEMORY_MB = 16_000
 SHARDS_PER_GPU = 4
 DEBUG_NODES = 2
 SOCKETS = 2
+REQUEUE_S = 30
+"""How long a requeued job must wait (Slurm's default: 120), which is also how long a launch may take."""
 CLOUD_BOOT_S = 36_000
 """Nodes without a slurmd never boot: their jobs go on configuring, and nobody calls them down."""
 
@@ -44,7 +46,7 @@ def slurm_conf(plan: Plan, hostname: str) -> str:
         f"SlurmctldPort={ports.slurmctld}",
         "SlurmUser=slurm",
         "AuthType=auth/munge",
-        f"AuthInfo=socket={plan.munge_socket}",
+        f"AuthInfo=socket={plan.munge_socket},cred_expire={REQUEUE_S}",
         "AuthAltTypes=auth/jwt",
         f"AuthAltParameters=jwt_key={plan.jwt_key}",
         "CredType=cred/munge",
