@@ -83,6 +83,24 @@ async def test_an_ambiguous_submission_that_never_arrived_is_repeated_only_later
     assert len(b.scheduler.requests) == 1
 
 
+async def test_others_are_submitted_while_one_is_searched_for(bench: Any) -> None:
+    b = await bench(AmbiguousSubmit(arrives=False))
+    uncertain, other = make_job(), make_job()
+    await b.store.create_job(uncertain)
+    await b.outbox.drain()
+    await b.store.create_job(other)
+    put_back = b.store.return_outbox
+
+    async def at_once_due(*items: int, **how: Any) -> None:
+        await put_back(*items, **how)
+        b.clock.advance(RETRY_S + 1)
+
+    b.store.return_outbox = at_once_due
+    b.clock.advance(RETRY_S + 1)
+    await b.outbox.drain()
+    assert [each.job_id for each in b.scheduler.requests] == [other.id, uncertain.id]
+
+
 async def test_a_submission_that_is_cancelled_while_nobody_knows_of_it_never_begins(
     bench: Any,
 ) -> None:

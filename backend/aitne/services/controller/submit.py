@@ -307,6 +307,8 @@ class Submitter:
             for item, job in unknown:
                 self._answer(Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S))
             return
+        # It answers, so the others need not wait until this one is settled.
+        self._failures = 0
         by_run: dict[tuple[UUID, int], list[SchedulerJob]] = {}
         for record in found:
             by_run.setdefault((record.job_id, record.attempt), []).append(record)
