@@ -24,6 +24,8 @@ VERSION = 1
 
 EXIT_DUPLICATE = 121
 """The fence was taken by another run of this attempt; nothing was started."""
+EXIT_NO_FENCE = 122
+"""The fence could be neither taken nor read; nothing was started."""
 EXIT_NEVER_ANSWERED = 123
 """The app did not answer within its time."""
 

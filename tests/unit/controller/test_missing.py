@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from aitne.core.agent_protocol import EXIT_DUPLICATE
+from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
 from aitne.core.errors import Unavailable
 from aitne.core.models.job import RetryPolicy
 from aitne.core.models.node import NodeState
 from aitne.core.ports.files import CLOSED, Fence, Outcome
 from aitne.core.states import JobState, TerminationReason
-from aitne.services.controller.missing import SILENCE_S
+from aitne.services.controller.missing import MOST_ATTEMPTS, SILENCE_S
 from tests.support.fakes import Vanishes
 from tests.support.files import key_of
 from tests.support.jobs import make_job
@@ -98,6 +98,31 @@ async def test_a_forgotten_run_on_a_dead_node_has_failed_with_it(bench: Any) -> 
         await b.poller.poll()
     assert await b.state(job.id) is JobState.NODE_FAILED
     assert await b.state(other.id) is JobState.STARTING
+
+
+async def test_a_run_whose_folder_its_node_could_not_use_is_begun_anew_some_times(
+    bench: Any,
+) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        assert (await b.job(job.id)).attempt == attempt
+        number = str(attempt)
+        b.scheduler.finish(number, JobState.FAILED, TerminationReason.FAILED, EXIT_NO_FENCE)
+        await b.poller.poll()
+        b.clock.advance(3_600)
+        await b.outbox.drain()
+    assert await b.state(job.id) is JobState.FAILED
+
+
+async def test_a_program_may_end_with_the_agents_code_for_a_folder(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.begins(job)
+    b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, EXIT_NO_FENCE)
+    await b.poller.poll()
+    ended = await b.job(job.id)
+    assert (ended.state, ended.exit_code, ended.attempt) == (JobState.FAILED, EXIT_NO_FENCE, 1)
 
 
 async def test_a_run_that_was_turned_away_is_no_outcome(bench: Any) -> None:

@@ -136,6 +136,18 @@ class Missing:
             return None
         return Verdict(*told_by_agent(job, left))
 
+    async def found_no_fence(self, job: Job) -> Verdict | None:
+        """Judge a run that ended with the agent's code for a folder that it could not use.
+
+        None: the code was its program's own, or it has happened too often. Raises as ``vanished``.
+        """
+        if job.attempt >= MOST_ATTEMPTS:
+            return None
+        fence = await self._files.close_fence(self._place(job), job.array_task_id)
+        if fence.owner != CLOSED:
+            return None
+        return self._never_began(job, "Its folder could not be used on the node that it was given.")
+
     async def told(self, job: Job, before: datetime) -> Verdict | None:
         """Judge a run by its agent's word alone, if it ended by itself before that time.
 
@@ -154,15 +166,17 @@ class Missing:
         """Whether anybody has taken the fence. Raises as ``vanished``."""
         return await self._files.fence(self._place(job), job.array_task_id) is not None
 
-    def _never_began(self, job: Job) -> Verdict:
+    def _never_began(
+        self, job: Job, why: str = "The scheduler lost it before it began."
+    ) -> Verdict:
         now = self._clock()
         if job.cancel_requested_at is not None:
             ended = JobChanges(reason=TerminationReason.CANCELLED, ended_at=now)
             return Verdict(JobState.CANCELLED, ended)
-        log.warning("Job %s was lost by the scheduler before it began; it is begun anew.", job.id)
+        log.warning("Job %s never began, so it is begun anew. %s", job.id, why)
         lost = JobChanges(
             reason=TerminationReason.LOST,
-            message="The scheduler lost it before it began.",
+            message=why,
             ended_at=now,
         )
         return Verdict(JobState.LOST, lost, again=True)

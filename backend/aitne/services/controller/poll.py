@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from aitne.core.agent_protocol import EXIT_DUPLICATE
+from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
 from aitne.core.errors import (
     AitneError,
     Conflict,
@@ -278,6 +278,11 @@ class Poller:
                     self._judged(job, judged)
                 return
             record = judged.record
+        if record.state is JobState.FAILED and record.exit_code == EXIT_NO_FENCE:
+            verdict = await self._missing.found_no_fence(job)
+            if verdict is not None:
+                self._judged(job, verdict)
+                return
         broken_off = record.state in _BROKEN_OFF or record.reason is TerminationReason.START_FAILED
         if broken_off and job.cancel_requested_at is None:
             verdict = await self._missing.broke_off(job, record)
