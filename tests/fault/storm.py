@@ -103,7 +103,8 @@ class Storm:
         self._random = random.Random(seed)
         self._say = say
         self._token = user_token(platform, "alice")
-        self._folder = Path(tempfile.mkdtemp(prefix="storm-", dir=pwd.getpwnam("alice").pw_dir))
+        self._home = Path(pwd.getpwnam("alice").pw_dir)
+        self._folder = Path(tempfile.mkdtemp(prefix="storm-", dir=self._home))
         shutil.chown(self._folder, "alice", "alice")
         self._ran = self._folder / "ran"
         self._ids: dict[int, str] = {}
@@ -141,6 +142,9 @@ class Storm:
         self.result.whole_s = time.monotonic() - begun
         self._count()
         shutil.rmtree(self._folder)
+        if self.result.ok:
+            for job_id in self._ids.values():
+                shutil.rmtree(self._home / ".aitne" / "jobs" / job_id)
         return self.result
 
     # --- clients ---------------------------------------------------------------------------------
