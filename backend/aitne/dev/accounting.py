@@ -18,6 +18,7 @@ def make_database(plan: Plan) -> None:
         "--no-defaults",
         "--user=slurm",
         f"--datadir={plan.root}/db/data",
+        f"--tmpdir={plan.root}/db/tmp",
         "--auth-root-authentication-method=socket",
         "--skip-test-db",
         "--innodb-log-file-size=64M",

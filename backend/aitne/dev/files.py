@@ -47,6 +47,8 @@ def make(plan: Plan, version: tuple[int, ...]) -> None:
     _folder(root / "munge", owner=munge)
     _folder(root / "db", owner=slurm)
     _folder(root / "db" / "run", owner=slurm, mode=0o700)
+    # A server that starts deletes the temporary tables of every other one that shares its folder.
+    _folder(root / "db" / "tmp", owner=slurm, mode=0o700)
     _file(plan.jwt_key, secrets.token_bytes(32), owner=slurm, mode=0o400)
     _file(root / "munge" / "munge.key", secrets.token_bytes(128), owner=munge, mode=0o400)
     for number in range(plan.gpus):
