@@ -75,7 +75,7 @@ def mariadbd(plan: Plan) -> Daemon:
         "--no-defaults",
         "--user=slurm",
         f"--datadir={folder}/data",
-        f"--tmpdir={folder}/tmp",
+        f"--tmpdir={folder / 'tmp'}",
         f"--socket={plan.database_socket}",
         f"--pid-file={folder}/run/mariadbd.pid",
         "--skip-networking",
