@@ -291,6 +291,13 @@ class Bench:
         """The nodes as they are now."""
         return (await self.scheduler.cluster()).nodes
 
+    async def nodes_until(self, ok: Callable[[Sequence[Node]], bool]) -> Sequence[Node]:
+        """The nodes once ``ok``: one look serves all who ask a broker within half a second."""
+        async with asyncio.timeout(self.stand.patience_s):
+            while not ok(nodes := await self.nodes()):
+                await change(self.scheduler)
+        return nodes
+
     async def rows(self, scheduler_id: str) -> list[SchedulerJob]:
         """What the poll says of a job and its tasks."""
         rows = [

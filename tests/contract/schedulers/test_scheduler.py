@@ -16,7 +16,7 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.models.node import NodeState
 from aitne.core.states import JobState, TerminationReason
 from aitne.core.units import expand_hostlist
-from tests.support.schedulers import Bench, alive, change, mode
+from tests.support.schedulers import Bench, alive, mode
 
 
 @pytest.mark.parametrize(
@@ -201,14 +201,15 @@ async def test_find_by_uuid_and_attempt(bench: Bench) -> None:
 
 async def test_nodes_show_what_is_in_use(bench: Bench) -> None:
     stand = bench.stand
-    idle = await bench.nodes()
-    assert [node.state for node in idle] == [NodeState.IDLE] * len(stand.nodes)
+    all_idle = [NodeState.IDLE] * len(stand.nodes)
+    await bench.nodes_until(lambda nodes: [node.state for node in nodes] == all_idle)
     number, request = await bench.submit(
         "echo up; sleep 60", resources={"cpu": stand.cpus, "gpu": {"count": 1, "type": None}}
     )
     await bench.log_says(request, "up")
-    first, second = (await bench.nodes())[:2]
-    assert (first.state, second.state) == (NodeState.ALLOCATED, NodeState.IDLE)
+    nodes = await bench.nodes_until(lambda nodes: nodes[0].state is NodeState.ALLOCATED)
+    first, second = nodes[:2]
+    assert second.state is NodeState.IDLE
     assert (first.cpu_used, first.cpu_total) == (stand.cpus, stand.cpus)
     assert first.memory_used_bytes == 1 << 28
     assert first.memory_total_bytes == stand.memory_bytes
@@ -216,9 +217,7 @@ async def test_nodes_show_what_is_in_use(bench: Bench) -> None:
     assert [(gpu.type, gpu.total, gpu.used) for gpu in first.gpus] == expected
     await bench.cancel(number)
     await bench.ended(number)
-    async with asyncio.timeout(stand.patience_s):
-        while {node.state for node in await bench.nodes()} != {NodeState.IDLE}:
-            await change(bench.scheduler)
+    await bench.nodes_until(lambda nodes: [node.state for node in nodes] == all_idle)
 
 
 async def test_running_and_ended_jobs_outlive_a_restart(bench: Bench) -> None:
@@ -233,7 +232,7 @@ async def test_running_and_ended_jobs_outlive_a_restart(bench: Bench) -> None:
     assert (await bench.rows(over))[0].exit_code == 5
     assert {row.state for row in await bench.rows(array)} == {JobState.RUNNING}
     assert (await bench.rows(waiting))[0].state is JobState.QUEUED
-    assert sum(node.cpu_used for node in await bench.nodes()) == 3
+    await bench.nodes_until(lambda nodes: sum(node.cpu_used for node in nodes) == 3)
     (Path(request.job_dir) / "go").touch()
     assert (await bench.ended(number)).exit_code == 3
     await bench.cancel(array)
