@@ -49,6 +49,8 @@ def test_how_it_ended(release: str, version: int) -> None:
     assert failed.ended_at is not None
     (killed,) = rows(release, version, "job-killed")
     assert (killed.state, killed.exit_code, killed.signal) == (JobState.FAILED, None, 11)
+    # 22.05 gives every end by a signal the reason of a failed launch.
+    assert killed.reason is TerminationReason.FAILED
     (cancelled,) = rows(release, version, "job-cancelled")
     assert cancelled.state is JobState.CANCELLED
     assert cancelled.reason is TerminationReason.CANCELLED

@@ -40,8 +40,7 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
     """How a job's script ended -> (exit code, signal), at most one of them known.
 
     Newer releases of squeue (and sacct always) print ``code:signal``, older ones the number that
-    wait(2) gives. A "signal" above the ordinary ones is a mark of Slurm's own (53: the log could
-    not be opened; 125: out of memory).
+    wait(2) gives.
     """
     match = _STATUS.fullmatch(text)
     if match is None:
@@ -52,4 +51,13 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
         code, signal = int(match[1]) >> 8, int(match[1]) & 0x7F
     if signal == 0:
         return (code, None) if code <= 255 else (None, None)
-    return None, signal if signal <= _HIGHEST_SIGNAL else None
+    return None, real_signal(signal)
+
+
+def real_signal(number: int | None) -> int | None:
+    """The signal that ended a script; None: none did.
+
+    A "signal" above the ordinary ones is a mark of Slurm's own (53: the log could not be opened; 125:
+    out of memory).
+    """
+    return number if number is not None and 0 < number <= _HIGHEST_SIGNAL else None

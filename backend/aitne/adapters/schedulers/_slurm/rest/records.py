@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aitne.adapters.schedulers._slurm import identity, reasons
 from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.states import job_state
-from aitne.core.errors import SchedulerUnavailable
+from aitne.adapters.schedulers._slurm.structured import moment, task_of, text, waiting_tasks
+from aitne.adapters.schedulers._slurm.times import real_signal
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.states import JobState
-from aitne.core.units import parse_array
 
-_FAR = 253_402_300_799  # the last second of the year 9999
-_HIGHEST_SIGNAL = 64
 _RAW = (
     "job_id", "array_job_id", "array_task_id", "job_state", "state_reason", "state_description",
     "exit_code", "restart_cnt", "nodes", "partition", "account", "qos", "priority", "user_name",
@@ -32,7 +30,7 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     Raises:
         SchedulerUnavailable: Slurm left tasks of a long array out.
     """
-    ours = identity.of_comment(_text(record.get("comment")))
+    ours = identity.of_comment(text(record.get("comment")))
     if ours is None:
         return ()
     job = _row(record, *ours)
@@ -40,46 +38,35 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     if not array:
         return (job,)
     if task is not None:
-        return (_task(job, array, task),)
-    waiting = _text(record.get("array_task_string"))
-    if "..." in waiting:
-        # libslurm cuts a long list of tasks; what was cut off must not look like absent.
-        raise SchedulerUnavailable(
-            f"slurmrestd names only some of the tasks of array {array}: {waiting}"
-        )
-    try:
-        tasks = parse_array(waiting).indices
-    except ValueError as error:
-        raise SchedulerUnavailable(f"slurmrestd says of array {array}: {error}") from error
-    return tuple(_task(job, array, index) for index in tasks)
-
-
-def _task(job: SchedulerJob, array: int, task: int) -> SchedulerJob:
-    return job.model_copy(update={"scheduler_id": f"{array}_{task}", "array_task_id": task})
+        return (task_of(job, array, task),)
+    return waiting_tasks(job, array, text(record.get("array_task_string")), said_by="slurmrestd")
 
 
 def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
     started, ended = _time(record.get("start_time")), _time(record.get("end_time"))
-    reason = _text(record.get("state_reason")) or "None"
-    nodes = node_names(_text(record.get("nodes")))
-    state, why = job_state(_words(record.get("job_state")), reason, begun=bool(nodes))
+    reason = text(record.get("state_reason")) or "None"
+    nodes = node_names(text(record.get("nodes")))
+    code, signal = _exit(record.get("exit_code"))
+    words = _words(record.get("job_state"))
+    state, why = job_state(words, reason, begun=bool(nodes), signal=signal)
     waits = state is JobState.QUEUED
     begun = bool(nodes) and not waits
-    code, signal = _exit(record.get("exit_code")) if state.terminal and begun else (None, None)
+    if not (state.terminal and begun):
+        code = signal = None
     limit = _number(record.get("time_limit"))
     return SchedulerJob(
         scheduler_id=str(record.get("job_id", "")),
         job_id=job_id,
         attempt=attempt,
-        account=_text(record.get("user_name")) or None,
+        account=text(record.get("user_name")) or None,
         state=state,
         reason=why,
-        pending_reason=reasons.sentence(reason, _text(record.get("dependency"))) if waits else None,
+        pending_reason=reasons.sentence(reason, text(record.get("dependency"))) if waits else None,
         restart_count=_number(record.get("restart_cnt")) or 0,
         exit_code=code,
         signal=signal,
         nodes=nodes,
-        partition=_text(record.get("partition")) or None,
+        partition=text(record.get("partition")) or None,
         priority=_number(record.get("priority")),
         submitted_at=_time(record.get("submit_time")),
         # Of a job that waits it is the moment Slurm plans for; of one that never ran, nothing.
@@ -90,10 +77,6 @@ def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
         time_limit_s=None if limit is None else limit * 60,
         raw={key: record[key] for key in _RAW if key in record},
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _words(value: object) -> Sequence[str]:
@@ -109,8 +92,7 @@ def _number(value: object) -> int | None:
 
 
 def _time(value: object) -> datetime | None:
-    seconds = _number(value)
-    return datetime.fromtimestamp(seconds, UTC) if seconds and 0 < seconds <= _FAR else None
+    return moment(_number(value))
 
 
 def _exit(value: object) -> tuple[int | None, int | None]:
@@ -120,6 +102,6 @@ def _exit(value: object) -> tuple[int | None, int | None]:
     signal = value.get("signal")
     by = _number(signal.get("id")) if isinstance(signal, Mapping) else None
     if by:
-        return None, by if by <= _HIGHEST_SIGNAL else None
+        return None, real_signal(by)
     code = _number(value.get("return_code"))
     return (code, None) if code is not None and 0 <= code <= 255 else (None, None)
