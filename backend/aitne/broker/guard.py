@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from threading import Lock
+from uuid import UUID
 
 from aitne.adapters.accounts import UnixUser, jobs_folder, permitted_user
 from aitne.broker.config import BrokerConfig
 from aitne.core.broker_protocol import WireRequest
 from aitne.core.errors import InvalidInput, NotAllowed
-from aitne.core.layout import job_dir
 from aitne.core.ports.accounting import ROOT, Change, RemoveMember
 from aitne.core.ports.files import JobPlace
 
@@ -63,13 +63,19 @@ class Guard:
         Raises:
             NotAllowed: it is not where ``slurm.jobs_dir`` puts this account's job.
         """
-        user = self.account(place.account)
-        expected = jobs_folder(self._config.slurm.jobs_dir, user) / str(place.job_id)
-        if place.folder != str(expected):
+        return self._owner(place.account, place.job_id, place.folder)
+
+    def _owner(
+        self, account: str | None, job_id: UUID, folder: str, *, below: str = ""
+    ) -> UnixUser:
+        """The account, if ``folder`` is its job's own, or that of the attempt ``below`` it."""
+        user = self.account(account)
+        expected = jobs_folder(self._config.slurm.jobs_dir, user) / str(job_id) / below
+        if folder != str(expected):
             raise NotAllowed(
-                f"The files of {user.name}'s job {place.job_id} lie in {expected}, not in "
-                f"{place.folder}; nothing else is touched. slurm.jobs_dir must be the same in the "
-                "platform's settings and in the broker's."
+                f"The files of {user.name}'s job {job_id} lie in {expected}, not in {folder}; "
+                "nothing else is touched. slurm.jobs_dir must be the same in the platform's "
+                "settings and in the broker's."
             )
         return user
 
@@ -80,15 +86,9 @@ class Guard:
             NotAllowed: of its account or its folder.
             InvalidInput: of an option or a limit that this site does not allow.
         """
-        user = self.account(request.account)
-        root = jobs_folder(self._config.slurm.jobs_dir, user)
-        expected = job_dir(root, request.job_id, request.attempt)
-        if request.job_dir != str(expected):
-            raise NotAllowed(
-                f"The files of {user.name}'s job {request.job_id} lie in {expected}, not in "
-                f"{request.job_dir}; nothing else is touched. slurm.jobs_dir must be the same in "
-                "the platform's settings and in the broker's."
-            )
+        user = self._owner(
+            request.account, request.job_id, request.job_dir, below=str(request.attempt)
+        )
         for option in request.slurm.extra:
             name = option.partition("=")[0]
             if name not in self._config.slurm.extra:

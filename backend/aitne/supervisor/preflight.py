@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import pwd
 import shutil
 import socket
 import sys
@@ -13,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from aitne.adapters.accounts import own_account_name
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 
@@ -41,21 +41,16 @@ def notes(settings: Settings) -> list[str]:
     """What whoever starts the platform should know, though nothing is wrong."""
     if not settings.on_slurm:
         return []
-    uid = os.getuid()
     if settings.broker.socket is not None:
-        if uid != 0:
+        if os.getuid() != 0:
             return []
         return [
             "The platform runs as root, which its broker makes needless: on a real site give it an "
             "account of its own (docs/howto/slurm.md)."
         ]
-    try:
-        account = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        account = f"uid {uid}"
     return [
-        f"There is no broker (broker.socket is not set): everybody's jobs run as {account}, the "
-        "account of this platform."
+        "There is no broker (broker.socket is not set): everybody's jobs run as "
+        f"{own_account_name()}, the account of this platform."
     ]
 
 

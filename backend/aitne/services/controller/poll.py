@@ -35,7 +35,7 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import Entry, LiveJobs
 from aitne.services.controller.missing import Missing, Owner, Verdict
 from aitne.services.controller.phantoms import Phantoms
-from aitne.services.controller.runs import best, is_of, records_of, run_of
+from aitne.services.controller.runs import best, is_of, records_by_job, run_of
 
 log = logging.getLogger(__name__)
 
@@ -214,13 +214,11 @@ class Poller:
                 entry.look_again_at = self._clock() + timedelta(seconds=LOOK_AGAIN_S)
             return
         slots = asyncio.Semaphore(LOOKS_AT_ONCE)
-        by_run: dict[object, list[SchedulerJob]] = {}
-        for record in found:
-            by_run.setdefault((record.job_id, record.attempt), []).append(record)
+        by_job = records_by_job([entry.job for entry in entries], found)
 
         async def look(entry: Entry) -> None:
             async with slots:
-                records = records_of(entry.job, by_run.get(entry.key[:2], ()))
+                records = by_job[entry.job.id]
                 entry.look_again_at = self._clock() + timedelta(seconds=LOOK_AGAIN_S)
                 if records:
                     await self._guarded(entry.job, self._apply(entry, records))

@@ -52,6 +52,16 @@ def _rank(record: SchedulerJob) -> int:
     return 2
 
 
+def records_by_job(
+    jobs: Iterable[Job], records: Iterable[SchedulerJob]
+) -> dict[UUID, list[SchedulerJob]]:
+    """Of one answer about many jobs, what ``records_of`` gives for each, by the job's id."""
+    by_run: dict[tuple[UUID, int], list[SchedulerJob]] = {}
+    for record in records:
+        by_run.setdefault((record.job_id, record.attempt), []).append(record)
+    return {job.id: records_of(job, by_run.get(key_of(job)[:2], ())) for job in jobs}
+
+
 def records_of(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:
     """Those of the job's present run; of an array job, those of all its tasks."""
     job_id, attempt, task = key_of(job)

@@ -38,7 +38,7 @@ from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
-from aitne.services.controller.runs import best, records_of, run_of
+from aitne.services.controller.runs import best, records_by_job, run_of
 from aitne.services.render import Renderer
 
 log = logging.getLogger(__name__)
@@ -309,13 +309,9 @@ class Submitter:
             return
         # It answers, so the others need not wait until this one is settled.
         self._failures = 0
-        by_run: dict[tuple[UUID, int], list[SchedulerJob]] = {}
-        for record in found:
-            by_run.setdefault((record.job_id, record.attempt), []).append(record)
+        by_job = records_by_job([job for _, job in unknown], found)
         for item, job in unknown:
-            run = (job.array_job_id or job.id, job.attempt)
-            record_or_none = best(records_of(job, by_run.get(run, ())))
-            self._answer(await self._resolved(item, job, record_or_none))
+            self._answer(await self._resolved(item, job, best(by_job[job.id])))
 
     async def _resolved(self, item: OutboxItem, job: Job, record: SchedulerJob | None) -> Answer:
         if record is not None:
