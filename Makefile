@@ -7,8 +7,12 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NPM    := $(BIN)/python scripts/npm.py
 ARGS   ?=
+# What an install compiles.
+KERNEL := hatch_build.py $(wildcard backend/aitne/distrib/_native/*.[ch])
+# Two processes, each a module at a time, the longest first.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: up down check fmt test test-unit gen bench docs clean
+.PHONY: up down distrib check fmt test test-unit gen screenshots bench docs clean
 
 up: $(VENV)/.installed frontend/dist/.built
 	@$(BIN)/aitne up $(ARGS)
@@ -23,7 +27,7 @@ $(BIN)/python:
 	  echo "Python cannot make virtual environments here; on Debian and Ubuntu install python3-venv." >&2; \
 	  rm -rf $(VENV); exit 1; }
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt $(KERNEL)
 	@echo "Installing Aitne into $(VENV) …"
 	@$(PIP) install --constraint constraints.txt --editable '.[server]'
 	@touch $@
@@ -33,12 +37,20 @@ $(VENV)/.dev: $(VENV)/.installed
 	@$(PIP) install --constraint constraints.txt --editable '.[server,dev,docs]'
 	@touch $@
 
+# What programs need that train, and the tests of what trains them; without it those are skipped.
+$(VENV)/.distrib: $(VENV)/.installed
+	@echo "Installing PyTorch, NumPy, mpi4py and scikit-learn …"
+	@$(PIP) install --constraint constraints.txt --editable '.[server,distrib]' mpi4py scikit-learn
+	@touch $@
+
+distrib: $(VENV)/.distrib
+
 frontend/node_modules/.installed: $(VENV)/.installed frontend/package.json frontend/package-lock.json
 	@echo "Installing the portal's packages …"
 	@$(NPM) ci --prefix frontend --no-audit --no-fund --loglevel=error
 	@touch $@
 
-FRONTEND_SOURCES := $(shell find frontend/src frontend/public frontend/index.html frontend/vite.config.ts -type f 2>/dev/null)
+FRONTEND_SOURCES := $(shell find frontend/src frontend/public frontend/index.html frontend/vite.config.ts frontend/mantine-css.ts frontend/first-load.ts -type f 2>/dev/null)
 
 frontend/dist/.built: frontend/node_modules/.installed $(FRONTEND_SOURCES)
 	@echo "Building the portal …"
@@ -54,6 +66,7 @@ check: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/python scripts/gen.py --check
 	$(NPM) run --prefix frontend --silent typecheck
 	$(NPM) run --prefix frontend --silent lint
+	$(NPM) run --prefix frontend --silent texts
 
 fmt: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -66,11 +79,14 @@ test: $(VENV)/.dev frontend/dist/.built
 	@$(BIN)/python scripts/test_packages.py
 	$(NPM) run --prefix frontend --silent test
 	$(BIN)/pytest -n 2 -q tests/unit tests/contract tests/security
-	$(BIN)/pytest -q tests/integration tests/fault tests/e2e
-	$(BIN)/pytest -q tests/machines
+	$(BIN)/pytest -q tests/distrib
+	$(BIN)/pytest $(SIDE_BY_SIDE) -q tests/fault tests/machines tests/integration tests/e2e
 
 gen: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/python scripts/gen.py
+
+screenshots: $(VENV)/.dev frontend/dist/.built
+	$(BIN)/python scripts/screenshots.py $(ARGS)
 
 bench: $(VENV)/.dev frontend/dist/.built
 	$(BIN)/python -m benchmarks $(ARGS)
