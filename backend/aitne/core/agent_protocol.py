@@ -13,15 +13,23 @@ Calls, all with ``Authorization: Bearer <token>``:
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from pydantic import Field
 
 from aitne.core.models.base import Frozen
-from aitne.core.models.job import Sample
+from aitne.core.models.job import Sample, Scalar
+from aitne.core.ports.runtime import Launch, Limits
 
 VERSION = 1
 
+EXIT_ENVIRONMENT = 118
+"""What the job's ``environment`` names could not be loaded; the log says what."""
+EXIT_OUT_OF_MEMORY = 119
+"""The cgroup that the agent made ended it; the outcome beside the fence says so."""
+EXIT_NOT_READY = 120
+"""Something that the program needs is not there on its node; the outcome says what."""
 EXIT_DUPLICATE = 121
 """The fence was taken by another run of this attempt; nothing was started."""
 EXIT_NO_FENCE = 122
@@ -31,13 +39,57 @@ EXIT_NEVER_ANSWERED = 123
 
 
 class AgentApp(Frozen):
-    """An app to start. ``argv`` is complete but for what a hand-over adds."""
+    """An app to start. ``argv`` is the program's own but for what a hand-over adds."""
 
     name: str
     kind: str
     argv: tuple[str, ...]
     readiness_path: str
     timeout_s: int
+
+
+class AgentNeed(Frozen):
+    """A file or folder that must be there before anything starts."""
+
+    what: str
+    """For the message: ``the image jupyter:1.0``, ``the dataset div2k:1``."""
+    path: str
+    kind: str
+    """``file`` or ``folder``."""
+    within: tuple[str, ...] = ()
+    """If any: with symbolic links followed it must lie in one of these folders."""
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
+    sha256: str | None = None
+    """Of a file: looked at if its size or time differs from the two above."""
+
+
+EXIT_PREEMPTED = 75
+"""A program's own (EX_TEMPFAIL): it was told to end, has saved its work, and wants to go on later."""
+
+
+RUN_DIR, NODE_RANK = "{run_dir}", "{node_rank}"
+"""Each stands alone in an argument vector of a program with ranks where its agent puts the folder of the
+ranks, and the number of its node."""
+
+
+class AgentRanks(Frozen):
+    """How a distributed program is spread: ``commands`` start one node's ranks, with these facts in
+    their environment. With several nodes an agent runs on each, started by the first one's."""
+
+    nodes: int = Field(ge=1)
+    ranks_per_node: int = Field(ge=1)
+    agent: tuple[str, ...]
+    """The agent's own argument vector, up to ``--node`` and the job's folder."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """``AITNE_TRANSPORT`` and the like: what the runtime is told."""
+
+
+class AgentSetting(Frozen):
+    """What one task of a sweep is given: in a file and in its environment."""
+
+    values: dict[str, Scalar]
+    env: dict[str, str]
 
 
 class AgentSpec(Frozen):
@@ -56,10 +108,28 @@ class AgentSpec(Frozen):
     path: tuple[str, ...] = ()
     """Folders put before the node's own PATH; a PATH in ``env`` replaces both."""
     workdir: str
+    launch: Launch = Launch()
+    """``commands`` and the apps' ``argv`` are the programs' own; this comes before each."""
+    needs: tuple[AgentNeed, ...] = ()
+    datasets: dict[str, str] = Field(default_factory=dict)
+    """Name to folder: linked below a folder that ``AITNE_DATASETS`` names. In a container they are
+    bound, and ``env`` has the variable."""
+    limits: Limits = Limits()
+    tmp_dir: str = "/tmp"  # noqa: S108 - a default that a site may change
+    """Node-local disk, where the run's own temporary folder is made."""
     listen: str = "127.0.0.1"
     """Where an app listens: ``node`` (the node's own address), a network (the node's address in
     it), or an address."""
     sample_interval_s: float = 2.0
+    inactivity_duration_s: int | None = None
+    """Of a session: the agent says from time to time how long nobody has worked in it."""
+    ranks: AgentRanks | None = None
+    """None: a program that runs once, on the first node."""
+    venv: str | None = None
+    conda: str | None = None
+    """What is loaded before the programs: the snapshot has its packages."""
+    settings: tuple[AgentSetting, ...] = ()
+    """Of a sweep, by the tasks' indices."""
 
 
 class Phase(StrEnum):
@@ -88,6 +158,18 @@ class AgentReport(Frozen):
     exit_code: int | None = None
     message: str | None = Field(None, max_length=2_000)
     samples: tuple[Sample, ...] = Field(default=(), max_length=1_000)
+    node_rank: int | None = Field(None, ge=0)
+    """Of a node's agent that serves the first node's: it only tells of its samples and the profile."""
+    idle_s: float | None = Field(None, ge=0)
+    """For how long the agent has seen no activity in the session."""
+    profile: dict[str, Any] | None = None
+    """How the ranks exchange, as their runtime says (``core.models.profile``): the last one counts."""
+    snapshot: dict[str, Any] | None = None
+    """What the job runs on (``core.models.snapshot.Taken``)."""
+    results: dict[str, Any] | None = None
+    """What its program measures (``core.models.sweep.Results``): the last one counts."""
+    files: dict[str, Any] | None = None
+    """What it has written (``core.models.snapshot.WrittenFiles``)."""
 
 
 class AgentReply(Frozen):

@@ -12,6 +12,7 @@ TaskCounts = Mapping[tuple[JobState, TerminationReason | None], int]
 """How many tasks there are of each state and reason."""
 
 _S = JobState
+_GOAL = TerminationReason.GOAL_REACHED
 
 PROGRESS = (
     _S.PENDING_SUBMIT,
@@ -45,7 +46,11 @@ if frozenset(PROGRESS) != LIVE or frozenset(SEVERITY) != TERMINAL:
 
 @dataclass(frozen=True, slots=True)
 class ArrayState:
-    """What an array job's row says. ``message`` is None while all its tasks are in one live state."""
+    """What an array job's row says.
+
+    ``message`` is None while all its tasks are in one live state, and for a sweep that has reached its
+    goal: there it is that of the tasks that were cancelled for it.
+    """
 
     state: JobState
     reason: TerminationReason | None
@@ -59,6 +64,9 @@ def array_state(tasks: TaskCounts) -> ArrayState:
     ended: COMPLETED if all completed, else the worst (``SEVERITY``), with the most frequent reason of
     the tasks in that state (ties: the first by name).
 
+    A sweep that has reached its goal has done what it was there for: it is COMPLETED as soon as one of
+    its tasks is, whatever became of the others.
+
     Raises:
         ValueError: there is no task.
     """
@@ -69,9 +77,14 @@ def array_state(tasks: TaskCounts) -> ArrayState:
     if not counts:
         raise ValueError("an array has at least one task")
     live = LIVE & counts.keys()
+    goal = any(count for (_, why), count in tasks.items() if why is _GOAL)
     if live:
         state = max(live, key=PROGRESS.index)
+        if goal:
+            return ArrayState(state, _GOAL, None)
         return ArrayState(state, None, None if len(counts) == 1 else _sentence(counts))
+    if goal and counts[JobState.COMPLETED]:
+        return ArrayState(JobState.COMPLETED, _GOAL, None)
     state = max(counts, key=SEVERITY.index)
     reasons = [
         (-count, reason)

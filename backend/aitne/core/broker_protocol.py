@@ -10,26 +10,21 @@ and its answer) and one method of that name in ``broker/handlers.py``.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Base64Bytes, BaseModel, Field
+from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, PrivateAttr
 
 from aitne.core import units
-from aitne.core.errors import (
-    AitneError,
-    FieldProblem,
-    InvalidInput,
-    NotFound,
-    RateLimited,
-    SchedulerRejected,
-    SchedulerUnavailable,
-    SubmitUncertain,
-    Unavailable,
-)
+from aitne.core.broker_args import AbsolutePath, Args, Done, NoArgs
+from aitne.core.broker_identity import CheckPasswordArgs, PasswordChecked
+from aitne.core.broker_storage import AreasArgs, AreasMade, AreasSeen, PathsArgs, PathsSeen
+from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
 from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
-from aitne.core.models.job import SlurmFile, SlurmSpec
+from aitne.core.models.job import SlurmSpec
+from aitne.core.models.job_file import SlurmFile
 from aitne.core.models.limits import InUse, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
@@ -53,7 +48,6 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")]
 Attempt = Annotated[int, Field(ge=1, le=1_000_000)]
 TaskIndex = Annotated[int, Field(ge=0, le=10_000_000)]
-AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00-\x1f\x7f]+$", max_length=4_000)]
 TimeLimit = Annotated[int, Field(ge=1, le=10 * 365 * 86_400)]
 
 
@@ -78,15 +72,6 @@ def _bounded(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
 
 
 Files = Annotated[dict[FileName, Base64Bytes], Field(max_length=100), AfterValidator(_bounded)]
-
-
-class Args(Strict):
-    """The arguments of a verb. ``about`` is what the audit log says of it: account and job."""
-
-    @property
-    def about(self) -> tuple[str | None, str | None]:
-        """The account that is acted for and the job, where there is one."""
-        return None, None
 
 
 class WireRequest(SubmitRequest, extra="forbid"):
@@ -218,6 +203,21 @@ class ReadLogArgs(TaskArgs):
     """More than ``MAX_READ_BYTES`` is answered with so many."""
 
 
+class AttachArgs(PlaceArgs):
+    """Of ``attach``."""
+
+    run: WireRun
+    node: str = Field(max_length=1_000)
+    agent: list[Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4_000)]] = Field(
+        min_length=1, max_length=10
+    )
+
+    @property
+    def possible(self) -> bool:
+        """Whether any scheduler could have given the id, and any node have the name."""
+        return self.run.possible and _NODE_NAME.fullmatch(self.node) is not None
+
+
 class AccountingArgs(Args):
     """Of ``accounting_apply``."""
 
@@ -231,14 +231,6 @@ class UsageArgs(Args):
 
     start: UtcTime
     end: UtcTime
-
-
-class NoArgs(Args):
-    """Of verbs that need none."""
-
-
-class Done(Frozen):
-    """It was done; there is nothing to say."""
 
 
 class Submitted(Frozen):
@@ -270,6 +262,24 @@ class Polled(Frozen):
     full: bool
     gone: list[int]
     new: list[tuple[int, SchedulerJob]]
+
+
+class Attached(Frozen):
+    """It was started. The socket to it comes beside this answer (SCM_RIGHTS)."""
+
+    _socket: socket.socket | None = PrivateAttr(None)
+
+    @classmethod
+    def with_socket(cls, connection: socket.socket) -> Attached:
+        """The answer that hands it over."""
+        made = cls()
+        made._socket = connection
+        return made
+
+    @property
+    def handed_over(self) -> socket.socket | None:
+        """What goes beside the answer."""
+        return self._socket
 
 
 class LogRead(Frozen):
@@ -335,15 +345,20 @@ VERBS: Mapping[str, Verb] = {
         Verb("cluster", NoArgs, Cluster, 60, audited="refused", bulk=True),
         Verb("drain", DrainArgs, Done, 60),
         Verb("resume", ResumeArgs, Done, 60),
+        Verb("attach", AttachArgs, Attached, 45, Unavailable),
         Verb("create", CreateArgs, Done, 30, Unavailable),
         Verb("read_log", ReadLogArgs, LogRead, 15, Unavailable, audited="refused"),
         Verb("fence", TaskArgs, FenceRead, 15, Unavailable, audited="refused"),
         Verb("close_fence", TaskArgs, FenceRead, 15, Unavailable),
         Verb("outcome", TaskArgs, OutcomeRead, 15, Unavailable, audited="refused"),
+        Verb("areas", AreasArgs, AreasSeen, 30, Unavailable, audited="refused"),
+        Verb("paths", PathsArgs, PathsSeen, 30, Unavailable, audited="refused"),
+        Verb("make_areas", AreasArgs, AreasMade, 30, Unavailable),
         Verb("accounting_read", NoArgs, Associations, 100, Unavailable, "refused", bulk=True),
         Verb("accounting_apply", AccountingArgs, Done, 600, Unavailable, bulk=True),
         Verb("accounting_usage", UsageArgs, Used, 150, Unavailable, "refused", bulk=True),
         Verb("accounting_in_use", NoArgs, InUse, 90, Unavailable, "refused", bulk=True),
+        Verb("check_password", CheckPasswordArgs, PasswordChecked, 30, Unavailable),
         Verb("notes", NoArgs, Notes, 10, audited="refused"),
         Verb("ping", NoArgs, Done, 10, audited="refused"),
     )
@@ -372,49 +387,3 @@ class Ask(Strict):
     id: int = Field(ge=0)
     verb: str = Field(max_length=40)
     args: dict[str, Any] = Field(default_factory=dict)
-
-
-def error_to_wire(error: AitneError) -> dict[str, Any]:
-    """The error as JSON can carry it; ``error_from_wire`` makes the same class of it.
-
-    Of an adapter's own class, which the other side does not know, it makes the port's that is above it.
-    """
-    known = AitneError.__module__
-    code = next(each.code for each in type(error).__mro__ if each.__module__ == known)  # type: ignore[attr-defined]
-    facts: dict[str, Any] = {"code": code, "message": error.message}
-    if isinstance(error, InvalidInput):
-        problems = [[p.field, p.message, p.value, p.allowed] for p in error.problems]
-        facts.update(code=InvalidInput.code, problems=problems)
-    elif isinstance(error, SchedulerRejected):
-        facts["field"] = error.field
-    elif isinstance(error, RateLimited):
-        facts["retry_after_s"] = error.retry_after_s
-    elif isinstance(error, NotFound):
-        facts.update(kind=error.kind, name=error.name)
-    return facts
-
-
-def error_from_wire(facts: Mapping[str, Any]) -> AitneError:
-    """The error that ``error_to_wire`` wrote; of a code that is not known here, ``Unavailable``."""
-    code, message = facts.get("code"), str(facts.get("message"))
-    if code == InvalidInput.code:
-        return InvalidInput(message, [FieldProblem(*each) for each in facts.get("problems") or ()])
-    if code == SchedulerRejected.code:
-        return SchedulerRejected(message, facts.get("field"))
-    if code == RateLimited.code:
-        return RateLimited(message, float(facts.get("retry_after_s") or 1.0))
-    if code == NotFound.code:
-        return NotFound(str(facts.get("kind")), facts.get("name"))
-    found = _CLASSES.get(str(code))
-    return Unavailable(f"{message} ({code})") if found is None else found(message)
-
-
-def _plain_classes(root: type[AitneError]) -> dict[str, type[AitneError]]:
-    """Every class below ``root`` that is made of its message alone, by its code."""
-    found = {root.code: root} if root.__init__ is AitneError.__init__ else {}
-    for below in root.__subclasses__():
-        found.update(_plain_classes(below))
-    return found
-
-
-_CLASSES = _plain_classes(AitneError)

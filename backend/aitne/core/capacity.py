@@ -12,6 +12,8 @@ from aitne.core.units import format_memory
 
 _USABLE = frozenset(state for state in NodeState if state.usable) - {NodeState.UNKNOWN}
 
+_MOST_NAMED = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -21,6 +23,10 @@ class Fit:
     starts_now: bool
     reason: str | None = None
     problems: tuple[FieldProblem, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a user should know although it fits."""
+    away: bool = False
+    """Whether it waits for nodes to come back: a scheduler may say that there are none."""
 
 
 def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
@@ -30,13 +36,13 @@ def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
     """
     if not nodes:
         return Fit(True, False, "No node has reported to the platform yet.")
-    able = [node for node in nodes if not _short(resources, _total(resources, node))]
-    if len(able) < resources.nodes:
-        return Fit(False, False, None, tuple(_problems(resources, nodes, len(able))))
-    usable = [node for node in able if node.state in _USABLE]
+    enough = able(resources, nodes)
+    if len(enough) < resources.nodes:
+        return Fit(False, False, None, tuple(_problems(resources, nodes, len(enough))))
+    usable = [node for node in enough if node.state in _USABLE]
     if len(usable) < resources.nodes:
-        gone = ", ".join(sorted(node.name for node in able if node.state not in _USABLE))
-        return Fit(True, False, f"Waits for nodes that are down or drained: {gone}.")
+        gone = [node for node in enough if node.state not in _USABLE]
+        return Fit(True, False, _away(gone, resources.nodes - len(usable)), away=True)
     missing = [_short(resources, _free(resources, node)) for node in usable]
     free_now = missing.count({})
     if free_now >= resources.nodes:
@@ -50,6 +56,23 @@ def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
         )
     nearest = min(missing, key=lambda each: (len(each), sum(each.values())))
     return Fit(True, False, f"Waits for {_words(nearest, resources)} to become free.")
+
+
+def _away(gone: Sequence[Node], needed: int) -> str:
+    """Which nodes would do and take no work now, and why."""
+    said = [
+        f"{node.name} is {node.state}{f' ({node.reason})' if node.reason else ''}"
+        for node in sorted(gone, key=lambda each: each.name)
+    ]
+    if len(said) > _MOST_NAMED:
+        said[_MOST_NAMED:] = [f"{len(said) - _MOST_NAMED} more"]
+    which = "a node" if needed == 1 else f"{needed} nodes"
+    return f"Waits for {which} to come back into service: {', '.join(said)}."
+
+
+def able(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes that have what was asked of each, were they empty."""
+    return [node for node in nodes if not _short(resources, _total(resources, node))]
 
 
 def _total(resources: Resources, node: Node) -> dict[str, int]:

@@ -61,10 +61,18 @@ class DevCluster(Frozen):
     operator: str = Field(description="The Unix user with AdminLevel=Operator.")
     broker_socket: Path | None = None
     software_dir: Path = Field(description="World-readable, and the same on every node.")
+    scratch_dir: Path | None = Field(
+        None, description="Holds the users' areas, which the broker makes; the same on every node."
+    )
     python: str = Field(description="The Python interpreter of the nodes.")
     nodes: tuple[str, ...] = Field(description="The nodes that run a slurmd.")
     users: tuple[DevUser, ...]
     ports: DevPorts
+
+    @property
+    def scratch_pattern(self) -> str | None:
+        """The path of a user's area as ``[storage]`` writes it."""
+        return None if self.scratch_dir is None else f"{self.scratch_dir}/{{user}}"
 
     @property
     def run_dir(self) -> Path:

@@ -11,6 +11,7 @@ The tree, without a word of HTTP or of any outside system::
     ├── Conflict                the object is not in a state that permits this
     │   ├── IdempotencyConflict the key was used before with another body
     │   ├── IllegalTransition   the state machine has no such edge
+    │   ├── ManifestMissing     a dataset's manifest must be uploaded first
     │   └── StaleEpoch          another controller leads now; the update was not made
     ├── RateLimited             too many attempts; says when to try again
     ├── SetupError              the platform cannot start as configured; says what to do
@@ -22,6 +23,7 @@ The tree, without a word of HTTP or of any outside system::
         └── StoreUnavailable
     SchedulerRejected(AitneError)  the scheduler understood and said no
     NotSupported(AitneError)       the adapter in use cannot do that at all
+    DeliveryFailed(AitneError)     a message was not taken; says whether to try again
 
 A message says what happened, why, and what to do next.
 """
@@ -92,8 +94,8 @@ class NotFound(AitneError):
 
     code = "not_found"
 
-    def __init__(self, kind: str, name: object) -> None:
-        super().__init__(f"There is no {kind} {name} that you may see.")
+    def __init__(self, kind: str, name: object, sentence: str | None = None) -> None:
+        super().__init__(sentence or f"There is no {kind} {name} that you may see.")
         self.kind = kind
         self.name = str(name)
 
@@ -128,10 +130,22 @@ class IllegalTransition(Conflict):
     code = "illegal_transition"
 
 
+class ManifestMissing(Conflict):
+    """The platform does not have the manifest that a dataset names: it is to be uploaded first."""
+
+    code = "manifest_missing"
+
+
 class StaleEpoch(Conflict):
     """Another controller took the lead; this one's update was not made."""
 
     code = "stale_epoch"
+
+
+class ChangedMeanwhile(AitneError):
+    """What was to be changed is no longer what the caller saw."""
+
+    code = "changed_meanwhile"
 
 
 class RateLimited(AitneError):
@@ -203,3 +217,14 @@ class NotSupported(AitneError):
     """This platform's adapter cannot do that at all; the message says what can."""
 
     code = "not_supported"
+
+
+class DeliveryFailed(AitneError):
+    """A message was not taken. ``again``: a later try may succeed; ``status`` as the other side said."""
+
+    code = "delivery_failed"
+
+    def __init__(self, message: str, *, again: bool, status: int | None = None) -> None:
+        super().__init__(message)
+        self.again = again
+        self.status = status

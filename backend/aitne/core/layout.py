@@ -1,8 +1,8 @@
-"""Where a job's files lie, below the jobs directory. Everyone who reads or writes them asks here."""
+"""Where files lie: a job's, below the jobs directory, and those that we ship. Everyone asks here."""
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from uuid import UUID
 
 SCRIPT = "script.sh"
@@ -12,6 +12,13 @@ TOKEN = "token"  # noqa: S105 - a file's name
 
 FENCE = "fence"
 OUTCOME = "outcome"
+
+
+def shipped(name: str) -> Path:
+    """A folder of files that we ship: package data in a wheel, the repository's folder in a checkout."""
+    package = Path(__file__).parents[1]
+    packaged = package / "_data" / name
+    return packaged if packaged.is_dir() else package.parents[1] / name
 
 
 def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:

@@ -35,3 +35,30 @@ SCHEDULER_LAST_POLL = Metric(
     "When the scheduler last answered the batched query, as a Unix time.",
 )
 RECONCILE = Metric("aitne_reconcile_total", "Discrepancies that were set right.", ("outcome",))
+
+# Of one job, as ``GET /api/v1/jobs/{id}/profile`` writes them for text/plain; the runtime's own text has
+# the same names. Counters hold the whole run so far.
+DISTRIB_RANKS = Metric("aitne_distrib_ranks", "Ranks of the job.")
+DISTRIB_STEPS = Metric("aitne_distrib_steps_total", "Training steps that have ended.")
+DISTRIB_STEP = Metric("aitne_distrib_step_seconds", "Mean length of a step.")
+DISTRIB_COMMUNICATING = Metric(
+    "aitne_distrib_communicating_ratio", "Share of the steps in which a collective ran."
+)
+DISTRIB_BLOCKED = Metric(
+    "aitne_distrib_blocked_ratio", "Share of the steps in which the program stood still for it."
+)
+DISTRIB_OVERLAP = Metric(
+    "aitne_distrib_overlap_ratio", "Share of the communication hidden behind computation."
+)
+DISTRIB_STRAGGLER = Metric(
+    "aitne_distrib_straggler_behind_seconds",
+    "How much longer the rank that the others wait for computes in a step.",
+    ("rank",),
+)
+DISTRIB_COLLECTIVES = Metric(
+    "aitne_distrib_collectives_total", "Collectives, by operation and message size.", ("op", "size")
+)
+DISTRIB_BYTES = Metric(
+    "aitne_distrib_bytes_total", "Bytes that a rank gave to them.", ("op", "size")
+)
+DISTRIB_SECONDS = Metric("aitne_distrib_seconds_total", "Time of a rank in them.", ("op", "size"))

@@ -14,3 +14,6 @@ class NodeSoftware(Frozen):
     """The agent's argument vector, up to the job's folder."""
     launcher: PurePath
     """The program that becomes the single-user server (``hub/launcher.py``)."""
+    spawner: tuple[str, ...]
+    """The argument vector of the program that starts a node's ranks (``aitne.launch``), up to its own:
+    the node's Python, and as the last one the file."""

@@ -19,6 +19,8 @@ class Relation(StrEnum):
     OWNER = "owner"
     MEMBER = "member"
     """Of the object's project."""
+    MANAGER = "manager"
+    """Leads the object's project, and so is a member too."""
     ADMIN = "admin"
     OTHER = "other"
 
@@ -34,21 +36,58 @@ class Action(StrEnum):
     JOB_EXTEND = "job.extend"
     JOB_OPEN = "job.open"
     """Work in the session: it acts as its owner, so it is nobody else's."""
+    JOB_ATTACH = "job.attach"
+    """Work beside its program, as its owner: so it is nobody else's."""
     JOB_RESUBMIT = "job.resubmit"
     """Run its commands again, as oneself."""
     CLUSTER_READ = "cluster.read"
     """Templates, nodes, announcements."""
     NODE_ADMINISTER = "node.administer"
     """Drain and resume."""
+    PLATFORM_ADMINISTER = "platform.administer"
+    """Announcements and maintenance; health, settings and the audit log."""
     PROJECT_READ = "project.read"
     """Its members, limits and usage."""
+    PROJECT_REQUEST = "project.request"
+    """Ask for a new one, or make it where the site lets everybody."""
+    PROJECT_JOIN = "project.join"
+    """By an invitation."""
+    PROJECT_LEAVE = "project.leave"
+    PROJECT_MANAGE = "project.manage"
+    """Its title, members, invitations, limits within the administrator's; close it, ask for more time."""
     PROJECT_ADMINISTER = "project.administer"
-    """Make it; change its title, members and limits."""
+    """Approve it; grant limits, budget and time; make it somebody's default."""
     ACCOUNTING_SYNC = "accounting.sync"
     """Compare the projects with the scheduler's accounts, and change those."""
+    IMAGE_READ = "image.read"
+    """Those for everybody, and those of one's projects."""
+    IMAGE_ADMINISTER = "image.administer"
+    """Register, retire, verify, remove; say which projects see it."""
+    DATASET_READ = "dataset.read"
+    """Its entry and manifest; to name it in a job."""
+    DATASET_ADD = "dataset.add"
+    """In the project that is given."""
+    DATASET_EDIT = "dataset.edit"
+    """Grant and revoke, retire."""
+    DATASET_REVOKE = "dataset.revoke"
+    """Take it from a project; that project's managers may, too."""
+    DATASET_VERIFY = "dataset.verify"
+    """Note what a verification found."""
+    STORAGE_READ = "storage.read"
+    """The areas of the owner, and their quotas."""
     TOKEN_READ = "token.read"  # noqa: S105 - an action's name
     TOKEN_WRITE = "token.write"  # noqa: S105
     """Make and delete personal access tokens of the owner."""
+    NOTIFICATION_READ = "notification.read"
+    """The owner's inbox, choices and webhooks."""
+    NOTIFICATION_WRITE = "notification.write"
+    """Mark as read, choose, make and remove webhooks."""
+    PREFERENCE_READ = "preference.read"
+    PREFERENCE_WRITE = "preference.write"
+    """What the owner prefers in the portal."""
+    SIGN_IN_READ = "sign_in.read"
+    SIGN_IN_WRITE = "sign_in.write"
+    """Logins of the owner, and what they are proved by."""
     USER_READ = "user.read"
     USER_EDIT = "user.edit"
     """Display name and password of the owner."""
@@ -76,18 +115,54 @@ TABLE: dict[Action, Rule] = {
     Action.JOB_CANCEL: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.JOB_READ),
     Action.JOB_EXTEND: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.JOB_READ),
     Action.JOB_OPEN: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.JOB_READ),
+    Action.JOB_ATTACH: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.JOB_READ),
     Action.JOB_RESUBMIT: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.JOB_READ),
     Action.CLUSTER_READ: Rule(_ALL, Scope.READ),
     Action.NODE_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.CLUSTER_READ),
+    Action.PLATFORM_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.CLUSTER_READ),
     Action.PROJECT_READ: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.READ),
+    Action.PROJECT_REQUEST: Rule(_ALL, Scope.WRITE),
+    Action.PROJECT_JOIN: Rule(_ALL, Scope.WRITE),
+    Action.PROJECT_LEAVE: Rule(frozenset({_R.MEMBER}), Scope.WRITE, Action.PROJECT_READ),
+    Action.PROJECT_MANAGE: Rule(
+        frozenset({_R.MANAGER, _R.ADMIN}), Scope.WRITE, Action.PROJECT_READ
+    ),
     Action.PROJECT_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.PROJECT_READ),
     Action.ACCOUNTING_SYNC: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.CLUSTER_READ),
+    Action.IMAGE_READ: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.READ),
+    Action.IMAGE_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.IMAGE_READ),
+    Action.DATASET_READ: Rule(frozenset({_R.OWNER, _R.MEMBER, _R.ADMIN}), Scope.READ),
+    Action.DATASET_ADD: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.WRITE, Action.PROJECT_READ),
+    Action.DATASET_EDIT: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.DATASET_READ),
+    Action.DATASET_REVOKE: Rule(
+        frozenset({_R.OWNER, _R.MANAGER, _R.ADMIN}), Scope.WRITE, Action.DATASET_READ
+    ),
+    Action.DATASET_VERIFY: Rule(
+        frozenset({_R.OWNER, _R.MEMBER, _R.ADMIN}), Scope.WRITE, Action.DATASET_READ
+    ),
+    Action.STORAGE_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
     Action.TOKEN_READ: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.READ),
     Action.TOKEN_WRITE: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.TOKEN_READ),
+    Action.NOTIFICATION_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
+    Action.NOTIFICATION_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.NOTIFICATION_READ),
+    Action.PREFERENCE_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
+    Action.PREFERENCE_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.PREFERENCE_READ),
+    Action.SIGN_IN_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
+    Action.SIGN_IN_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.SIGN_IN_READ),
     Action.USER_READ: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.READ),
     Action.USER_EDIT: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.USER_READ),
     Action.USER_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.USER_READ),
 }
+
+
+IMPERSONATED: frozenset[Action] = frozenset(
+    {
+        *(action for action, rule in TABLE.items() if rule.scope is Scope.READ),
+        Action.JOB_CANCEL,
+        Action.JOB_EXTEND,
+    }
+) - {Action.TOKEN_READ, Action.SIGN_IN_READ}
+"""What an administrator may do as somebody else: look, and what needs nothing of theirs to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +184,7 @@ def relations(
         for relation, holds in (
             (Relation.OWNER, owner is not None and owner == actor.name),
             (Relation.MEMBER, project is not None and project in actor.projects),
+            (Relation.MANAGER, project is not None and project in actor.manages),
             (Relation.ADMIN, actor.is_admin),
         )
         if holds
@@ -130,6 +206,8 @@ def decide(
             _WHO[relation] for relation in Relation if relation in rule.allowed and relation in _WHO
         )
         return Decision(False, visible, f"Only {who} may do this ({action}).")
+    if actor.impersonator is not None and action not in IMPERSONATED:
+        return Decision(False, visible, _as_somebody_else(actor, f"do this ({action})"))
     if rule.scope not in actor.scopes:
         return Decision(
             False,
@@ -142,8 +220,26 @@ def decide(
 _WHO = {
     Relation.OWNER: "its owner",
     Relation.MEMBER: "a member of the project",
+    Relation.MANAGER: "a manager of the project",
     Relation.ADMIN: "an administrator",
 }
+
+
+def _as_somebody_else(actor: Actor, what: str) -> str:
+    return (
+        f"{actor.impersonator} looks at the platform as {actor.name}, and so may not {what}. End "
+        "that first."
+    )
+
+
+def refuse_impersonation(actor: Actor, what: str) -> None:
+    """Pass when nobody acts as somebody else.
+
+    Raises:
+        NotAllowed: only the user may do ``what``.
+    """
+    if actor.impersonator is not None:
+        raise NotAllowed(_as_somebody_else(actor, what))
 
 
 def require_full_login(actor: Actor, what: str) -> None:

@@ -2,7 +2,8 @@
 
 A plug-in is the one public class of its module that has a ``name``; ``name`` is the module's own
 (``slurm_cli.py`` holds the plug-in ``slurm_cli``), so asking for one imports that module alone.
-Modules that start with ``_`` are helpers. Installed distributions add plug-ins by entry points in
+Modules that start with ``_`` are helpers, and ``base`` is where a package says what its plug-ins
+must do. Installed distributions add plug-ins by entry points in
 the registry's group, such as ``aitne.schedulers``; a module of ours wins over one of the same name.
 """
 
@@ -75,7 +76,7 @@ class Registry(Generic[P]):
         return frozenset(
             module.name
             for module in pkgutil.iter_modules(package.__path__)
-            if not module.name.startswith("_")
+            if not module.name.startswith("_") and module.name != "base"
         )
 
     def _entry_points(self) -> Mapping[str, EntryPoint]:

@@ -5,6 +5,15 @@ from __future__ import annotations
 from urllib.parse import quote
 from uuid import UUID
 
+from pydantic import Field
+
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job
+from aitne.core.states import JobState
+
+WORKSPACE = "AITNE_WORKSPACE"
+"""The variable that names a session's workspace: its own, or that of the first one it continues."""
+
 
 def server_name(job_id: UUID) -> str:
     """The session's named server: short enough for a host name, and never reused."""
@@ -14,3 +23,35 @@ def server_name(job_id: UUID) -> str:
 def session_url(sessions_origin: str, owner: str, job_id: UUID, path: str = "/lab") -> str:
     """Where Open leads: below the sessions' own origin."""
     return f"{sessions_origin}/user/{quote(owner, safe='')}/{server_name(job_id)}{path}"
+
+
+def goes_on(other: Job) -> str:
+    """Why a session is not continued: ``other`` does that already."""
+    return (
+        f"The session {other.id} goes on with this work already: it is {other.state}. Open that, or "
+        "stop it first."
+    )
+
+
+class EntryPoint(Frozen):
+    """One of the ways into a session."""
+
+    name: str = Field(description="What `open` takes as `app`.")
+    title: str
+    icon: str = Field(description="A name from the portal's icon set.")
+    url: str | None = Field(description="Where it leads; null until the session is READY.")
+
+
+def entry_points(job: Job) -> tuple[EntryPoint, ...]:
+    """The apps of a session, the one that Open leads to first; none for a job."""
+    apps = job.spec.apps
+    base = None if job.url is None else job.url.removesuffix(apps[0].path)
+    return tuple(
+        EntryPoint(
+            name=app.name,
+            title=app.title,
+            icon=app.icon,
+            url=None if base is None or job.state is not JobState.READY else base + app.path,
+        )
+        for app in apps
+    )

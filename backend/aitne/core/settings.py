@@ -20,7 +20,11 @@ from pydantic_settings import (
 
 from aitne.core.dev_cluster import find_dev_cluster
 from aitne.core.errors import SetupError
+from aitne.core.identity_settings import AuthSettings, RateSettings
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
+from aitne.core.notification_settings import IdleSettings, MailSettings, WebhookSettings
+from aitne.core.project_settings import ProjectSettings
+from aitne.core.storage_settings import ContainerSettings, StorageSettings
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -148,17 +152,6 @@ class LimitSettings(Strict):
     )
 
 
-class AuthSettings(Strict):
-    """Logging in."""
-
-    session_lifetime: Seconds = Field(12 * 3_600, description="How long a portal login lasts.")
-    login_link_lifetime: Seconds = Field(900, description="How long a one-time login link works.")
-    max_failures: int = Field(
-        10, ge=1, description="Failed logins by name or address before further ones must wait."
-    )
-    failure_window: Seconds = Field(300, description="The time over which failures are counted.")
-
-
 class Settings(BaseSettings):
     """Everything that can be set. Read it with ``load_settings``."""
 
@@ -203,8 +196,15 @@ class Settings(BaseSettings):
     slurm: SlurmSettings = SlurmSettings()
     broker: BrokerClientSettings = BrokerClientSettings()
     accounts: AccountSettings = AccountSettings()
+    containers: ContainerSettings = ContainerSettings()
+    storage: StorageSettings = StorageSettings()
     limits: LimitSettings = LimitSettings()
+    projects: ProjectSettings = ProjectSettings()
     auth: AuthSettings = AuthSettings()
+    mail: MailSettings = MailSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    idle: IdleSettings = IdleSettings()
+    rates: RateSettings = RateSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -302,6 +302,19 @@ class Settings(BaseSettings):
         return self.data_dir / "secrets"
 
     @property
+    def images_dir(self) -> Path:
+        """Where images lie: the same path on every node."""
+        if self.containers.images_dir is not None:
+            return self.containers.images_dir
+        software = self.slurm.software_dir if self.on_slurm else None
+        return self.data_dir / "images" if software is None else software.parent / "images"
+
+    @property
+    def manifests_dir(self) -> Path:
+        """One file per dataset's manifest, named by its digest."""
+        return self.data_dir / "manifests"
+
+    @property
     def jobs_dir(self) -> Path:
         """One folder per job, one below it per attempt."""
         return self.data_dir / "jobs"
@@ -345,6 +358,7 @@ def _on_dev_cluster(settings: Settings) -> Settings:
         update={
             "slurm": slurm.model_copy(update=known),
             "broker": BrokerClientSettings(socket=found.broker_socket),
+            "storage": settings.storage.with_scratch(found.scratch_pattern),
         }
     )
 

@@ -41,11 +41,14 @@ class Stage(Frozen):
     """One stage; ``detail`` says why it lasts or why it ended, for the stage that matters now."""
 
     key: StageKey
+    """Which step."""
     title: str
     status: StageStatus
+    """How far it has come."""
     started_at: UtcTime | None = None
     ended_at: UtcTime | None = None
     detail: str | None = None
+    """Why it lasts or why it ended."""
 
 
 _COMMON = (

@@ -132,6 +132,10 @@ class TerminationReason(StrEnum):
     DEPENDENCY_FAILED = "dependency_failed"
     DUPLICATE = "duplicate"
     """The fence was already taken by another run of this attempt. Never an outcome of a job."""
+    IDLE = "idle"
+    """A session in which nobody had worked for as long as it allows."""
+    GOAL_REACHED = "goal_reached"
+    """The rest of a sweep that had found what it was there for; of the sweep itself, why it is over."""
     START_FAILED = "start_failed"
     """The app never answered, or the agent could not start the program."""
 
@@ -159,6 +163,8 @@ STATE_OF_REASON: dict[TerminationReason, JobState] = {
     TerminationReason.REJECTED: JobState.FAILED,
     TerminationReason.DEPENDENCY_FAILED: JobState.CANCELLED,
     TerminationReason.DUPLICATE: JobState.FAILED,
+    TerminationReason.IDLE: JobState.CANCELLED,
+    TerminationReason.GOAL_REACHED: JobState.CANCELLED,
     TerminationReason.START_FAILED: JobState.FAILED,
 }
 

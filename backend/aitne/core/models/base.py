@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
@@ -21,12 +22,41 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-def _memory(value: object) -> object:
-    return units.parse_memory(value) if isinstance(value, str) else value
+_LONGEST_QUANTITY = 32
 
 
-def _duration(value: object) -> object:
-    return units.parse_duration(value) if isinstance(value, str) else value
+def read_memory(value: object) -> object:
+    """A ``MemoryText`` as bytes; anything else as it is."""
+    return units.parse_memory(_short(value)) if isinstance(value, str) else value
+
+
+def read_duration(value: object) -> object:
+    """A ``DurationText`` as seconds; anything else as it is."""
+    return units.parse_duration(_short(value)) if isinstance(value, str) else value
+
+
+_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]*")
+
+
+def _no_number(value: object) -> object:
+    if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        raise ValueError(
+            "it is a number: write the date and the time, such as 2026-01-31T14:00:00Z"
+        )
+    return value
+
+
+def _truth(value: object) -> object:
+    value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+    if not isinstance(value, bool):
+        raise ValueError("write true or false")
+    return value
+
+
+def _short(text: str) -> str:
+    if len(text) > _LONGEST_QUANTITY:
+        raise ValueError(f"it is longer than {_LONGEST_QUANTITY} characters")
+    return text
 
 
 MAX_STRING_BYTES = 120_000
@@ -47,27 +77,44 @@ def passable(text: str) -> str:
 
 MemoryText = Annotated[
     str,
-    Field(max_length=32, examples=["16G"], description=f"As text: {units.MEMORY_HINT}."),
+    Field(
+        max_length=_LONGEST_QUANTITY, examples=["16G"], description=f"As text: {units.MEMORY_HINT}."
+    ),
 ]
 DurationText = Annotated[
-    str, Field(max_length=32, examples=["4h"], description=f"As text: {units.DURATION_HINT}.")
+    str,
+    Field(
+        max_length=_LONGEST_QUANTITY,
+        examples=["4h"],
+        description=f"As text: {units.DURATION_HINT}.",
+    ),
 ]
 MemoryBytes = Annotated[
     int,
     Field(strict=True, ge=1, le=1 << 60),
-    BeforeValidator(_memory, json_schema_input_type=int | MemoryText),
+    BeforeValidator(read_memory, json_schema_input_type=int | MemoryText),
 ]
 """Bytes, read from ``16G`` too."""
 Seconds = Annotated[
     int,
     Field(strict=True, ge=1, le=10 * 365 * 86_400),
-    BeforeValidator(_duration, json_schema_input_type=int | DurationText),
+    BeforeValidator(read_duration, json_schema_input_type=int | DurationText),
 ]
 """Seconds, read from ``4h`` too."""
 
+Flag = Annotated[bool, Field(strict=True)]
+"""In a body: true or false. A number or a word is a mistake, not a truth value."""
+AskedFlag = Annotated[bool, BeforeValidator(_truth, json_schema_input_type=bool)]
+"""The same where it may stand in a query too, in which everything is text."""
 UserName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
 """A login name: what Unix and JupyterHub both take."""
 ProjectName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(passable)]
 """Any text: quotes, newlines and emoji included. It is data, never part of a script."""
-UtcTime = AwareDatetime
+EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+EnvValue = Annotated[str, Field(max_length=32_768), AfterValidator(passable)]
+Command = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(passable)]
+UtcTime = Annotated[
+    AwareDatetime, BeforeValidator(_no_number, json_schema_input_type=AwareDatetime)
+]
+"""A moment with its zone: text, never a number, which could be seconds or milliseconds."""

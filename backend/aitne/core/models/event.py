@@ -19,8 +19,14 @@ class Event(Frozen):
 
     id: int
     time: UtcTime
+    """When it changed."""
     kind: str
+    """What changed: ``job.state``, ``nodes.changed``, …"""
     job_id: UUID | None = None
+    """The job it is about; None: it is about none."""
     owner: str | None = None
+    """Whom it concerns; None: everybody, or a project."""
     project: str | None = None
+    """Whose members it concerns."""
     data: dict[str, Any] = Field(default_factory=dict)
+    """What changed, by kind."""

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field
 
-from aitne.core import units
 from aitne.core.models.base import (
     Frozen,
-    JobName,
-    ProjectName,
-    Seconds,
     Strict,
     UserName,
     UtcTime,
-    passable,
 )
-from aitne.core.models.resources import Resources, ResourcesFile
-from aitne.core.states import RETRYABLE, JobState, TerminationReason
+from aitne.core.models.dataset import DatasetUse
+from aitne.core.models.image import ImageUse
+from aitne.core.models.resources import Resources
+from aitne.core.models.storage import Area
+from aitne.core.models.sweep import SweepSpec
+from aitne.core.states import JobState, TerminationReason
 
 Scalar = str | int | float | bool
 """A template parameter's value."""
-
-ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
-RESERVED_ENV = ("AITNE_", "SLURM_", "JUPYTERHUB_")
-"""Prefixes that a job file's ``env`` may not set: the platform and the scheduler own them."""
-
-EnvName = Annotated[str, Field(pattern=ENV_NAME)]
-EnvValue = Annotated[str, Field(max_length=32_768), AfterValidator(passable)]
-Command = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(passable)]
-MAX_ENV_BYTES = 512 << 10
-"""Names and values of ``env`` together: a program's arguments and environment share 2 MiB."""
 
 
 class JobType(StrEnum):
@@ -43,148 +32,76 @@ class JobType(StrEnum):
     SESSION = "session"
 
 
-class RetryFile(Strict):
-    """When and how often a job that ended badly is started again."""
-
-    max: int = Field(1, strict=True, ge=0, le=100, description="How many further attempts.")
-    on: list[TerminationReason] = Field(
-        default_factory=lambda: [
-            TerminationReason.NODE_FAILED,
-            TerminationReason.PREEMPTED,
-            TerminationReason.LOST,
-        ],
-        description="The reasons that start another attempt.",
-    )
-
-    @field_validator("on")
-    @classmethod
-    def _retryable(cls, value: list[TerminationReason]) -> list[TerminationReason]:
-        for reason in value:
-            if reason not in RETRYABLE:
-                raise ValueError(
-                    f"{reason} is never retried; allowed: {', '.join(sorted(RETRYABLE))}"
-                )
-        return value
-
-
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-SlurmName = Annotated[str, Field(pattern=_NAME)]
-"""A partition, QOS, account or reservation, as Slurm lets it be named."""
-SIGNAL = r"^(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
-
-
-class SlurmFile(Strict):
-    """The ``slurm`` part of a job file: what only Slurm knows (sbatch's options of these names)."""
-
-    partition: Annotated[
-        str | None,
-        Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(,[A-Za-z0-9][A-Za-z0-9_.-]{0,63}){0,19}$"),
-    ] = Field(None, description="One, or several with commas: the first to start it wins.")
-    qos: SlurmName | None = None
-    account: SlurmName | None = Field(None, description="Omitted: the project's own.")
-    constraint: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9_.\-&|*()\[\],]{1,200}$")] = Field(
-        None, description="Features that the nodes must have, such as nvlink&ib."
-    )
-    reservation: SlurmName | None = None
-    exclusive: bool = Field(False, description="No other job on its nodes.")
-    requeue: bool | None = Field(
-        None, description="Whether Slurm may start it again; omitted: as the job's retry says."
-    )
-    signal: Annotated[str | None, Field(pattern=SIGNAL, examples=["USR1@120"])] = Field(
-        None, description="A signal so many seconds before the end of its time."
-    )
-    extra: list[
-        Annotated[str, Field(pattern=r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$", max_length=450)]
-    ] = Field(
-        default_factory=list,
-        max_length=20,
-        description="Further options of sbatch, of those that the site allows.",
-    )
-
-
 class SlurmSpec(Frozen):
     """``SlurmFile``, resolved."""
 
     partition: str | None = None
+    """None: the default one."""
     qos: str | None = None
+    """Quality of service."""
     account: str | None = None
+    """The Slurm account it is charged to; None: the project's."""
     constraint: str | None = None
+    """Features its nodes must have, as sbatch writes them."""
     reservation: str | None = None
+    """The reservation it runs in."""
     exclusive: bool = False
+    """No other job on its nodes."""
     requeue: bool | None = None
+    """Whether it starts again when a node fails; None: as the cluster does."""
     signal: str | None = None
+    """The signal before its end, as sbatch writes it."""
     extra: tuple[str, ...] = ()
+    """Further options of sbatch."""
 
 
-class JobFile(Strict):
-    """A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one schema."""
+class ContainerOptions(Frozen):
+    """``ContainerFile``, resolved."""
 
-    type: JobType = Field(JobType.JOB, description="job or session.")
-    name: JobName | None = Field(None, description="Any text; shown, never run.")
-    project: ProjectName | None = Field(None, description="Omitted: your default project.")
-    template: str | None = Field(None, max_length=100, description="A template's name.")
-    parameters: dict[str, Scalar] = Field(
-        default_factory=dict, max_length=200, description="Values of the template's parameters."
-    )
-    image: str | None = Field(None, max_length=200, description="Omitted: bare, no container.")
-    commands: list[Command] = Field(
-        default_factory=list,
-        max_length=1_000,
-        description="Each runs under bash -c; the first that fails ends the job.",
-    )
-    env: dict[EnvName, EnvValue] = Field(default_factory=dict, max_length=500)
-    workdir: str | None = Field(
-        None, max_length=4_096, description="An absolute path or one below home (~/...)."
-    )
-    resources: ResourcesFile = Field(default_factory=ResourcesFile)
-    max_duration: Annotated[
-        Seconds | None, Field(description="The time after which it is ended, such as 4h.")
-    ] = None
-    retry: RetryFile | None = None
-    array: Annotated[str | None, Field(max_length=2_000, examples=["0-9%2"])] = None
-    after: list[UUID] = Field(
-        default_factory=list, max_length=100, description="Jobs that must have completed first."
-    )
-    slurm: SlurmFile | None = Field(None, description="Only where Slurm schedules.")
+    writable: bool = False
+    """The image can be written to; what is written is gone at the end."""
+    network: bool = True
+    """False: no network but loopback."""
 
-    @field_validator("array")
-    @classmethod
-    def _array(cls, value: str | None) -> str | None:
-        return None if value is None else str(units.parse_array(value))
 
-    @field_validator("env")
-    @classmethod
-    def _env(cls, value: dict[str, str]) -> dict[str, str]:
-        for name in value:
-            if name.startswith(RESERVED_ENV):
-                raise ValueError(
-                    f"{name} belongs to the platform; choose a name without its prefix"
-                )
-        size = sum(len(f"{name}={text}".encode()) + 1 for name, text in value.items())
-        if size > MAX_ENV_BYTES:
-            raise ValueError(
-                f"all variables together have {size} bytes; allowed: {MAX_ENV_BYTES}; "
-                "put large values into files"
-            )
-        return value
+class EnvironmentSpec(Frozen):
+    """``EnvironmentFile``, resolved."""
 
-    @field_validator("workdir")
-    @classmethod
-    def _workdir(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("/", "~/")) and value != "~":
-            raise ValueError("write an absolute path, or one below home such as ~/project")
-        return None if value is None else passable(value)
+    modules: tuple[str, ...] = ()
+    """Environment modules to load, in this order."""
+    conda: str | None = None
+    """A conda environment to activate: a name or a path."""
+    venv: str | None = None
+    """A Python virtual environment to activate."""
+    setup: tuple[str, ...] = ()
+    """Shell lines before the program."""
+
+
+class DistributedSpec(Frozen):
+    """``DistributedFile``, resolved: how the ranks of a program are started and exchange."""
+
+    ranks_per_node: int = Field(1, ge=1)
+    """Programs on each node."""
+    backend: str = "auto"
+    """What carries the exchange between ranks; auto: the fastest there is."""
+    strategy: str = "allreduce"
+    """How gradients are exchanged."""
+    compress: str = "none"
+    """How they are made smaller on their way."""
 
 
 class Readiness(Frozen):
     """How the agent tells that an app answers: any HTTP response below 500 on ``path``."""
 
     path: str = "/"
+    """What is asked for, below the app's base URL."""
     timeout_s: int = Field(120, ge=1, le=3_600)
+    """Seconds until an app that does not answer counts as failed."""
 
 
 class AppSpec(Frozen):
-    """A program of a session that listens on a port.
+    """A way into a session. The first is the program that listens on a port; the others are further
+    pages of that program.
 
     ``kind`` names who starts it: ``jupyterhub`` is the single-user server that the Hub hands its
     environment to.
@@ -192,17 +109,36 @@ class AppSpec(Frozen):
 
     name: str
     title: str
+    icon: str = "notebook"
+    """A name from the portal's icon set."""
+    optional: bool = False
+    """An image need not have it; the session is then without."""
     kind: str = "jupyterhub"
+    """Who starts it."""
     path: str = "/lab"
     """Where Open leads, below the app's base URL."""
     readiness: Readiness = Readiness()
+    """When it counts as answering."""
 
 
 class RetryPolicy(Frozen):
     """``RetryFile``, resolved. The default never retries."""
 
     max: int = 0
+    """At most so many times."""
     on: frozenset[TerminationReason] = frozenset()
+    """The ends after which it runs again."""
+
+
+class HeldBy(Frozen):
+    """Who, beside the scheduler, holds a job to its memory and CPUs."""
+
+    runtime: bool = False
+    """The container runtime holds it."""
+    agent_memory: bool = False
+    """The agent ends it when it takes more memory."""
+    agent_cpus: bool = False
+    """The agent binds it to its CPUs."""
 
 
 class JobSpec(Frozen):
@@ -215,18 +151,52 @@ class JobSpec(Frozen):
     template_version: str | None = None
     parameters: dict[str, Scalar] = Field(default_factory=dict)
     image: str = "bare"
+    """``bare``, ``name:version``, or the path of an image of the owner's own."""
     runtime: str = "bare"
+    """What runs the image; ``bare`` without one."""
+    image_use: ImageUse | None = None
+    """None: the node as it is."""
+    container: ContainerOptions = ContainerOptions()
+    """How the image is run."""
+    environment: EnvironmentSpec = EnvironmentSpec()
+    """What is loaded on the node before the program."""
+    datasets: tuple[DatasetUse, ...] = ()
+    """The versions that it reads."""
+    home: str | None = None
+    """The home folder of the account that it runs as; None in records from before there were images."""
+    areas: tuple[Area, ...] = ()
+    """The owner's other folders, and the project's."""
+    caches: str | None = None
+    """Where caches go instead of home."""
     commands: tuple[str, ...] = ()
+    distributed: DistributedSpec | None = None
+    """None: the commands run once, on the first node; else on every rank."""
     apps: tuple[AppSpec, ...] = ()
+    """The programs that a session serves."""
     env: dict[str, str] = Field(default_factory=dict)
     """The user's variables and the template's ``AITNE_PARAM_*``; never a secret."""
     workdir: str | None = None
     resources: Resources = Resources()
+    held_by: HeldBy = HeldBy()
+    """Who holds it to its memory and CPUs beside the scheduler."""
     max_duration_s: int = 3_600
+    """Ended after so many seconds."""
+    inactivity_duration_s: int | None = None
+    """Sessions: ended after so long without activity; None: never."""
     retry: RetryPolicy = RetryPolicy()
+    """When it runs again by itself."""
     array: str | None = None
+    """The indices of an array job's tasks, such as ``0-9%2``."""
+    sweep: SweepSpec | None = None
+    """Its tasks' settings follow from it; ``array`` has one index for each."""
     after: tuple[UUID, ...] = ()
+    """Jobs that must have succeeded before it begins."""
     slurm: SlurmSpec = SlurmSpec()
+    """What only Slurm knows."""
+    continues: UUID | None = None
+    """Of a session: the ended one whose work it takes up."""
+    lineage: UUID | None = None
+    """Of a session that continues another: the first of them, which all share its workspace."""
 
 
 class Job(Frozen):
@@ -255,7 +225,7 @@ class Job(Frozen):
     """How often the scheduler itself started this attempt again (Slurm's SLURM_RESTART_COUNT)."""
     scheduler_id: str | None = None
     reason: TerminationReason | None = None
-    """Why it ended; None while it has not."""
+    """Why it ended, or why the platform is ending it; else None."""
     message: str | None = None
     """A sentence for the user: why it waits, or why it ended."""
     exit_code: int | None = None
@@ -285,6 +255,10 @@ class Job(Frozen):
     expires_at: UtcTime | None = None
     """When its time is up; known once it runs."""
     expected_start_at: UtcTime | None = None
+    idle_ends_at: UtcTime | None = None
+    """Sessions: when it is ended unless somebody works in it again; None: it is not idle for long."""
+    gpu_idle_since: UtcTime | None = None
+    """Since when its GPUs have had next to nothing to do; None: they have, or nobody can tell."""
     version: int = 1
     """Grows by one with every change of the row: the ETag, and the optimistic lock."""
 
@@ -292,6 +266,12 @@ class Job(Frozen):
     def is_array(self) -> bool:
         """Whether this row is an array job, which does not run itself."""
         return self.spec.array is not None and self.array_task_id is None
+
+    @property
+    def attachable(self) -> bool:
+        """Whether its owner can work beside its program now."""
+        open_ = self.state in (JobState.STARTING, JobState.RUNNING, JobState.READY)
+        return open_ and bool(self.nodes) and not self.is_array
 
 
 class JobChanges(Strict):
@@ -318,6 +298,8 @@ class JobChanges(Strict):
     ended_at: UtcTime | None = None
     expires_at: UtcTime | None = None
     expected_start_at: UtcTime | None = None
+    idle_ends_at: UtcTime | None = None
+    gpu_idle_since: UtcTime | None = None
 
 
 class JobFilter(Frozen):
@@ -331,12 +313,24 @@ class JobFilter(Frozen):
     array_job_id: UUID | None = None
     top_level_only: bool = False
     """Leave array tasks out (their array job stands for them)."""
+    template: str | None = None
+    image: str | None = None
+    """``name``, of any version, or ``name:version``."""
+    node: str | None = None
+    created_from: UtcTime | None = None
+    created_before: UtcTime | None = None
+    min_gpus: int | None = None
+    """On all its nodes together."""
+    gpu_type: str | None = None
+    array: bool | None = None
+    """True: only array jobs; False: none of them."""
 
 
 class Plan(Frozen):
     """What would be submitted, shown before anything is: nothing is stored."""
 
     spec: JobSpec
+    """The job as it would be made."""
     fits: bool
     """Whether the cluster, empty, could ever run it."""
     starts_now: bool
@@ -344,10 +338,15 @@ class Plan(Frozen):
     waits_for: str | None = None
     """If it does not start now: why, in plain words."""
     warnings: tuple[str, ...] = ()
+    """What would be worth a second look, as sentences."""
     expected_start_at: UtcTime | None = None
     """When the scheduler would begin it, by its own plan; None: it gives none."""
+    limits: tuple[str, ...] = ()
+    """Who holds it to its memory and its CPUs, a sentence each."""
     script: str
     """The exact batch script."""
+    settings: tuple[dict[str, Scalar], ...] = ()
+    """Of a sweep: what each of its tasks will be given, by index."""
 
 
 class Sample(Frozen):
@@ -359,5 +358,6 @@ class Sample(Frozen):
     """CPUs in use since the sample before: 1.0 is one core busy."""
     memory_bytes: int = Field(ge=0)
     processes: int = Field(0, ge=0)
+    """How many processes it had."""
     gpu: tuple[dict[str, Any], ...] = ()
     """Per GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``."""

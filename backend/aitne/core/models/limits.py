@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from aitne.core import units
 from aitne.core.models.base import (
     DurationText,
     Frozen,
@@ -14,7 +13,10 @@ from aitne.core.models.base import (
     ProjectName,
     Strict,
     UserName,
+    read_duration,
+    read_memory,
 )
+from aitne.core.models.project import ProjectRole
 
 MIB = 1 << 20
 GPU_TYPE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
@@ -22,14 +24,6 @@ QOS_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 MOST = 1 << 40
 
 _Count = Annotated[int, Field(strict=True, ge=0, le=MOST)]
-
-
-def _memory(value: object) -> object:
-    return units.parse_memory(value) if isinstance(value, str) else value
-
-
-def _wall(value: object) -> object:
-    return units.parse_duration(value) if isinstance(value, str) else value
 
 
 def _whole(unit: int, name: str) -> AfterValidator:
@@ -45,13 +39,13 @@ _Memory = Annotated[
     int,
     Field(strict=True, ge=0, le=1 << 60),
     _whole(MIB, "MiB"),
-    BeforeValidator(_memory, json_schema_input_type=int | MemoryText),
+    BeforeValidator(read_memory, json_schema_input_type=int | MemoryText),
 ]
 _Wall = Annotated[
     int,
     Field(strict=True, ge=0, le=MOST),
     _whole(60, "minutes"),
-    BeforeValidator(_wall, json_schema_input_type=int | DurationText),
+    BeforeValidator(read_duration, json_schema_input_type=int | DurationText),
 ]
 
 
@@ -98,8 +92,11 @@ class Membership(Frozen):
     """One user in one project."""
 
     project: ProjectName
+    """The project."""
     user: UserName
     limits: Limits = Limits()
+    """What holds for this user here, beside the project's limits."""
+    role: ProjectRole = Field(ProjectRole.MEMBER, description="What the user may do in it.")
 
 
 class Usage(Frozen):

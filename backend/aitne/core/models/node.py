@@ -35,7 +35,9 @@ class GpuCount(Frozen):
     """GPUs of one type on one node (a MIG profile is a type of its own)."""
 
     type: str | None
+    """None: of no type."""
     total: int
+    """How many there are."""
     used: int
 
 
@@ -44,6 +46,7 @@ class GresCount(Frozen):
 
     name: str
     total: int
+    """How many there are."""
     used: int
 
 
@@ -56,14 +59,20 @@ class Node(Frozen):
     reason: str | None = None
     """Why it is down or drained, and who said so when the scheduler tells."""
     cpu_total: int
+    """How many CPUs it has."""
     cpu_used: int
+    """How many of them are given to jobs."""
     memory_total_bytes: int
+    """Memory that jobs may be given."""
     memory_used_bytes: int
     """Allocated, not measured."""
     gpus: tuple[GpuCount, ...] = ()
     gres: tuple[GresCount, ...] = ()
+    """Other generic resources."""
     features: tuple[str, ...] = ()
+    """Words by which jobs ask for it."""
     partitions: tuple[str, ...] = ()
+    """The partitions it belongs to."""
     address: str | None = None
     """Its name or number on the network, if that is not ``name``."""
     scheduler_state: str | None = None
@@ -97,8 +106,23 @@ class Reservation(Frozen):
     starts_at: UtcTime | None = None
     ends_at: UtcTime | None = None
     nodes: tuple[str, ...] = ()
+    """The names of its nodes."""
     accounts: tuple[str, ...] = ()
+    """Accounts it is kept for."""
     users: tuple[str, ...] = ()
+    """Unix accounts it is kept for."""
+
+
+class Holder(StrEnum):
+    """How a scheduler holds jobs to what they asked for."""
+
+    CGROUP = "cgroup"
+    """A control group: nothing gets past it."""
+    SAMPLING = "sampling"
+    """It looks from time to time, and ends what has taken more."""
+    BINDING = "binding"
+    """It binds programs to their CPUs, which they can undo."""
+    NOBODY = "nobody"
 
 
 class Cluster(Frozen):
@@ -111,6 +135,11 @@ class Cluster(Frozen):
     reservations: tuple[Reservation, ...] = ()
     max_array_size: int | None = None
     """Slurm's MaxArraySize: the highest task index is one less."""
+    memory_held_by: Holder = Holder.NOBODY
+    cpus_held_by: Holder = Holder.NOBODY
+    agent_cgroups: tuple[str, ...] | None = None
+    """What the agents of jobs can hold them to by control groups of their own (``memory``, ``cpu``).
+    None: nobody knows before the agent tries."""
     seen_at: UtcTime | None = None
 
 
@@ -118,6 +147,7 @@ class SchedulerStatus(Frozen):
     """Whether the scheduler answers. While it does not, every state of a job may be old."""
 
     answering: bool
+    """Whether it answered when it was asked last."""
     since: UtcTime
     """Since when it answers, or when it answered last."""
     message: str | None = None

@@ -81,6 +81,7 @@ class Resources(Frozen):
     """Resolved resources: nothing is left open."""
 
     nodes: int = Field(1, ge=1)
+    """How many nodes."""
     cpu: int = Field(1, ge=1)
     """CPUs per node."""
     memory_bytes: int = Field(1 << 30, ge=1)

@@ -8,17 +8,10 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from aitne.core.models.base import MemoryBytes, Seconds, Strict
-from aitne.core.models.job import (
-    RESERVED_ENV,
-    AppSpec,
-    Command,
-    EnvName,
-    EnvValue,
-    JobType,
-    Readiness,
-    Scalar,
-)
+from aitne.core.models.base import Command, EnvName, EnvValue, MemoryBytes, Seconds, Strict
+from aitne.core.models.image import BARE, IMAGE_REFERENCE
+from aitne.core.models.job import AppSpec, JobType, Readiness, Scalar
+from aitne.core.models.job_file import RESERVED_ENV
 from aitne.core.models.resources import Gpu, GpuRequest
 
 
@@ -41,6 +34,7 @@ class Parameter(Strict):
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
     type: ParameterType
+    """What its value is."""
     title: str = Field(min_length=1, max_length=100)
     description: str = ""
     default: Scalar | None = None
@@ -48,9 +42,11 @@ class Parameter(Strict):
     minimum: float | None = None
     maximum: float | None = None
     choices: list[str] = Field(default_factory=list)
+    """What may be chosen; empty: anything of its type."""
     pattern: str | None = None
     """A regular expression that the whole value must match."""
     max_length: int = Field(65_536, ge=1, le=1_000_000)
+    """At most so many characters."""
 
     @field_validator("pattern")
     @classmethod
@@ -99,6 +95,13 @@ class DurationLimit(Strict):
     max: Seconds | None = None
 
 
+class InactivityLimit(Strict):
+    """After how long without activity a session is ended, by default and at most."""
+
+    default: Seconds | None = None
+    max: Seconds | None = None
+
+
 class ReadinessFile(Readiness):
     """``Readiness`` as a template file writes it: strict."""
 
@@ -111,16 +114,34 @@ class AppFile(AppSpec):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     readiness: ReadinessFile = ReadinessFile()
+    """When it counts as answering."""
 
 
 class TemplateResources(Strict):
     """What the form offers for each resource; a part left out is not offered."""
 
     nodes: IntLimit = IntLimit(default=1, min=1, max=1)
+    """How many."""
     cpu: IntLimit = IntLimit(default=1, min=1)
+    """On each node."""
     memory: MemoryLimit = MemoryLimit(default=2 << 30)
+    """On each node."""
     gpu: GpuLimit = Field(default_factory=GpuLimit)
+    """On each node."""
     max_duration: DurationLimit = DurationLimit(default=4 * 3_600)
+    """How long it may run."""
+    inactivity_duration: InactivityLimit = InactivityLimit()
+    """How long a session may go without activity."""
+
+
+class TemplateDistributed(Strict):
+    """The commands run on every rank; parameters of the form say how. What is left out is chosen as
+    for a job file."""
+
+    ranks_per_node_from: str | None = None
+    """The integer parameter; 0 is one rank for each GPU of a node, else one."""
+    backend_from: str | None = None
+    """The choice parameter."""
 
 
 class Template(Strict):
@@ -133,12 +154,20 @@ class Template(Strict):
     icon: str = "terminal"
     """A name from the portal's icon set; an unknown one shows the default."""
     type: JobType
-    image: str = "bare"
+    """What is made of it."""
+    image: Annotated[str, Field(pattern=IMAGE_REFERENCE)] = BARE
+    """What the form begins with; a user may choose another that has the template's apps."""
     parameters: list[Parameter] = Field(default_factory=list)
+    """The fields of its form."""
     resources: TemplateResources = Field(default_factory=TemplateResources)
+    """What the form offers."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     commands: list[Command] = Field(default_factory=list)
+    """What is run, one after the other; a session has none."""
     apps: list[AppFile] = Field(default_factory=list)
+    """The programs that a session serves."""
+    distributed: TemplateDistributed | None = None
+    """How its ranks are started; None: it has none."""
     workdir_from: str | None = None
     """The path parameter that names the folder it runs in; omitted: home."""
 
@@ -159,12 +188,25 @@ class Template(Strict):
             raise ValueError("two parameters have the same name")
         if self.type is JobType.SESSION and not self.apps:
             raise ValueError("a session needs at least one app")
+        if self.apps and self.apps[0].optional:
+            raise ValueError("apps: the first one is the session, so it cannot be optional")
         if self.type is JobType.JOB and not self.commands:
             raise ValueError("a job needs at least one command")
         folders = {p.name for p in self.parameters if p.type is ParameterType.PATH}
         if self.workdir_from is not None and self.workdir_from not in folders:
             raise ValueError(f"workdir_from: {self.workdir_from} is not a parameter of type path")
+        if self.distributed is not None:
+            if self.type is JobType.SESSION:
+                raise ValueError("distributed: a session is one program, not many ranks")
+            self._check_from("ranks_per_node_from", ParameterType.INTEGER)
+            self._check_from("backend_from", ParameterType.CHOICE)
         return self
+
+    def _check_from(self, field: str, kind: ParameterType) -> None:
+        name = getattr(self.distributed, field)
+        found = None if name is None else self.parameter(name)
+        if name is not None and (found is None or found.type is not kind):
+            raise ValueError(f"distributed.{field}: {name} is not a parameter of type {kind}")
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that name, if there is one."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from aitne.core.models.base import Frozen, ProjectName, UserName, UtcTime
+from aitne.core.models.project import Budget, ExtensionRequest, ProjectState
 
 
 class Role(StrEnum):
@@ -31,7 +32,12 @@ class User(Frozen):
     display_name: str = ""
     role: Role = Role.USER
     default_project: ProjectName
+    """The project of a job that names none."""
     disabled: bool = False
+    mail: str | None = None
+    """Where notifications go by mail; None: nobody has said."""
+    source: str | None = None
+    """Who vouches for the account, such as ``ldap``; None: the platform itself, by password or link."""
     created_at: UtcTime
 
 
@@ -41,7 +47,28 @@ class Project(Frozen):
     name: ProjectName
     title: str = ""
     members: tuple[str, ...] = ()
+    """The login names of those who belong to it."""
     created_at: UtcTime
+    managers: tuple[str, ...] = Field((), description="Those of the members who lead it.")
+    description: str = Field("", description="What it is about.")
+    state: ProjectState = Field(
+        ProjectState.ACTIVE, description="Only an active project takes new jobs."
+    )
+    note: str | None = Field(
+        None, description="Why it was asked for, closed or declined, in that person's words."
+    )
+    requested_by: str | None = Field(None, description="Who asked for it; null: nobody had to.")
+    closed_by: str | None = Field(
+        None,
+        description="`admin`: only an administrator reopens it; `manager`: its managers may too.",
+    )
+    expires_at: UtcTime | None = Field(
+        None, description="From then on it takes no new jobs; null: it has no end."
+    )
+    budget: Budget | None = Field(None, description="Hours that it may use; null: no budget.")
+    extension: ExtensionRequest | None = Field(
+        None, description="A later end that was asked for and not yet answered."
+    )
 
 
 class Token(Frozen):
@@ -62,6 +89,10 @@ class Actor(Frozen):
     user: User
     scopes: frozenset[Scope] = frozenset(Scope)
     projects: frozenset[str] = frozenset()
+    impersonator: str | None = None
+    """The administrator who looks at the platform as this user, if one does."""
+    manages: frozenset[str] = frozenset()
+    """Those of the projects that the user leads."""
 
     @property
     def name(self) -> str:

@@ -12,8 +12,13 @@ class Account(Frozen):
 
     name: str | None
     """None: the platform's own account; everybody's jobs run as that."""
+    home: str
+    """Its home folder, absolute."""
     folder: str
     """The folder below which the user's job folders are made, absolute."""
+    user: str
+    """The account's name, also of the platform's own."""
+    uid: int
 
 
 class Accounts(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -46,6 +47,20 @@ class Command(Protocol):
         Raises:
             CommandTimeout: it did not end in time and was killed; what it has done is unknown.
             NotAllowed: this process may not act as ``account``.
+            Unavailable: it could not be started.
+        """
+        ...
+
+    async def connect(
+        self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
+    ) -> socket.socket:
+        """Start it and let it run; ours is the other end of its standard input, output and errors.
+
+        It ends when it sees the end of its input; nothing here waits for it.
+
+        Raises:
+            NotAllowed: this process may not act as ``account``.
+            RateLimited: so many of the account's run already.
             Unavailable: it could not be started.
         """
         ...

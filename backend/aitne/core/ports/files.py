@@ -10,7 +10,10 @@ from pathlib import PurePath
 from typing import Protocol
 from uuid import UUID
 
+from pydantic import Field
+
 from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.states import TerminationReason
 
 
 class JobPlace(Frozen):
@@ -57,6 +60,10 @@ class Outcome(Frozen):
     exit_code: int
     interrupted: bool = False
     """Whether it had been asked to end: by a cancellation, a preemption, a requeue, its time limit."""
+    reason: TerminationReason | None = None
+    """Why the agent itself ended it, or did not start it."""
+    message: str | None = Field(None, max_length=2_000)
+    """The agent's sentence on that, without its full stop."""
     ended_at: UtcTime
 
 

@@ -2,35 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 from pydantic import Field
 
 from aitne.core.models.base import Frozen
+from aitne.core.models.image import ImageUse
+from aitne.core.states import TerminationReason
+
+GPUS = "{gpus}"
+"""Stands alone in ``Launch.prefix`` where the agent puts the options for the GPUs the node has."""
+TMP = "{tmp}"
+"""Stands in ``Launch.prefix`` and ``Launch.env`` for the folder on node-local disk that the agent
+makes for this run (mode 0700) and removes after it. It holds the folders ``tmp`` and ``var_tmp``."""
+
+
+PROGRAM = "{program}"
+"""Stands in ``Launch.helpers`` for the path of the node's own program of that name."""
+
+
+class Bind(Frozen):
+    """A folder or file of the node that is seen in the container."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+class Limits(Frozen):
+    """What the runtime itself is to enforce; None: the scheduler or the agent does, or nobody."""
+
+    memory_bytes: int | None = None
+    cpus: int | None = None
 
 
 class ContainerSpec(Frozen):
-    """One program to run: the same description for every runtime."""
+    """One program to run: the same description for every runtime.
 
-    image: str
+    It holds no variables: the agent hands those on (``Launch.env_prefix``), so that their values
+    stand in no argument vector.
+    """
+
+    image: ImageUse | None
+    """None: the node as it is."""
     argv: tuple[str, ...]
-    env: Mapping[str, str] = Field(default_factory=dict)
-    workdir: str | None = None
+    binds: tuple[Bind, ...] = ()
+    """Without two of the same target; a target below another comes after it."""
+    home: str = Field(pattern=r"^/")
+    workdir: str = Field(pattern=r"^/")
     gpus: bool = False
+    writable: bool = False
+    """Whether the image's own files can be changed; the changes are gone afterwards."""
+    network: bool = True
+    """The node's own network; False: none but loopback."""
+    limits: Limits = Limits()
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Names of the job, for runtimes that keep a record of what they run."""
+
+
+class OwnEnding(Frozen):
+    """How the launching program ends where it was not the program that ended."""
+
+    exit_code: int
+    words: str
+    """How the log's last line then begins; what comes after its first colon is the sentence."""
+    reason: TerminationReason
+
+
+class Launch(Frozen):
+    """How the agent starts programs: complete but for what only the node knows."""
+
+    prefix: tuple[str, ...] = ()
+    """Put before a program's own argument vector."""
+    gpu_options: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """What ``GPUS`` becomes, by the vendor of the node's GPUs (``nvidia``, ``amd``); without GPUs,
+    or of a vendor that is not here, nothing."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables of the launching program itself."""
+    env_prefix: str | None = None
+    """None: the program's variables are set as they are, on top of the agent's own. Otherwise the
+    launching program gets nothing but ``env``, a fixed PATH, LANG and HOME, and the program's
+    variables with this before each name."""
+    helpers: dict[str, str] = Field(default_factory=dict)
+    """Scripts of /bin/sh, by the name of a program that the launching program calls: where the node has
+    one of that name, the agent puts the script before it on the launching program's PATH."""
+    program: str | None = None
+    """What must be installed on the node; the agent says so if it is not."""
+    forwards_signals: bool = False
+    """Whether the launching program passes signals on. Then the agent signals it alone, not its
+    whole process group: programs in a container are in that group, and would get each signal twice."""
+    own_endings: tuple[OwnEnding, ...] = ()
+    """The first that fits counts. A program that ends with the same words says them of itself."""
 
 
 class Runtime(Protocol):
-    """One file in ``adapters/runtimes`` fulfils this. Pure: it builds argv and starts nothing."""
+    """One file in ``adapters/runtimes`` fulfils this, made from ``(settings, session_env)``.
+
+    Pure: it builds argument vectors and starts nothing.
+    """
 
     name: str
+    serves_images: bool
+    """False: only the node as it is."""
 
-    def images(self) -> Sequence[str]:
-        """The images this runtime offers by itself (``bare``: just ``bare``)."""
+    def refusal(self, *, on_slurm: bool) -> str | None:
+        """Why this platform cannot use the runtime, as a sentence; None: it can."""
         ...
 
-    def argv(self, spec: ContainerSpec) -> list[str]:
-        """The complete argument vector. ``env`` is *not* in it: the caller sets it on the process.
+    def launch(self, spec: ContainerSpec) -> Launch:
+        """How to start ``spec.argv``; the whole argument vector is ``[*launch.prefix, *spec.argv]``.
 
         Raises:
             InvalidInput: the image or an option is not one this runtime can serve.
@@ -38,9 +119,9 @@ class Runtime(Protocol):
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """Variables the runtime itself adds (``bare``: VIRTUAL_ENV)."""
+        """Variables the runtime itself adds to the program's (``bare``: VIRTUAL_ENV)."""
         ...
 
-    def path(self) -> Sequence[str]:
+    def path(self) -> tuple[str, ...]:
         """Folders that come before the node's own PATH (``bare``: the session environment's)."""
         ...

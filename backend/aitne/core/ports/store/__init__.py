@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from aitne.core.ports.store.administration import AdministrationStore
+from aitne.core.ports.store.audit import AuditStore
+from aitne.core.ports.store.catalog import CatalogStore
 from aitne.core.ports.store.cluster import ClusterStore
+from aitne.core.ports.store.gpus import GpuStore, GpuUse
+from aitne.core.ports.store.groups import GroupStore
 from aitne.core.ports.store.jobs import JobStore
+from aitne.core.ports.store.notifications import NotificationStore
+from aitne.core.ports.store.preferences import PreferenceStore
 from aitne.core.ports.store.projects import ProjectStore
 from aitne.core.ports.store.records import (
+    Check,
     Created,
     Idempotency,
     Lease,
@@ -22,26 +30,53 @@ from aitne.core.ports.store.records import (
     Page,
     QueuePlace,
 )
+from aitne.core.ports.store.sign_ins import SignInStore
+from aitne.core.ports.store.snapshots import DocumentKind, SnapshotStore
 from aitne.core.ports.store.users import UserStore
 
 __all__ = [
+    "AdministrationStore",
+    "AuditStore",
+    "CatalogStore",
+    "Check",
     "ClusterStore",
     "Created",
+    "DocumentKind",
+    "GpuStore",
+    "GpuUse",
+    "GroupStore",
     "Idempotency",
     "JobStore",
     "Lease",
     "Move",
+    "NotificationStore",
     "OutboxItem",
     "OutboxKind",
     "Page",
+    "PreferenceStore",
     "ProjectStore",
     "QueuePlace",
+    "SignInStore",
+    "SnapshotStore",
     "Store",
     "UserStore",
 ]
 
 
-class Store(JobStore, ClusterStore, UserStore, ProjectStore, Protocol):
+class Store(
+    JobStore,
+    ClusterStore,
+    UserStore,
+    ProjectStore,
+    GroupStore,
+    CatalogStore,
+    SnapshotStore,
+    SignInStore,
+    AuditStore,
+    AdministrationStore,
+    NotificationStore,
+    Protocol,
+):
     """The whole store."""
 
     async def start(self) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobFilter, Sample
+from aitne.core.models.job_search import JobSort
 from aitne.core.ports.store.records import (
     Created,
     Idempotency,
@@ -18,7 +19,7 @@ from aitne.core.ports.store.records import (
     Page,
     QueuePlace,
 )
-from aitne.core.states import JobState
+from aitne.core.states import JobState, TerminationReason
 
 
 class JobStore(Protocol):
@@ -29,7 +30,10 @@ class JobStore(Protocol):
     ) -> Created:
         """Store the job (an array with its task rows), its outbox row and event in one transaction.
 
+        Of a lineage of sessions only one lives at a time, however many ask to continue it at once.
+
         Raises:
+            Conflict: another session goes on with the work that this one would take up.
             IdempotencyConflict: the key was used with another request. While the first request is
                 still in flight the second waits for it, then gets the same job.
         """
@@ -56,9 +60,16 @@ class JobStore(Protocol):
         visible_to: str | None,
         cursor: str | None = None,
         limit: int = 100,
+        sort: JobSort = JobSort.CREATED,
+        descending: bool = True,
     ) -> Page[Job]:
-        """Newest first. ``visible_to`` None: all; a user's name: that user's jobs and those of the
-        user's projects. Raises ``InvalidInput`` for a cursor that is not one of ours."""
+        """Newest first unless said otherwise. ``visible_to`` None: all; a user's name: that user's
+        jobs and those of the user's projects. Raises ``InvalidInput`` for a cursor that is not one of
+        ours, or of another order."""
+        ...
+
+    async def count_jobs(self, where: JobFilter, *, visible_to: str | None) -> dict[JobState, int]:
+        """How many there are of each state, of those that ``list_jobs`` would list."""
         ...
 
     async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
@@ -139,11 +150,20 @@ class JobStore(Protocol):
         """
         ...
 
-    async def request_cancel(self, job_id: UUID, now: datetime, message: str | None = None) -> Job:
-        """Note the wish and queue a CANCEL in the outbox; of an array, for every live task.
+    async def request_cancel(
+        self,
+        job_id: UUID,
+        now: datetime,
+        message: str | None = None,
+        *,
+        keep: Collection[UUID] = (),
+        reason: TerminationReason | None = None,
+    ) -> Job:
+        """Note the wish and queue a CANCEL in the outbox; of an array, for every live task that is not
+        among those to ``keep``.
 
         ``message`` says who ended it; it becomes the message of each job that is concerned, unless
-        its end was wished before.
+        its end was wished before. ``reason`` is then why a single job ended, or each of the tasks.
 
         A job still PENDING_SUBMIT becomes CANCELLED at once and its SUBMIT is dropped. A terminal
         job is returned as it is.
@@ -161,8 +181,10 @@ class JobStore(Protocol):
         limit: int,
         lease_s: float,
         kinds: Collection[OutboxKind] = frozenset(OutboxKind),
+        begun: bool = False,
     ) -> Sequence[OutboxItem]:
-        """Take up to ``limit`` items of these kinds that nobody works on, oldest first.
+        """Take up to ``limit`` items of these kinds that nobody works on, oldest first; with
+        ``begun`` only those that were taken before.
 
         A lease holds for ``lease_s`` and only under the lead that took it: the next leader need not
         wait for the leases of one that died. Raises ``StaleEpoch``.
@@ -205,6 +227,15 @@ class JobStore(Protocol):
         self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
     ) -> Sequence[Sample]:
         """Oldest first; thinned evenly to ``limit``."""
+        ...
+
+    async def put_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
+        """Keep how the job's ranks exchange, in place of what was said before; appends the event
+        ``job.profile``, of which each job has one at most. Raises ``NotFound``."""
+        ...
+
+    async def profile(self, job_id: UUID) -> dict[str, Any] | None:
+        """What was said last; None: nothing."""
         ...
 
     async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:

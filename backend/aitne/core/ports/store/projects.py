@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from aitne.core.models.limits import InUse, Limits, Membership
 from aitne.core.models.user import Project
+from aitne.core.ports.store.records import Check
 
 
 class ProjectStore(Protocol):
@@ -55,7 +56,9 @@ class ProjectStore(Protocol):
         """
         ...
 
-    async def set_limits(self, project: str, limits: Limits, *, actor: str) -> None:
+    async def set_limits(
+        self, project: str, limits: Limits, *, actor: str, check: Check[Limits] = None
+    ) -> None:
         """Of the project as a whole. Raises ``NotFound``."""
         ...
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import Field
@@ -15,6 +16,9 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.states import JobState
 
 T = TypeVar("T")
+
+Check: TypeAlias = Callable[[T], None] | None
+"""Is told what is there, within the transaction that changes it: what it raises leaves that as it is."""
 
 
 class Page(Frozen, Generic[T]):
@@ -44,8 +48,11 @@ class QueuePlace(Frozen):
     """A place in line, counted from 1, among ``waiting`` jobs of this platform in ``partition``."""
 
     place: int
+    """Counted from 1."""
     waiting: int
+    """How many wait there."""
     partition: str
+    """The partition it waits for."""
 
 
 class OutboxKind(StrEnum):

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from aitne.core.models.user import Project, Role, Token, User
-from aitne.core.ports.store.records import Page
+from aitne.core.ports.store.records import Check, Page
 
 
 class UserStore(Protocol):
@@ -23,8 +23,10 @@ class UserStore(Protocol):
         """Raises ``NotFound``."""
         ...
 
-    async def list_users(self, *, cursor: str | None = None, limit: int = 100) -> Page[User]:
-        """All users by name."""
+    async def list_users(
+        self, *, search: str | None = None, cursor: str | None = None, limit: int = 100
+    ) -> Page[User]:
+        """All users by name, or those with ``search`` in their name, full name or mail address."""
         ...
 
     async def update_user(
@@ -35,8 +37,14 @@ class UserStore(Protocol):
         role: Role | None = None,
         disabled: bool | None = None,
         password_hash: str | None = None,
+        mail: str | None = None,
+        source: str | None = None,
+        check: Check[User] = None,
     ) -> User:
-        """Disabling or a new password ends the user's web sessions. Raises ``NotFound``."""
+        """Disabling or a new password ends the user's web sessions. An empty ``mail`` is none.
+
+        ``source`` vouches for the user from now on, under any name; with one the password is forgotten. An
+        empty one is the platform itself. Raises ``NotFound``."""
         ...
 
     async def password_hash(self, name: str) -> str | None:
@@ -49,20 +57,6 @@ class UserStore(Protocol):
 
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
         """By name. ``visible_to`` None: all; else those the user is a member of."""
-        ...
-
-    async def create_web_session(
-        self, token_hash: str, owner: str, csrf: str, expires_at: datetime
-    ) -> None:
-        """A login in a browser: the cookie's hash and the CSRF token that goes with it."""
-        ...
-
-    async def web_session(self, token_hash: str, now: datetime) -> tuple[User, str] | None:
-        """The user and the CSRF token, unless expired or the user is disabled."""
-        ...
-
-    async def end_web_session(self, token_hash: str) -> None:
-        """Log out. An unknown session is no error."""
         ...
 
     async def create_token(self, token: Token, token_hash: str) -> None:

@@ -1,0 +1,139 @@
+"""What somebody may do about a job that waits. Pure arithmetic on a snapshot of the cluster.
+
+Only what the snapshot shows is said: a scheduler may still decide otherwise, by priority or by rules
+that nobody tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.capacity import able, fit
+from aitne.core.gpu_forecast import GpuCapacity
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.job import Job
+from aitne.core.models.node import Node
+from aitne.core.models.resources import GpuRequest, Resources
+from aitne.core.units import format_memory
+
+_LEAST_MEMORY = 256 << 20
+"""With less than this hardly any program runs."""
+_THINGS = {
+    "resources.cpu": "CPUs",
+    "resources.memory": "memory",
+    "resources.gpu": "GPUs",
+    "resources.nodes": "nodes",
+    "resources.gres": "GRES",
+    "resources": "one of",
+}
+
+
+class NamedJob(Frozen):
+    """A job that something is said about."""
+
+    id: UUID
+    name: str
+
+
+class Advice(Frozen):
+    """One thing that would help, or that tells when help comes."""
+
+    text: str = Field(description="A sentence; before `at`, the beginning of one.")
+    at: UtcTime | None = Field(None, description="The moment that the sentence speaks of.")
+    jobs: tuple[NamedJob, ...] = Field((), description="The jobs that the sentence speaks of.")
+
+
+def advise(
+    job: Job,
+    *,
+    nodes: Sequence[Node],
+    gpus: Sequence[GpuCapacity],
+    mine: Sequence[Job],
+    before: Sequence[Job],
+    limit: str | None,
+) -> tuple[Advice, ...]:
+    """For a job in the queue.
+
+    ``nodes`` are those that it may get, ``mine`` what its owner runs now, ``before`` what it waits to
+    complete, and ``limit`` says which limit of its project or QOS it has to wait for.
+    """
+    if before:
+        return (Advice(text="It begins when these have completed:", jobs=_named(before)),)
+    resources = job.spec.resources
+    found = fit(resources, nodes)
+    if not found.fits:
+        allowed = "; ".join(
+            f"{_THINGS.get(each.field, each.field)}: {each.allowed}"
+            for each in found.problems
+            if each.allowed
+        )
+        return (Advice(text=f"No node is that large now. What would fit: {allowed}."),)
+    if limit is not None:
+        there = [each for each in mine if each.project == job.project]
+        return (Advice(text=limit), *_held(there))
+    if found.starts_now or found.away:
+        return ()
+    names = {node.name for node in able(resources, nodes)}
+    there = [each for each in mine if names.intersection(each.nodes)]
+    return (*_gpus(job, nodes, gpus), *_smaller(resources, nodes), *_held(there))
+
+
+def _named(jobs: Iterable[Job]) -> tuple[NamedJob, ...]:
+    return tuple(NamedJob(id=each.id, name=each.name) for each in jobs)
+
+
+def _held(jobs: Sequence[Job]) -> Iterator[Advice]:
+    if jobs:
+        yield Advice(
+            text="Of your own work these hold part of it until they end:", jobs=_named(jobs)
+        )
+
+
+def _gpus(job: Job, nodes: Sequence[Node], known: Sequence[GpuCapacity]) -> Iterator[Advice]:
+    """Another type that is free, and when its own is."""
+    resources = job.spec.resources
+    asked = resources.gpu
+    if not asked.count:
+        return
+    types = sorted({gpu.type for node in nodes for gpu in node.gpus if gpu.type})
+    for name in types if asked.type else ():
+        other = resources.model_copy(update={"gpu": GpuRequest(count=asked.count, type=name)})
+        if name != asked.type and fit(other, nodes).starts_now:
+            free = asked.count * resources.nodes
+            yield Advice(
+                text=f"Of the type {name} are {free} GPUs free: with those it could start now."
+            )
+    wanted = asked.count * resources.nodes
+    for each in known:
+        if each.type != asked.type:
+            continue
+        at = next((step.at for step in each.forecast[1:] if step.free >= wanted), None)
+        if at is not None:
+            others = ", for which others wait too," if each.waiting > wanted else ""
+            what = f"{wanted} {each.type} GPUs" if each.type else f"{wanted} GPUs"
+            yield Advice(text=f"{what}{others} come free at the latest", at=at)
+
+
+def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
+    """What of a node is free together, for a job that could do with less."""
+    if resources.nodes > 1 or resources.gres:
+        return
+    best: tuple[float, int, int] | None = None
+    for node in nodes:
+        gpus = sum(
+            gpu.total - gpu.used for gpu in node.gpus if resources.gpu.type in (None, gpu.type)
+        )
+        cpu = min(resources.cpu, node.cpu_total - node.cpu_used)
+        free = node.memory_total_bytes - node.memory_used_bytes
+        memory = min(resources.memory_bytes, free)
+        if not node.state.usable or gpus < resources.gpu.count or cpu < 1 or memory < _LEAST_MEMORY:
+            continue
+        share = cpu / resources.cpu + memory / resources.memory_bytes
+        best = max(best or (0.0, 0, 0), (share, cpu, memory))
+    if best is not None:
+        _, cpu, memory = best
+        said = format_memory(memory >> 20 << 20)
+        yield Advice(text=f"With at most {cpu} CPUs and {said} it would fit into what is free now.")

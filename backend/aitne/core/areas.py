@@ -1,0 +1,140 @@
+"""Which folders an account and its projects have, and what lies inside them. Names and paths alone:
+nothing here looks at a file system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from aitne.core.errors import InvalidInput
+from aitne.core.models.base import Frozen
+from aitne.core.models.storage import Area, AreaKind
+from aitne.core.ports.accounts import Account
+from aitne.core.storage_settings import HOME, PLACEHOLDER, AreaSettings, StorageSettings
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Owner(Frozen):
+    """What the patterns are filled in with."""
+
+    user: str
+    """The Unix account's name."""
+    uid: int
+    home: str
+
+
+def owner_of(account: Account) -> Owner:
+    """Whose folders an account's are."""
+    return Owner(user=account.user, uid=account.uid, home=account.home)
+
+
+def areas_of(
+    settings: StorageSettings, owner: Owner, projects: Iterable[str] = ()
+) -> tuple[Area, ...]:
+    """The owner's folders, home first, then in the order of the settings.
+
+    Raises:
+        InvalidInput: a name or a home is none that a path may be made of.
+    """
+    found = [
+        Area(name=HOME, kind=AreaKind.USER, path=_path(owner.home), adapter=settings.home),
+    ]
+    wanted = tuple(dict.fromkeys(projects))
+    for area in settings.areas:
+        if area.kind is AreaKind.USER:
+            found.append(_area(area, owner, None))
+        else:
+            found.extend(_area(area, owner, project) for project in wanted)
+    return tuple(found)
+
+
+def made(settings: StorageSettings, area: Area) -> bool:
+    """Whether the platform makes this folder where it is missing: home, and as the settings say."""
+    if area.name == HOME:
+        return True
+    return any(each.make for each in settings.areas if each.name == area.name)
+
+
+def cache_folder(settings: StorageSettings, owner: Owner) -> str | None:
+    """Where the caches of the owner's jobs go instead of home; None: nothing is redirected.
+
+    Raises:
+        InvalidInput: as ``areas_of``.
+    """
+    return None if settings.caches is None else _path(fill(settings.caches, owner))
+
+
+def fill(pattern: str, owner: Owner, project: str | None = None) -> str:
+    """The pattern with everything filled in, in one pass: a value is never read as a pattern.
+
+    Raises:
+        InvalidInput: a name or a home is none that a path may be made of.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        kind = match[1]
+        if kind == "home":
+            return _path(owner.home)
+        if kind == "uid":
+            return str(owner.uid)
+        name = owner.user if kind == "user" else project
+        if name is None or _NAME.fullmatch(name) is None:
+            raise InvalidInput.field(
+                kind, "is no name that a folder may have", value=(name or "")[:64]
+            )
+        return name
+
+    return PLACEHOLDER.sub(value, pattern)
+
+
+def allowed_roots(areas: Sequence[Area], further: Iterable[object] = ()) -> tuple[str, ...]:
+    """The folders that an account's jobs may be given: its areas, and ``further`` absolute paths."""
+    return tuple(dict.fromkeys([area.path for area in areas] + [str(each) for each in further]))
+
+
+def within(path: str, roots: Iterable[str]) -> bool:
+    """Whether ``path`` is one of the roots or lies below one, as the names stand there.
+
+    Component by component: ``/scratch/al`` is not within ``/scratch/alice``. A path that is not
+    absolute or climbs with ``..`` is within nothing, and neither is anything within such a root.
+    Links are not followed: ask ``Places.paths`` for the real path and compare that one too.
+    """
+    parts = _parts(path)
+    if parts is None:
+        return False
+    for root in roots:
+        above = _parts(root)
+        if above and parts[: len(above)] == above:
+            return True
+    return False
+
+
+def _area(settings: AreaSettings, owner: Owner, project: str | None) -> Area:
+    return Area(
+        name=settings.name,
+        kind=settings.kind,
+        path=_path(fill(settings.path, owner, project)),
+        adapter=settings.storage,
+        project=project,
+        mount=None if settings.mount is None else str(settings.mount),
+    )
+
+
+def _path(text: str) -> str:
+    """The path, normalised."""
+    parts = _parts(text)
+    if not parts:
+        raise InvalidInput.field(
+            "path", "an absolute path of its own is needed, without `..`", value=text[:400]
+        )
+    return "/" + "/".join(parts)
+
+
+def _parts(path: str) -> list[str] | None:
+    """The names in an absolute path; None: it is none, or its names alone do not say where it is."""
+    if not path.startswith("/") or _CONTROL.search(path):
+        return None
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return None if ".." in parts else parts

@@ -1,0 +1,88 @@
+"""The hash chain of the audit log, over entries as they are exported: anybody can check it anywhere.
+
+An entry's hash is SHA-256 over its canonical JSON (sorted keys, no spaces, ASCII) without the hash
+itself; the entry holds the hash of the one before. So nobody can change, remove or insert one
+without the chain saying where, unless every later hash is made anew: therefore note the last one
+elsewhere from time to time, or keep exports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FIRST = "0" * 64
+"""What the first entry holds as the hash before it."""
+
+
+def digest(entry: Mapping[str, Any]) -> str:
+    """The hash that an entry must have, whatever it says it is."""
+    content = {name: value for name, value in entry.items() if name != "hash"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where the chain is broken first, and how."""
+
+    entry: int
+    """Its number, or the line of an export that has none."""
+    problem: str
+
+
+@dataclass(slots=True)
+class Chain:
+    """Walks entries from old to new, up to the first that is wrong."""
+
+    entries: int = 0
+    first: int | None = None
+    last: int | None = None
+    last_hash: str | None = None
+    gaps: int = 0
+    """How often numbers are left out, as in the export of a filtered list."""
+    broken: Break | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong, and nothing is left out from the first entry on."""
+        return self.broken is None and not self.gaps and self.first in (None, 1)
+
+    def follow(self, entries: Iterable[Mapping[str, Any]], *, filtered: bool = False) -> bool:
+        """Check the next entries; False once one is wrong. ``filtered``: some may be left out."""
+        return all(self._check(entry, filtered) for entry in entries)
+
+    def _check(self, entry: Mapping[str, Any], filtered: bool) -> bool:
+        number = entry.get("id")
+        if not isinstance(number, int) or isinstance(number, bool):
+            return self._break(self.entries + 1, "It has no number.")
+        if entry.get("hash") != digest(entry):
+            return self._break(number, "It was changed: its hash is not that of what it says.")
+        expected = 1 if self.last is None else self.last + 1
+        if number < expected:
+            return self._break(number, "It stands here a second time, or in the wrong place.")
+        if number > expected:
+            if not filtered:
+                return self._break(number, f"Before it, from {expected} on, entries are missing.")
+            self.gaps += self.last is not None
+        elif entry.get("previous") != (self.last_hash or FIRST):
+            return self._break(number, "It does not follow on the entry before it.")
+        self.first = number if self.first is None else self.first
+        self.last, self.last_hash = number, str(entry["hash"])
+        self.entries += 1
+        return True
+
+    def _break(self, number: int, problem: str) -> bool:
+        self.broken = Break(number, problem)
+        return False
+
+
+def read_line(line: str) -> Mapping[str, Any]:
+    """One line of an export in JSON lines. Raises ``ValueError`` when it is none."""
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError("it is not a JSON object")
+    return found

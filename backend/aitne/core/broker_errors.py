@@ -1,0 +1,62 @@
+"""Errors as the broker's lines carry them: what was raised on one side is raised on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aitne.core.errors import (
+    AitneError,
+    FieldProblem,
+    InvalidInput,
+    NotFound,
+    RateLimited,
+    SchedulerRejected,
+    Unavailable,
+)
+
+
+def error_to_wire(error: AitneError) -> dict[str, Any]:
+    """The error as JSON can carry it; ``error_from_wire`` makes the same class of it.
+
+    Of an adapter's own class, which the other side does not know, it makes the port's that is above it.
+    """
+    known = AitneError.__module__
+    code = next(each.code for each in type(error).__mro__ if each.__module__ == known)  # type: ignore[attr-defined]
+    facts: dict[str, Any] = {"code": code, "message": error.message}
+    if isinstance(error, InvalidInput):
+        problems = [[p.field, p.message, p.value, p.allowed] for p in error.problems]
+        facts.update(code=InvalidInput.code, problems=problems)
+    elif isinstance(error, SchedulerRejected):
+        facts["field"] = error.field
+    elif isinstance(error, RateLimited):
+        facts["retry_after_s"] = error.retry_after_s
+    elif isinstance(error, NotFound):
+        facts.update(kind=error.kind, name=error.name)
+    return facts
+
+
+def error_from_wire(facts: Mapping[str, Any]) -> AitneError:
+    """The error that ``error_to_wire`` wrote; of a code that is not known here, ``Unavailable``."""
+    code, message = facts.get("code"), str(facts.get("message"))
+    if code == InvalidInput.code:
+        return InvalidInput(message, [FieldProblem(*each) for each in facts.get("problems") or ()])
+    if code == SchedulerRejected.code:
+        return SchedulerRejected(message, facts.get("field"))
+    if code == RateLimited.code:
+        return RateLimited(message, float(facts.get("retry_after_s") or 1.0))
+    if code == NotFound.code:
+        return NotFound(str(facts.get("kind")), facts.get("name"))
+    found = _CLASSES.get(str(code))
+    return Unavailable(f"{message} ({code})") if found is None else found(message)
+
+
+def _plain_classes(root: type[AitneError]) -> dict[str, type[AitneError]]:
+    """Every class below ``root`` that is made of its message alone, by its code."""
+    found = {root.code: root} if root.__init__ is AitneError.__init__ else {}
+    for below in root.__subclasses__():
+        found.update(_plain_classes(below))
+    return found
+
+
+_CLASSES = _plain_classes(AitneError)

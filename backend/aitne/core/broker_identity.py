@@ -1,0 +1,20 @@
+"""The broker's verb for logins: whether a password is an account's."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from aitne.core.broker_storage import AccountArgs
+from aitne.core.models.base import Frozen
+
+
+class CheckPasswordArgs(AccountArgs):
+    """Of ``check_password``. The password is in no log: neither arguments nor errors are written."""
+
+    password: str = Field(min_length=1, max_length=1_024, pattern=r"^[^\x00]*$", repr=False)
+
+
+class PasswordChecked(Frozen):
+    """Whether it is the account's, and the account may log in now."""
+
+    right: bool

@@ -1,0 +1,66 @@
+"""The broker's verbs for folders: what is at an account's areas and paths, and making what is missing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from aitne.core.broker_args import AbsolutePath, Args
+from aitne.core.models.base import Frozen, ProjectName, UserName
+from aitne.core.models.storage import Area, AreaFacts, PathFacts
+
+MAX_AREAS = 500
+MAX_PATHS = 1_000
+_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+
+
+class WireArea(Area, extra="forbid"):
+    """``Area`` as it may come from outside."""
+
+    name: _Name
+    path: AbsolutePath
+    adapter: _Name
+    project: ProjectName | None = None
+    mount: AbsolutePath | None = None
+
+
+class AccountArgs(Args):
+    """Of verbs that act for an account without a job."""
+
+    account: UserName
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """The account."""
+        return self.account, None
+
+
+class AreasArgs(AccountArgs):
+    """Of ``areas`` and ``make_areas``."""
+
+    areas: list[WireArea] = Field(max_length=MAX_AREAS)
+
+
+class PathsArgs(AccountArgs):
+    """Of ``paths``."""
+
+    paths: list[AbsolutePath] = Field(max_length=MAX_PATHS)
+
+
+class AreasSeen(Frozen):
+    """What is at each area."""
+
+    areas: list[AreaFacts]
+
+
+class PathsSeen(Frozen):
+    """What is at each path."""
+
+    paths: list[PathFacts]
+
+
+class AreasMade(Frozen):
+    """What could not be made, a sentence each."""
+
+    problems: list[str]

@@ -1,0 +1,248 @@
+"""What differs between two runs. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from aitne.core.models.comparison import Cell, Compared, Comparison, Row, Section
+from aitne.core.models.job import Job, Sample
+from aitne.core.models.snapshot import Packages, Snapshot
+from aitne.core.models.sweep import Scalar
+from aitne.core.sweep import expand
+
+_UNITS = {
+    "memory_bytes": "bytes",
+    "max_duration_s": "seconds",
+    "memory_max_bytes": "bytes",
+    "gpu_memory_max_bytes": "bytes",
+    "gpu_mean": "share",
+    "duration_s": "seconds",
+    "waited_s": "seconds",
+    "diff_bytes": "bytes",
+}
+_JOB = ("type", "template", "template_version", "commands", "workdir", "max_duration_s", "array")
+_FLAT = ("env", "environment", "container", "distributed", "retry", "slurm")
+_LONGEST = 2_000
+_NOISE = 0.05
+_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All that is known of one run."""
+
+    job: Job
+    snapshot: Snapshot
+    samples: Sequence[Sample] = ()
+    values: Mapping[str, float] | None = None
+    image_packages: Mapping[str, str] | None = None
+    """Of the image's software bill; None: there is none."""
+
+
+def compare(a: Run, b: Run) -> Comparison:
+    """Every section in which at least one of them says something."""
+    both = (a, b)
+    sections = [
+        _section("job", *(_job(run) for run in both)),
+        _section("parameters", *(setting_of(run.job) for run in both)),
+        _section("resources", *(_resources(run) for run in both)),
+        _section("code", *(_code(run) for run in both)),
+        _packages(a, b),
+        _section("data", *(_data(run) for run in both)),
+        _section("node", *(_node(run) for run in both)),
+        _section("outcome", *(_outcome(run) for run in both)),
+        _section("use", *(_use(run) for run in both)),
+        _section("metrics", *(dict(run.values or {}) for run in both)),
+    ]
+    shown = [each for each in sections if each.rows or each.note]
+    return Comparison(
+        a=_head(a),
+        b=_head(b),
+        differences=sum(not row.same for section in shown for row in section.rows),
+        sections=shown,
+    )
+
+
+def setting_of(job: Job) -> dict[str, Scalar]:
+    """The parameters of a template, and of a sweep's task its setting."""
+    found = dict(job.spec.parameters)
+    sweep, task = job.spec.sweep, job.array_task_id
+    if sweep is not None and task is not None:
+        settings = expand(sweep)
+        found |= settings[task] if task < len(settings) else {}
+    return found
+
+
+def _head(run: Run) -> Compared:
+    taken, job = run.snapshot.taken, run.job
+    return Compared(
+        id=job.id,
+        name=job.name,
+        owner=job.owner,
+        state=job.state,
+        created_at=job.created_at,
+        array_task_id=job.array_task_id,
+        diff=None if taken is None or taken.git is None else taken.git.diff,
+    )
+
+
+def _section(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Section:
+    rows = []
+    for name in [*a, *(name for name in b if name not in a)]:
+        left, right = _cell(a.get(name)), _cell(b.get(name))
+        if left is None and right is None:
+            continue
+        same = a.get(name) == b.get(name) or (key == "use" and _close(left, right))
+        rows.append(Row(field=name, a=left, b=right, same=same, unit=_UNITS.get(name)))
+    return Section(key=key, rows=rows)
+
+
+def _close(a: Cell, b: Cell) -> bool:
+    """Two measurements of the same run may differ by so much."""
+    if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
+        return False
+    return abs(a - b) <= _NOISE * max(abs(a), abs(b))
+
+
+def _cell(value: Any) -> Cell:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _job(run: Run) -> dict[str, Any]:
+    spec = run.job.spec.model_dump(mode="json")
+    found: dict[str, Any] = {
+        "name": run.job.name,
+        "project": run.job.project,
+        "owner": run.job.owner,
+    }
+    found |= {name: spec[name] or None for name in _JOB}
+    found["commands"] = "\n".join(spec["commands"]) or None
+    for part in _FLAT:
+        for name, value in (spec[part] or {}).items():
+            found[f"{part}.{name}"] = value if value not in ([], {}) else None
+    return found
+
+
+def _resources(run: Run) -> dict[str, Any]:
+    asked = run.job.spec.resources
+    gpu = asked.gpu
+    return {
+        "nodes": asked.nodes,
+        "cpu": asked.cpu,
+        "memory_bytes": asked.memory_bytes,
+        "gpu": (f"{gpu.type}:{gpu.count}" if gpu.type else str(gpu.count)) if gpu.count else None,
+        **{f"gres.{name}": count for name, count in asked.gres.items()},
+    }
+
+
+def _code(run: Run) -> dict[str, Any]:
+    taken = run.snapshot.taken
+    git = None if taken is None else taken.git
+    if git is None:
+        return {}
+    return {
+        "root": git.root,
+        "remote": git.remote,
+        "branch": git.branch,
+        "commit": git.commit,
+        "dirty": git.dirty,
+        "diff_bytes": git.diff_bytes or None,
+        # Its text is told beside; two of one length may say something else.
+        "diff": sha256(git.diff.encode()).hexdigest()[:_DIGITS] if git.diff else None,
+        "untracked": "\n".join(git.untracked) or None,
+    }
+
+
+def _environment(run: Run) -> Packages | None:
+    return None if run.snapshot.taken is None else run.snapshot.taken.environment
+
+
+def _packages(a: Run, b: Run) -> Section:
+    lists: list[Mapping[str, str] | None] = []
+    for run in (a, b):
+        found = _environment(run)
+        own = found.packages if found is not None and found.packages else None
+        lists.append(run.image_packages if run.image_packages is not None else own)
+    left, right = lists
+    rows = [
+        Row(field=name, a=_path(a, name), b=_path(b, name), same=_path(a, name) == _path(b, name))
+        for name in ("environment", "python", "modules")
+        if _path(a, name) is not None or _path(b, name) is not None
+    ]
+    if left is None or right is None:
+        known = left is None and right is None and not rows
+        note = None if known else "Of one of them the packages are not known."
+        return Section(key="packages", rows=rows, note=note if left is not right else None)
+    names = sorted({*left, *right})
+    different = [name for name in names if left.get(name) != right.get(name)]
+    rows += [Row(field=name, a=left.get(name), b=right.get(name), same=False) for name in different]
+    return Section(key="packages", rows=rows, same_left_out=len(names) - len(different))
+
+
+def _path(run: Run, name: str) -> str | None:
+    found = _environment(run)
+    if name == "modules":
+        return " ".join(run.snapshot.modules) or None
+    if found is None:
+        return None
+    return found.python if name == "python" else found.path
+
+
+def _data(run: Run) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "image": None if run.snapshot.image == "bare" else run.snapshot.image,
+        "image_digest": run.snapshot.image_digest,
+    }
+    return found | {f"dataset {each.name}": each.version for each in run.snapshot.datasets}
+
+
+def _node(run: Run) -> dict[str, Any]:
+    found: dict[str, Any] = {"nodes": " ".join(run.job.nodes) or None}
+    found["partition"] = run.job.partition
+    taken = run.snapshot.taken
+    if taken is not None and taken.host is not None:
+        host = taken.host
+        found |= {
+            "system": host.system,
+            "kernel": host.kernel,
+            "processor": host.cpu,
+            "gpu_driver": host.gpu_driver,
+        }
+    return found
+
+
+def _outcome(run: Run) -> dict[str, Any]:
+    job = run.job
+    began, ended = job.started_at, job.ended_at
+    return {
+        "state": job.state.value,
+        "reason": None if job.reason is None else job.reason.value,
+        "exit_code": job.exit_code,
+        "attempt": job.attempt,
+        "waited_s": None if began is None else (began - job.created_at).total_seconds(),
+        "duration_s": None if began is None or ended is None else (ended - began).total_seconds(),
+    }
+
+
+def _use(run: Run) -> dict[str, Any]:
+    """Over all nodes and samples."""
+    samples = run.samples
+    if not samples:
+        return {}
+    gpus = [gpu for sample in samples for gpu in sample.gpu]
+    shares = [float(gpu["utilization"]) for gpu in gpus if gpu.get("utilization") is not None]
+    memory = [int(gpu["memory_bytes"]) for gpu in gpus if gpu.get("memory_bytes") is not None]
+    return {
+        "memory_max_bytes": max(sample.memory_bytes for sample in samples),
+        "cpu_mean": round(sum(sample.cpu for sample in samples) / len(samples), 3),
+        "cpu_max": round(max(sample.cpu for sample in samples), 3),
+        "gpu_mean": round(sum(shares) / len(shares), 4) if shares else None,
+        "gpu_memory_max_bytes": max(memory) if memory else None,
+    }

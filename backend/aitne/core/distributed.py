@@ -1,0 +1,87 @@
+"""The ``distributed`` part of a job: which names it may give, and what speaks against them.
+
+The names are those of the plug-ins of ``aitne.distrib``, which needs torch: they are read from its
+files, and nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import aitne
+from aitne.core.errors import FieldProblem
+from aitne.core.models.job import DistributedSpec
+from aitne.core.models.resources import Resources
+
+TRANSPORT_OF = {"auto": "auto", "gloo": "torch_pg", "nccl": "torch_pg"}
+"""What a backend may be called beside the transports' own names: let the runtime choose, or torch's
+names for its own, which takes gloo for memory and NCCL for GPUs."""
+ONE_NODE = {
+    "mpi": "MPI's own launcher would have to start the ranks on the other nodes",
+    "horovod": "the real library's MPI would have to start the ranks on the other nodes",
+    "shm": "nodes share no memory",
+}
+"""Backends that serve the ranks of one node alone, and why."""
+_KINDS = {
+    "backend": ("transport", "aitne.transports", tuple(TRANSPORT_OF)),
+    "strategy": ("exchange", "aitne.exchanges", ()),
+    "compress": ("compress", "aitne.compressors", ("none",)),
+}
+_PORTS = frozenset({"base", "auto"})
+"""Modules of those packages that are no plug-ins."""
+
+
+def known(field: str) -> list[str]:
+    """The names that ``backend``, ``strategy`` or ``compress`` may have, sorted."""
+    folder, group, aliases = _KINDS[field]
+    path = Path(aitne.__file__).parent / "distrib" / folder
+    modules = (module.name for module in pkgutil.iter_modules([str(path)]))
+    own = {name for name in modules if not name.startswith("_")} - _PORTS
+    return sorted({*own, *aliases, *(point.name for point in entry_points(group=group))})
+
+
+def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProblem]:
+    """What cannot be run."""
+    for field in _KINDS:
+        name = getattr(spec, field)
+        if name not in (names := known(field)):
+            yield FieldProblem(
+                f"distributed.{field}", f"there is no {field} {name!r}", name, ", ".join(names)
+            )
+    if resources.nodes > 1 and (why := ONE_NODE.get(spec.backend)) is not None:
+        yield FieldProblem(
+            "distributed.backend",
+            f"{spec.backend} serves one node only: {why}",
+            spec.backend,
+            "auto, gloo or nccl on several nodes",
+        )
+    if spec.backend == "nccl" and resources.gpu.count == 0:
+        yield FieldProblem(
+            "distributed.backend",
+            "nccl needs a GPU for each rank, and the job asks for none",
+            spec.backend,
+            "auto, or resources.gpu",
+        )
+
+
+def warnings(spec: DistributedSpec, resources: Resources) -> Sequence[str]:
+    """What is perhaps not as it was meant."""
+    ranks = spec.ranks_per_node
+    found = []
+    if ranks > resources.cpu:
+        found.append(
+            f"{ranks} ranks share {resources.cpu} CPU{'' if resources.cpu == 1 else 's'} on each "
+            f"node; ask for resources.cpu: {ranks} or more."
+        )
+    gpus = resources.gpu.count
+    if gpus and ranks > gpus:
+        found.append(
+            f"{ranks} ranks share {gpus} GPU{'' if gpus == 1 else 's'} on each node, which nccl "
+            "does not take."
+        )
+    elif gpus > ranks:
+        found.append(f"{gpus - ranks} of {gpus} GPUs on each node have no rank.")
+    return found

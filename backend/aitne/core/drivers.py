@@ -1,0 +1,85 @@
+"""Whether a node's GPU driver can run an image: its CUDA must be that of the image or a later one.
+
+A driver runs programs that were built with its own or an earlier release of CUDA
+(https://docs.nvidia.com/deploy/cuda-compatibility). Which one a node's driver has is a feature of the
+node, such as ``cuda12.4``: NVML says it where the platform schedules by itself, and on Slurm an
+administrator writes it into ``slurm.conf``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aitne.core.models.node import Node
+from aitne.core.units import compress_hostlist
+
+_FEATURE = re.compile(r"cuda[-_:]?([0-9]{1,3})\.([0-9]{1,3})", re.IGNORECASE)
+
+Release = tuple[int, int]
+
+
+def cuda_of(features: Iterable[str]) -> Release | None:
+    """The CUDA that a node's driver supports, by its features; None: nobody has said."""
+    found = [_FEATURE.fullmatch(feature) for feature in features]
+    return max(((int(one[1]), int(one[2])) for one in found if one), default=None)
+
+
+def feature_of(major: int, minor: int) -> str:
+    """The feature of a node whose driver supports that release."""
+    return f"cuda{major}.{minor}"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverMatch:
+    """Which of the nodes with the GPUs that were asked for can run the image."""
+
+    able: tuple[str, ...]
+    too_old: tuple[str, ...]
+    unknown: tuple[str, ...]
+    newest: Release | None
+    """The latest CUDA among those that are too old."""
+
+    @property
+    def impossible(self) -> bool:
+        """Whether there is no node that could."""
+        return bool(self.too_old) and not self.able and not self.unknown
+
+
+def match(needed: str, nodes: Sequence[Node]) -> DriverMatch:
+    """Compare each node with ``needed``, such as ``12.6``."""
+    major, minor = needed.split(".")
+    wanted = (int(major), int(minor))
+    has = {node.name: cuda_of(node.features) for node in nodes}
+    old = [release for release in has.values() if release is not None and release < wanted]
+    return DriverMatch(
+        able=tuple(name for name, release in has.items() if release and release >= wanted),
+        too_old=tuple(name for name, release in has.items() if release and release < wanted),
+        unknown=tuple(name for name, release in has.items() if release is None),
+        newest=max(old, default=None),
+    )
+
+
+def describe(needed: str, found: DriverMatch) -> str | None:
+    """What a user should know before submitting, as a sentence; None: every node will do."""
+    if not found.too_old and not found.unknown:
+        return None
+    if found.impossible:
+        has = "" if found.newest is None else f", the newest {found.newest[0]}.{found.newest[1]}"
+        return (
+            f"it needs a GPU driver for CUDA {needed}; those of {_names(found.too_old)} are "
+            f"older{has}"
+        )
+    parts = [f"The image needs a GPU driver for CUDA {needed}."]
+    if found.too_old:
+        parts.append(f"Those of {_names(found.too_old)} are older.")
+    if found.able:
+        parts.append(f"{_names(found.able)} will do.")
+    if found.unknown:
+        parts.append(f"Nobody has said which driver {_names(found.unknown)} has.")
+    return " ".join(parts)
+
+
+def _names(names: Sequence[str]) -> str:
+    return compress_hostlist(names)

@@ -1,0 +1,136 @@
+"""When GPUs become free: what runs ends by its time limit, what waits takes its share. Pure arithmetic."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.node import Node
+from aitne.core.ports.store.gpus import GpuUse
+
+HORIZON = timedelta(hours=24)
+"""So far a forecast looks ahead: later, what nobody has submitted yet decides."""
+
+
+class FreeGpus(Frozen):
+    """How many GPUs of a type are free from a moment on."""
+
+    at: UtcTime
+    """From when."""
+    free: int
+
+
+class GpuCapacity(Frozen):
+    """The GPUs of one type on all nodes."""
+
+    type: str | None
+    """None: of no type."""
+    total: int
+    """How many there are."""
+    free: int
+    """A job could get them now."""
+    used: int
+    out: int
+    """On nodes that take no work."""
+    without_end: int
+    """In use by what the platform cannot tell the end of, such as jobs that went past it."""
+    waiting: int
+    """Asked for by jobs that wait; those that named no type count with every type."""
+    next_free_at: UtcTime | None
+    """When the next one is given back at the latest; None: nobody can tell."""
+    forecast: tuple[FreeGpus, ...]
+    """Steps of how many are free, the first of them now, if nothing else is started."""
+
+
+def capacity(
+    nodes: Sequence[Node], held: Sequence[GpuUse], awaited: Sequence[GpuUse], now: datetime
+) -> tuple[GpuCapacity, ...]:
+    """Per type of GPU, by name: what is there, what is free, and what becomes free until when."""
+    types = sorted(
+        {gpu.type for node in nodes for gpu in node.gpus if gpu.total}, key=lambda name: name or ""
+    )
+    by_name = {node.name: node for node in nodes}
+    returned = _returned(by_name, held, now)
+    return tuple(_of_type(kind, nodes, returned.get(kind, []), awaited, now) for kind in types)
+
+
+def _of_type(
+    kind: str | None,
+    nodes: Sequence[Node],
+    returned: list[tuple[datetime, int]],
+    awaited: Sequence[GpuUse],
+    now: datetime,
+) -> GpuCapacity:
+    total = used = free = out = 0
+    for node in nodes:
+        for gpu in node.gpus:
+            if gpu.type != kind:
+                continue
+            total += gpu.total
+            used += gpu.used
+            if node.state.usable:
+                free += max(0, gpu.total - gpu.used)
+            else:
+                out += max(0, gpu.total - gpu.used)
+    heapq.heapify(returned)
+    steps = [FreeGpus(at=now, free=free)]
+    known = sum(count for _, count in returned)
+    level = free
+    while returned:
+        at, count = heapq.heappop(returned)
+        level = min(total, level + count)
+        if at > now + HORIZON:
+            break
+        if steps[-1].at == at:
+            steps.pop()
+        steps.append(FreeGpus(at=at, free=level))
+    return GpuCapacity(
+        type=kind,
+        total=total,
+        free=free,
+        used=used,
+        out=out,
+        without_end=max(0, used - known),
+        waiting=sum(use.gpus for use in awaited if use.type in (None, kind)),
+        next_free_at=steps[1].at if len(steps) > 1 else None,
+        forecast=tuple(steps),
+    )
+
+
+def _returned(
+    nodes: dict[str, Node], held: Sequence[GpuUse], now: datetime
+) -> dict[str | None, list[tuple[datetime, int]]]:
+    """When each job gives how many GPUs of which type back to nodes that take work.
+
+    A job past its end is about to go: its GPUs come back a moment from now.
+    """
+    found: dict[str | None, list[tuple[datetime, int]]] = {}
+    for use in held:
+        if use.ends_at is None or not use.nodes:
+            continue
+        each = use.gpus // len(use.nodes)
+        counts: Counter[str | None] = Counter()
+        for name in use.nodes:
+            node = nodes.get(name)
+            if node is not None and node.state.usable:
+                counts[_type_on(node, use)] += each
+        for kind, count in counts.items():
+            at = _minute(max(use.ends_at, now + timedelta(minutes=1)))
+            found.setdefault(kind, []).append((at, count))
+    return found
+
+
+def _minute(moment: datetime) -> datetime:
+    """The next full minute: nobody reads a forecast to the second, and it keeps its steps few."""
+    full = moment.replace(second=0, microsecond=0)
+    return full if full == moment else full + timedelta(minutes=1)
+
+
+def _type_on(node: Node, use: GpuUse) -> str | None:
+    """What a job that took any type got: the type that is most in use there."""
+    if use.type is not None:
+        return use.type
+    return max(node.gpus, key=lambda gpu: gpu.used).type if node.gpus else None

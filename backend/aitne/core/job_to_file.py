@@ -1,0 +1,72 @@
+"""The job file that would make the same job again: what a composer opens, and what is kept as a template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aitne.core.models.image import BARE
+from aitne.core.models.job import JobSpec, JobType
+from aitne.core.models.job_file import OFF, RESERVED_ENV
+from aitne.core.units import format_duration, format_memory
+
+
+def job_to_file(spec: JobSpec) -> dict[str, Any]:
+    """The content of a job file, shortest first: what the template says is left to it.
+
+    The jobs that it waited for are left out: they have ended, or will soon.
+    """
+    env = {name: value for name, value in spec.env.items() if not name.startswith(RESERVED_ENV)}
+    found: dict[str, Any] = {
+        "type": spec.type.value if spec.type is JobType.SESSION else None,
+        "name": spec.name,
+        "project": spec.project,
+        "template": spec.template,
+        "parameters": dict(spec.parameters),
+        "image": None if spec.image == BARE else spec.image,
+        "container": _set(spec.container.model_dump(), {"writable": False, "network": True}),
+        "environment": {
+            name: value for name, value in spec.environment.model_dump(mode="json").items() if value
+        },
+        "datasets": [f"{each.name}:{each.version}" for each in spec.datasets],
+        "commands": [] if spec.template else list(spec.commands),
+        "distributed": spec.distributed.model_dump() if spec.distributed else None,
+        "env": env,
+        "workdir": spec.workdir,
+        "resources": _resources(spec),
+        "max_duration": format_duration(spec.max_duration_s),
+        "inactivity_duration": _inactivity(spec),
+        "retry": {"max": spec.retry.max, "on": sorted(reason.value for reason in spec.retry.on)}
+        if spec.retry.max
+        else None,
+        "array": None if spec.sweep else spec.array,
+        "sweep": _sweep(spec),
+        "slurm": spec.slurm.model_dump(mode="json", exclude_defaults=True),
+    }
+    return {name: value for name, value in found.items() if value not in (None, {}, [])}
+
+
+def _set(given: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value != usual[name]}
+
+
+def _sweep(spec: JobSpec) -> dict[str, Any] | None:
+    return spec.sweep.model_dump(mode="json", exclude_defaults=True) if spec.sweep else None
+
+
+def _inactivity(spec: JobSpec) -> str | None:
+    if spec.type is not JobType.SESSION:
+        return None
+    # Left out, the template's or the site's would hold.
+    seconds = spec.inactivity_duration_s
+    return OFF if seconds is None else format_duration(seconds)
+
+
+def _resources(spec: JobSpec) -> dict[str, Any]:
+    asked = spec.resources
+    found: dict[str, Any] = {"nodes": asked.nodes} if asked.nodes > 1 else {}
+    found |= {"cpu": asked.cpu, "memory": format_memory(asked.memory_bytes)}
+    if asked.gpu.count:
+        found["gpu"] = asked.gpu.count if asked.gpu.type is None else str(asked.gpu)
+    if asked.gres:
+        found["gres"] = dict(asked.gres)
+    return found

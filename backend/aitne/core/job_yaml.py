@@ -1,0 +1,45 @@
+"""A job file's content as the YAML that a person would have written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+_WIDEST = 1 << 16
+"""A command stands on one line, however long: folded, nobody can read it."""
+
+
+_NUMBERS = frozenset("0123456789+-.")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Block style; a text of several lines stands as it is."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indent lists below their name, as people do."""
+        super().increase_indent(flow, False)
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = None
+    if "\n" in value and _blockable(value):
+        style = "|"
+    elif value[:1] in _NUMBERS:
+        style = "'"  # readers differ in what they take for a number, such as 08
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+def _blockable(value: str) -> bool:
+    return all(char.isprintable() or char in "\n\t" for char in value)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def write_job_file(content: dict[str, Any], comments: Sequence[str] = ()) -> str:
+    """The YAML, below ``comments``; ``aitne apply`` reads the same content back."""
+    head = "".join(f"# {' '.join(line.split())}\n" if line else "#\n" for line in comments)
+    body = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDEST)
+    return head + body

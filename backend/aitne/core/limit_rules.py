@@ -1,0 +1,67 @@
+"""Layers of limits: what a project was granted, what its managers hold it to, and a member's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from aitne.core.errors import FieldProblem
+from aitne.core.models.limits import Limits
+
+_SINGLE = (
+    *("max_gpus", "max_cpus", "max_memory_bytes", "max_nodes", "max_jobs", "max_submitted"),
+    *("max_wall_s", "gpu_hours"),
+)
+
+
+def tightest(granted: Limits, own: Limits) -> Limits:
+    """Both at once."""
+    single = {name: _least(getattr(granted, name), getattr(own, name)) for name in _SINGLE}
+    types = {
+        name: _least(granted.max_gpus_by_type.get(name), own.max_gpus_by_type.get(name))
+        for name in {**granted.max_gpus_by_type, **own.max_gpus_by_type}
+    }
+    # An empty list means whatever the cluster allows: it must never come of two that share nothing.
+    shared = tuple(each for each in granted.qos if each in own.qos)
+    return Limits.model_validate(
+        {**single, "max_gpus_by_type": types, "qos": shared or granted.qos}
+    )
+
+
+def held_to(project: Limits, member: Limits) -> Limits:
+    """A member's own limits, none of them above the project's: that may have been lowered since."""
+    both = tightest(project, member)
+    single = {
+        name: None if getattr(member, name) is None else getattr(both, name) for name in _SINGLE
+    }
+    types = {name: both.max_gpus_by_type[name] for name in member.max_gpus_by_type}
+    qos = both.qos if member.qos else ()
+    return Limits.model_validate({**single, "max_gpus_by_type": types, "qos": qos})
+
+
+def exceeding(wish: Limits, granted: Limits) -> Iterator[FieldProblem]:
+    """What of the wish is more than was granted.
+
+    Slurm lets the time limit and the QOS of a member's association override those of the account,
+    so that here, too, nothing may be more than the project has.
+    """
+    for name in _SINGLE:
+        yield from _more(name, getattr(wish, name), getattr(granted, name))
+    for kind, count in wish.max_gpus_by_type.items():
+        most = granted.max_gpus_by_type.get(kind, granted.max_gpus)
+        yield from _more(f"max_gpus_by_type.{kind}", count, most)
+    for each in wish.qos:
+        if each not in granted.qos:
+            allowed = ", ".join(granted.qos) or "none: an administrator grants them"
+            yield FieldProblem("qos", "is not one that the project was granted", each, allowed)
+
+
+def _least(*limits: int | None) -> int | None:
+    return min((each for each in limits if each is not None), default=None)
+
+
+def _more(name: str, wish: Any, most: int | None) -> Iterator[FieldProblem]:
+    if wish is not None and most is not None and wish > most:
+        yield FieldProblem(
+            name, "is more than the project was granted", str(wish), f"at most {most}"
+        )

@@ -1,0 +1,84 @@
+"""Datasets: data that jobs read, each version with a checksum for every file."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import Field
+
+from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
+
+DATASET_NAME = r"^[a-z0-9][a-z0-9_.-]{0,59}$"
+DATASET_VERSION = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$"
+_REFERENCE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,59}(:[A-Za-z0-9][A-Za-z0-9_.+-]{0,63})?")
+
+DatasetName = Annotated[str, Field(pattern=DATASET_NAME)]
+DatasetVersion = Annotated[str, Field(pattern=DATASET_VERSION)]
+DatasetReference = Annotated[str, Field(pattern=f"^{_REFERENCE.pattern}$", examples=["div2k:1.0"])]
+"""``name`` (the newest version) or ``name:version``."""
+ManifestDigest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class DatasetFile(Strict):
+    """What a user says of a dataset to be added."""
+
+    name: DatasetName
+    version: DatasetVersion
+    description: str = Field("", max_length=2_000)
+    licence: str = Field("", max_length=200)
+    """Under which terms it may be used."""
+    path: str = Field(
+        pattern=r"^/[^\x00-\x1f\x7f]{1,4000}$", description="Absolute, on the cluster."
+    )
+    project: ProjectName | None = Field(
+        None, description="Whose members may read it first; omitted: the adder's default project."
+    )
+
+
+class Dataset(Frozen):
+    """One version of one dataset. In the catalogue only once its manifest is complete."""
+
+    name: DatasetName
+    version: DatasetVersion
+    description: str = ""
+    licence: str = ""
+    """Under which terms it may be used."""
+    owner: UserName
+    path: str
+    size_bytes: int = Field(ge=0)
+    files: int = Field(ge=0)
+    manifest: ManifestDigest
+    """sha256 of the manifest's text (``core.manifest``), by which the platform keeps it."""
+    projects: tuple[ProjectName, ...] = ()
+    """Whose members may read it. The owner always may."""
+    created_at: UtcTime
+    verified_at: UtcTime | None = None
+    verified_by: UserName | None = None
+    damaged_files: int | None = None
+    """How many paths differed, were missing or additional at the last verification; None: there was none."""
+    retired: bool = False
+    """New jobs may not name it."""
+
+    @property
+    def reference(self) -> str:
+        """``name:version``."""
+        return f"{self.name}:{self.version}"
+
+
+class DatasetUse(Frozen):
+    """Which version of which dataset a job reads: fixed when the job is made."""
+
+    name: DatasetName
+    version: DatasetVersion
+    path: str
+    manifest: ManifestDigest
+    """What names the files: the digest of their manifest."""
+
+
+def split_reference(text: str) -> tuple[str, str | None]:
+    """Name and version of ``name[:version]``. Raises ``ValueError``."""
+    if _REFERENCE.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a dataset: write name or name:version")
+    name, _, version = text.partition(":")
+    return name, version or None

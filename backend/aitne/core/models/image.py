@@ -1,0 +1,185 @@
+"""Images: what programs run in, as the catalogue knows them and as a folder of ``containers/`` says."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from aitne.core.models.base import (
+    Command,
+    EnvName,
+    EnvValue,
+    Frozen,
+    ProjectName,
+    Strict,
+    UserName,
+    UtcTime,
+)
+
+BARE = "bare"
+"""Not an image: the node as it is."""
+IMAGE_NAME = r"^[a-z][a-z0-9]*(?:[._-][a-z0-9]+){0,9}$"
+IMAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$"
+IMAGE_REFERENCE = (
+    r"^(?:[a-z][a-z0-9._-]{0,63}(?::[A-Za-z0-9][A-Za-z0-9_.+-]{0,63})?|/[^\x00-\x1f\x7f]{1,4000})$"
+)
+"""``name``, ``name:version``, or the absolute path of an image of one's own."""
+DIGEST = r"^sha256:[0-9a-f]{64}$"
+CUDA_VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}$"
+
+ImageName = Annotated[str, Field(pattern=IMAGE_NAME, max_length=60)]
+ImageVersion = Annotated[str, Field(pattern=IMAGE_VERSION)]
+Digest = Annotated[str, Field(pattern=DIGEST)]
+AppName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
+
+
+class ImageNeeds(Strict):
+    """What an image asks of the node."""
+
+    cuda: Annotated[str | None, Field(pattern=CUDA_VERSION)] = Field(
+        None,
+        description="The CUDA it was built with: the node's driver must support it or a later.",
+    )
+
+
+class ImageApp(Strict):
+    """A program of the image that a session can show, by the kind of app that starts it."""
+
+    kind: str = Field("jupyterhub", pattern=r"^[a-z][a-z0-9-]{0,39}$")
+    python: str | None = Field(
+        None,
+        pattern=r"^/[^\x00-\x1f\x7f]{1,400}$",
+        description="Of kind jupyterhub: the interpreter that has JupyterLab and JupyterHub.",
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.kind == "jupyterhub" and self.python is None:
+            raise ValueError("an app of kind jupyterhub needs `python`, the interpreter it runs in")
+        return self
+
+
+class ImageFile(Strict):
+    """The schema of ``containers/<name>/image.yaml``."""
+
+    name: ImageName
+    version: ImageVersion
+    description: str = Field(min_length=1, max_length=500)
+    base: ImageName | None = Field(
+        None, description="The image of this folder's siblings it extends."
+    )
+    apps: dict[AppName, ImageApp] = Field(default_factory=dict, max_length=20)
+    needs: ImageNeeds = ImageNeeds()
+    env: dict[EnvName, EnvValue] = Field(default_factory=dict, max_length=100)
+    debian: list[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]{1,100}$")]] = Field(
+        default_factory=list, max_length=500, description="Packages of Debian."
+    )
+    python: list[
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._\[\],=<>!~+-]{0,199}$")]
+    ] = Field(default_factory=list, max_length=500, description="Packages of PyPI, in pip's words.")
+    python_prefix: str | None = Field(
+        None,
+        pattern=r"^/opt/[a-z0-9/_-]{1,100}$",
+        description="The virtual environment that the Python packages go to.",
+    )
+    wheels: list[Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9._+-]{0,199}$")]] = Field(
+        default_factory=list,
+        max_length=20,
+        description=(
+            "Wheels of the machine that builds: aitne, its own training runtime, or a folder of "
+            "~/.cache/aitne/wheels that holds one."
+        ),
+    )
+    smoke: list[Command] = Field(
+        default_factory=list, max_length=50, description="Each must succeed before it is offered."
+    )
+
+
+class ImageState(StrEnum):
+    """Whether new jobs may use it."""
+
+    OFFERED = "offered"
+    RETIRED = "retired"
+    """Kept for what runs; nothing new begins with it."""
+
+
+class Artifact(Frozen):
+    """An image as one runtime takes it."""
+
+    runtime: str
+    """The runtime's name: ``apptainer`` or ``docker``."""
+    digest: Digest
+    """Of the file, or Docker's own id of the image."""
+    size_bytes: int = Field(ge=0)
+    path: str | None = None
+    """The file, absolute; None: the runtime's own store holds it under the digest."""
+    mtime_ns: int | None = None
+    """Of the file when it was verified: a node that sees another looks at the content."""
+
+
+class Package(Frozen):
+    """One entry of the software bill."""
+
+    name: str
+    version: str
+    source: str
+    """``debian`` or ``python``."""
+
+
+class Image(Frozen):
+    """One version of one image in the catalogue. Only what was verified is ever in it."""
+
+    name: ImageName
+    version: ImageVersion
+    description: str = ""
+    apps: dict[str, ImageApp] = Field(default_factory=dict)
+    """The apps that sessions may start in it."""
+    needs: ImageNeeds = ImageNeeds()
+    """What a node must have to run it."""
+    env: dict[str, str] = Field(default_factory=dict)
+    artifacts: tuple[Artifact, ...]
+    """At least one, at most one of each runtime."""
+    packages: tuple[Package, ...] = ()
+    """The software bill; left out of lists."""
+    state: ImageState = ImageState.OFFERED
+    projects: tuple[ProjectName, ...] = ()
+    """Whose members see it; empty: everybody."""
+    created_at: UtcTime
+    created_by: UserName
+    verified_at: UtcTime | None = None
+    damage: str | None = None
+    """What the last verification found wrong, as a sentence; such an image is not offered."""
+
+    @property
+    def reference(self) -> str:
+        """``name:version``."""
+        return f"{self.name}:{self.version}"
+
+    @property
+    def offered(self) -> bool:
+        """Whether a new job may use it."""
+        return self.state is ImageState.OFFERED and self.damage is None
+
+    def artifact(self, runtime: str) -> Artifact | None:
+        """What that runtime takes, if there is such."""
+        return next((each for each in self.artifacts if each.runtime == runtime), None)
+
+
+class ImageUse(Frozen):
+    """Which image a job runs in: fixed when the job is made, so that a new version changes nothing."""
+
+    reference: str
+    """``name:version``, or the path of an image of the user's own."""
+    digest: Digest | None = None
+    """None: the user's own image, which nobody has verified."""
+    path: str | None = None
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
+    """When an image of the user's own was changed last, in nanoseconds since 1970."""
+    env: dict[str, str] = Field(default_factory=dict)
+    python: str | None = None
+    """The interpreter of the app that the job shows."""
+    cuda: str | None = None
+    """What the node's driver must support."""

@@ -1,0 +1,94 @@
+"""Which jobs are meant, and in which order: the words of the API, of saved views and of bulk verbs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.models.base import AskedFlag, ProjectName, Strict, UserName, UtcTime
+from aitne.core.models.job import JobFilter, JobType
+from aitne.core.states import JobState
+
+NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$")]
+
+
+class JobSort(StrEnum):
+    """What a list of jobs is sorted by. What has no such time yet counts as the latest."""
+
+    CREATED = "created"
+    STARTED = "started"
+    ENDED = "ended"
+    DURATION = "duration"
+    """From its start to its end, or to the moment of the first page; what never began is least."""
+    NAME = "name"
+    OWNER = "owner"
+    PROJECT = "project"
+    STATE = "state"
+    GPUS = "gpus"
+    """On all its nodes together."""
+
+
+class SessionSearch(Strict):
+    """Which jobs or sessions: all conditions hold at once. Without any: all that one may see."""
+
+    state: list[JobState] = Field(
+        [], max_length=40, description="Only these states; may be given many times."
+    )
+    owner: UserName | None = Field(None, description="Only this user's.")
+    project: ProjectName | None = Field(None, description="Only this project's.")
+    q: str | None = Field(None, max_length=200, description="Part of the name.", examples=["edsr"])
+    template: str | None = Field(
+        None, max_length=100, description="Only of this template.", examples=["jupyterlab"]
+    )
+    image: str | None = Field(
+        None, max_length=300, description="Only in this image: its name, or name:version."
+    )
+    node: NodeName | None = Field(None, description="Only what ran or runs on this node.")
+    created_from: UtcTime | None = Field(
+        None, description="Only from this moment on.", examples=["2026-01-01T00:00:00Z"]
+    )
+    created_before: UtcTime | None = Field(
+        None, description="Only from before this moment.", examples=["2027-01-01T00:00:00Z"]
+    )
+    min_gpus: int | None = Field(
+        None, ge=0, le=1 << 20, description="At least so many GPUs on all nodes together."
+    )
+    gpu_type: str | None = Field(
+        None, max_length=40, description="Only what asked for this type of GPU.", examples=["a100"]
+    )
+    array: AskedFlag | None = Field(None, description="True: only array jobs; false: none of them.")
+    array_job_id: UUID | None = Field(None, description="Only the tasks of this array job.")
+    top_level: AskedFlag = Field(False, description="Leave array tasks out.")
+
+    def where(self, kind: JobType | None = None) -> JobFilter:
+        """The same as the store asks."""
+        return JobFilter(
+            owner=self.owner,
+            project=self.project,
+            type=kind,
+            states=frozenset(self.state),
+            name_contains=self.q,
+            template=self.template,
+            image=self.image,
+            node=self.node,
+            created_from=self.created_from,
+            created_before=self.created_before,
+            min_gpus=self.min_gpus,
+            gpu_type=self.gpu_type,
+            array=self.array,
+            array_job_id=self.array_job_id,
+            top_level_only=self.top_level,
+        )
+
+
+class JobSearch(SessionSearch):
+    """As for sessions, and which type."""
+
+    type: JobType | None = Field(None, description="Only jobs, or only sessions.")
+
+    def where(self, kind: JobType | None = None) -> JobFilter:
+        """The same as the store asks."""
+        return super().where(kind or self.type)

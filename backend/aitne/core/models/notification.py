@@ -1,0 +1,214 @@
+"""What people are told, how, and how it went."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.models.base import Frozen, Strict, UserName, UtcTime
+
+BROWSER, MAIL, WEBHOOK = "browser", "mail", "webhook"
+"""The channels: the first is the inbox itself, the others are plug-ins."""
+PAYLOAD_VERSION = 1
+"""Of the body that webhooks receive: fields are only ever added within one."""
+
+
+class NotificationKind(StrEnum):
+    """What a person may be told of."""
+
+    SESSION_READY = "session_ready"
+    SESSION_EXPIRING = "session_expiring"
+    SESSION_IDLE = "session_idle"
+    SESSION_ENDED = "session_ended"
+    """By itself, by the platform or by somebody else; not by its owner's own wish."""
+    JOB_STARTED = "job_started"
+    JOB_FINISHED = "job_finished"
+    JOB_FAILED = "job_failed"
+    GPU_IDLE = "gpu_idle"
+    """A batch job does next to nothing with its GPUs."""
+    PROJECT_INVITED = "project_invited"
+    PROJECT_REQUESTED = "project_requested"
+    PROJECT_EXPIRING = "project_expiring"
+    ANNOUNCEMENT = "announcement"
+    MAINTENANCE = "maintenance"
+    WEBHOOK_DISABLED = "webhook_disabled"
+
+
+class Level(StrEnum):
+    """How urgent it looks."""
+
+    INFO = "info"
+    SUCCESS = "success"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+_K = NotificationKind
+_BY_MAIL = frozenset(NotificationKind) - {_K.SESSION_READY, _K.JOB_STARTED}
+_QUIETLY = frozenset({_K.JOB_STARTED})
+ALWAYS_SHOWN = frozenset({_K.WEBHOOK_DISABLED})
+"""In the inbox whatever a person has chosen: nothing else would say it."""
+
+
+def by_default(kind: NotificationKind, channel: str) -> bool:
+    """Whether somebody who has chosen nothing is told of ``kind`` by ``channel``."""
+    if channel == WEBHOOK:
+        return kind not in _QUIETLY | {_K.WEBHOOK_DISABLED}
+    if channel == MAIL:
+        return kind in _BY_MAIL
+    return kind not in _QUIETLY
+
+
+ChannelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=["mail"])]
+
+
+class NotificationChoices(Strict):
+    """What a person has chosen. What is not named is as ``by_default`` says."""
+
+    choices: dict[NotificationKind, dict[ChannelName, bool]] = Field(
+        default_factory=dict,
+        description="Per kind and channel, whether one is told. Omitted: the default.",
+        examples=[{"job_finished": {"mail": True, "browser": True}}],
+    )
+    quiet_until: UtcTime | None = Field(
+        None, description="Until then nothing but the inbox is used: no popup, mail or webhook."
+    )
+
+    def wants(self, kind: NotificationKind, channel: str) -> bool:
+        """Whether the person is told of ``kind`` by ``channel``."""
+        if channel == BROWSER and kind in ALWAYS_SHOWN:
+            return True
+        return self.choices.get(kind, {}).get(channel, by_default(kind, channel))
+
+
+class Addressee(Frozen):
+    """Somebody who may be told."""
+
+    name: UserName
+    mail: str | None = None
+    admin: bool = False
+
+
+class Notice(Frozen):
+    """One event in words, before it is anybody's."""
+
+    kind: NotificationKind
+    level: Level = Level.INFO
+    title: str
+    text: str = ""
+    job_id: UUID | None = None
+    path: str = "/"
+    """Where in the portal there is more."""
+    data: dict[str, Any] = Field(default_factory=dict)
+    """Names and numbers, for who says it in another language."""
+    log: tuple[str, ...] = ()
+    """The last lines of the job's log."""
+
+
+class Notification(Frozen):
+    """What one person was told."""
+
+    id: int
+    owner: UserName
+    event_id: int
+    kind: NotificationKind
+    level: Level
+    title: str
+    text: str
+    job_id: UUID | None
+    path: str
+    data: dict[str, Any]
+    created_at: UtcTime
+    read_at: UtcTime | None = None
+
+
+class Webhook(Frozen):
+    """An address of a person's that is told, without its secret."""
+
+    id: str
+    owner: UserName
+    url: str
+    generation: int = 1
+    """Grows with each new secret."""
+    created_at: UtcTime
+    failures: int = 0
+    """Deliveries in a row that were given up."""
+    disabled_at: UtcTime | None = None
+    disabled_why: str | None = None
+
+
+class DeliveryState(StrEnum):
+    """How far a delivery has come."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    FAILED = "failed"
+    """Given up."""
+
+
+class Delivery(Frozen):
+    """One message on its way by one channel."""
+
+    id: int
+    channel: str
+    owner: UserName
+    target: str = ""
+    message: dict[str, Any]
+    state: DeliveryState = DeliveryState.WAITING
+    tries: int = 0
+    status: int | None = None
+    error: str | None = None
+    created_at: UtcTime
+    available_at: UtcTime
+    finished_at: UtcTime | None = None
+
+
+class NewDelivery(Frozen):
+    """A message that is to be sent."""
+
+    channel: str
+    owner: UserName
+    target: str = ""
+    message: dict[str, Any]
+
+
+class Told(Frozen):
+    """What one person is told of one event, and the messages that carry it."""
+
+    owner: UserName
+    event_id: int
+    notice: Notice
+    inbox: bool = True
+    popup: bool = True
+    deliveries: tuple[NewDelivery, ...] = ()
+
+
+def message_of(notice: Notice, *, owner: str, event_id: int, time: str, url: str) -> dict[str, Any]:
+    """What every channel carries, and the body of a webhook."""
+    return {
+        "version": PAYLOAD_VERSION,
+        "id": f"{event_id}-{owner}",
+        "kind": notice.kind.value,
+        "level": notice.level.value,
+        "time": time,
+        "user": owner,
+        "title": notice.title,
+        "text": notice.text,
+        "url": url,
+        "job_id": None if notice.job_id is None else str(notice.job_id),
+        "data": dict(notice.data),
+        "log": list(notice.log),
+    }
+
+
+class SessionActivity(Frozen):
+    """What the agent has seen of a session's work."""
+
+    job_id: UUID
+    active_at: UtcTime
+    seen_at: UtcTime
+    warned: int = 0
+    warned_at: UtcTime | None = None

@@ -1,0 +1,74 @@
+"""What a user prefers in the portal: a model for each key. A new key is a new entry of ``MODELS``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from aitne.core.models.base import Flag, Strict, UtcTime
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_search import JobSearch, JobSort
+
+
+class PortalPreferences(Strict):
+    """How the portal looks."""
+
+    language: Literal["en", "de"] | None = Field(None, description="null: as the browser asks.")
+    theme: Literal["auto", "light", "dark"] = Field(
+        "auto", description="auto: as the browser asks."
+    )
+
+
+ColumnName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]
+
+
+class JobTable(Strict):
+    """How a table of jobs is drawn."""
+
+    columns: list[ColumnName] = Field(
+        [], max_length=40, description="In this order; empty: those of a new table."
+    )
+    sort: JobSort = JobSort.CREATED
+    """What it is sorted by."""
+    descending: Flag = True
+    """The greatest first."""
+    search: JobSearch = Field(JobSearch(), description="Which jobs it shows.")
+
+
+class SavedView(JobTable):
+    """A table of jobs with a name."""
+
+    name: str = Field(min_length=1, max_length=60, examples=["Failed this week"])
+
+
+class JobViews(Strict):
+    """The saved views of the jobs page, and the columns of the table that has no name."""
+
+    columns: list[ColumnName] = Field([], max_length=40, description="Empty: the usual ones.")
+    views: list[SavedView] = Field([], max_length=50)
+    """In the order in which they are shown."""
+
+
+class Launch(Strict):
+    """Something that was launched, so that it can be launched again."""
+
+    title: str = Field("", max_length=200, description="What it is called where it is offered.")
+    file: JobFile = Field(description="What was submitted.")
+    launched_at: UtcTime
+    """When it was launched."""
+
+
+class LastLaunch(Strict):
+    """What was launched last, newest first."""
+
+    items: list[Launch] = Field([], max_length=5)
+    """Newest first."""
+
+
+MODELS: dict[str, type[Strict]] = {
+    "portal": PortalPreferences,
+    "job_views": JobViews,
+    "last_launch": LastLaunch,
+}
+"""Each key with its model, whose defaults are what somebody has who never chose."""

@@ -1,0 +1,63 @@
+"""Logins in browsers, and what protects them."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from aitne.core.models.base import Frozen, UserName, UtcTime
+from aitne.core.models.user import User
+
+
+class SignIn(Frozen):
+    """One browser that is logged in."""
+
+    id: str = Field(description="What to call it by; it opens nothing.")
+    owner: UserName = Field(description="Who logged in.")
+    source: str = Field(
+        description="How: `password`, `ldap`, `oidc`, `pam`, or `link` for a one-time link.",
+        examples=["password"],
+    )
+    device: str = Field(
+        description="What the browser says of itself, in words.", examples=["Firefox on Linux"]
+    )
+    address: str | None = Field(description="From where it was last used.")
+    created_at: UtcTime = Field(description="When it was made.")
+    last_seen_at: UtcTime = Field(description="When it was last used, to the minute.")
+    expires_at: UtcTime = Field(description="When it ends by itself.")
+    acting_as: UserName | None = Field(
+        None, description="The user as whom an administrator looks at the platform."
+    )
+    acting_until: UtcTime | None = Field(None, description="When that ends by itself.")
+
+
+class OpenSignIn(Frozen):
+    """A login that holds: whom it speaks for now, and what it is."""
+
+    user: User
+    csrf: str
+    sign_in: SignIn
+
+    @property
+    def impersonator(self) -> str | None:
+        """The administrator behind it, where it speaks for somebody else."""
+        return None if self.user.name == self.sign_in.owner else self.sign_in.owner
+
+
+class Attempt(Frozen):
+    """What became of one try to log in under a name."""
+
+    failures: int
+    """This one included, until it turns out to be right."""
+    locked_until: UtcTime | None
+    counted: bool
+    """False: the name is locked, and the try is not looked at."""
+
+
+class SecondFactor(Frozen):
+    """A device that knows a secret; the secret is made of ``salt`` and the platform's own key."""
+
+    owner: UserName
+    salt: str
+    created_at: UtcTime
+    confirmed_at: UtcTime | None = None
+    last_step: int = 0

@@ -1,0 +1,281 @@
+"""A parameter sweep: one program, run once for each of many settings, and what each run measured."""
+
+from __future__ import annotations
+
+import math
+import re
+from enum import StrEnum
+from typing import Annotated, Any, Self
+from uuid import UUID
+
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from aitne.core.models.base import Flag, Frozen, Strict, UtcTime
+from aitne.core.states import JobState
+
+MOST_TASKS = 1_000
+MOST_PARAMETERS = 20
+MOST_CHOICES = 200
+MOST_LETTERS = 1 << 20
+"""Of all settings together: a short file of long values would make a folder of megabytes."""
+
+Scalar = str | int | float | bool
+ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,39}$")]
+MetricName = Annotated[str, Field(min_length=1, max_length=100, examples=["accuracy"])]
+Text = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00]*$")]
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+
+
+def _number(value: object) -> object:
+    """YAML 1.1 takes ``1e-3`` for text."""
+    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+
+
+Choice = bool | Annotated[int, Field(ge=-(1 << 53), le=1 << 53)] | float | Text
+
+
+class Method(StrEnum):
+    """How the settings are chosen."""
+
+    GRID = "grid"
+    """Every combination of the lists."""
+    RANDOM = "random"
+    """So many samples."""
+    LIST = "list"
+    """The first values together, the second ones together, and so on."""
+
+
+class Goal(StrEnum):
+    """Which values of the metric are better."""
+
+    MIN = "min"
+    MAX = "max"
+
+
+class NumberType(StrEnum):
+    """What is drawn from a range."""
+
+    FLOAT = "float"
+    INT = "int"
+
+
+class Range(Strict):
+    """Numbers that a random sweep draws from."""
+
+    min: float = Field(allow_inf_nan=False, description="The smallest.")
+    max: float = Field(allow_inf_nan=False, description="The largest.")
+    log: Flag = Field(False, description="Every factor is as likely as any other, as for rates.")
+    type: NumberType = Field(NumberType.FLOAT, description="float, or int: whole numbers.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min >= self.max:
+            raise ValueError("min has to be less than max")
+        if self.log and self.min <= 0:
+            raise ValueError("a range with log begins above 0")
+        if self.type is NumberType.INT and not (self.min.is_integer() and self.max.is_integer()):
+            raise ValueError("a range of type int has whole numbers as its ends")
+        if max(abs(self.min), abs(self.max)) > 1e300:
+            raise ValueError("its ends are larger than 1e300")
+        return self
+
+
+class StopWhen(Strict):
+    """When one run is good enough that the others need not go on."""
+
+    value: float = Field(allow_inf_nan=False, description="As good as this, or better.")
+    metric: MetricName | None = Field(None, description="Omitted: the sweep's own.")
+    goal: Goal | None = Field(None, description="Omitted: the sweep's own.")
+
+
+class SweepFile(Strict):
+    """The ``sweep`` part of a job file: the job becomes an array with one task for each setting."""
+
+    method: Method = Field(
+        Method.GRID,
+        description="grid: every combination; random: so many samples; list: the first values "
+        "together, then the second ones, and so on.",
+    )
+    parameters: dict[
+        ParameterName,
+        Range
+        | Annotated[
+            list[Annotated[Choice, BeforeValidator(_number)]],
+            Field(min_length=1, max_length=MOST_CHOICES),
+        ],
+    ] = Field(
+        min_length=1,
+        max_length=MOST_PARAMETERS,
+        description="For each name its values; a random sweep also takes {min, max, log, type}.",
+        examples=[{"lr": [0.1, 0.01], "batch": [32, 64]}],
+    )
+    samples: int | None = Field(
+        None, strict=True, ge=1, le=MOST_TASKS, description="Only random: how many settings."
+    )
+    seed: int = Field(
+        0, strict=True, ge=0, le=(1 << 53) - 1, description="Another seed, other samples."
+    )
+    max_parallel: int | None = Field(
+        None, strict=True, ge=1, le=MOST_TASKS, description="How many run at once."
+    )
+    metric: MetricName | None = Field(None, description="What the settings are judged by.")
+    goal: Goal = Field(Goal.MAX, description="Whether more or less of it is better.")
+    stop_when: StopWhen | None = Field(
+        None, description="Cancel the other tasks as soon as one is as good as this."
+    )
+
+    @field_validator("parameters")
+    @classmethod
+    def _parameters(cls, value: dict[str, Range | list[Any]]) -> dict[str, Range | list[Any]]:
+        folded = [name.upper() for name in value]
+        if len(set(folded)) < len(folded):
+            raise ValueError("two names differ only in upper and lower case")
+        for name, choices in value.items():
+            if isinstance(choices, Range):
+                continue
+            if any(isinstance(each, float) and not math.isfinite(each) for each in choices):
+                raise ValueError(f"{name}: infinities and NaN are no values")
+            if len({(type(each), each) for each in choices}) < len(choices):
+                raise ValueError(f"{name}: the same value stands there twice")
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        lists = {n: v for n, v in self.parameters.items() if not isinstance(v, Range)}
+        if self.method is Method.RANDOM:
+            if self.samples is None:
+                raise ValueError("a random sweep says how many `samples`")
+        else:
+            if self.samples is not None:
+                raise ValueError(f"`samples` is only for random; a {self.method} takes all values")
+            if ranges := sorted(self.parameters.keys() - lists.keys()):
+                raise ValueError(
+                    f"{ranges[0]}: a range is only for random; give a {self.method} its values"
+                )
+        if self.method is Method.LIST and len({len(each) for each in lists.values()}) > 1:
+            raise ValueError("the parameters of a list need equally many values each")
+        if self.method is Method.GRID and math.prod(map(len, lists.values())) > MOST_TASKS:
+            raise ValueError(
+                f"a grid of {math.prod(map(len, lists.values()))} settings is refused; the most is "
+                f"{MOST_TASKS}; a random sweep tries some of them"
+            )
+        if (letters := self._letters(lists)) > MOST_LETTERS:
+            raise ValueError(
+                f"all settings together have {letters} letters; the most is {MOST_LETTERS}: give the "
+                "values short names, and let the program know what they stand for"
+            )
+        if self.stop_when is not None and (self.stop_when.metric or self.metric) is None:
+            raise ValueError("`stop_when` needs a metric: name it there or as the sweep's own")
+        return self
+
+    def _letters(self, lists: dict[str, list[Any]]) -> int:
+        """How long all settings are at most, one after the other."""
+        counts = [len(choices) for choices in lists.values()]
+        grid = self.method is Method.GRID
+        tasks = self.samples or (math.prod(counts) if grid else max(counts, default=1))
+        longest = (max(len(str(each)) for each in choices) for choices in lists.values())
+        return tasks * sum(longest)
+
+
+class RangeSpec(Frozen):
+    """``Range``, resolved."""
+
+    min: float
+    max: float
+    log: bool = False
+    """Every factor is as likely as any other, as for rates."""
+    type: NumberType = NumberType.FLOAT
+
+
+class StopSpec(Frozen):
+    """``StopWhen``, resolved."""
+
+    metric: str
+    """The metric that is looked at."""
+    goal: Goal
+    """Whether more of it is better."""
+    value: float
+    """Good enough."""
+
+    def met(self, value: float | None) -> bool:
+        """Whether a run with this value is good enough."""
+        if value is None:
+            return False
+        return value >= self.value if self.goal is Goal.MAX else value <= self.value
+
+
+class SweepSpec(Frozen):
+    """``SweepFile``, resolved. Its settings follow from it (``core.sweep.expand``)."""
+
+    method: Method
+    """How settings are chosen."""
+    parameters: dict[str, RangeSpec | tuple[Scalar, ...]]
+    """For each name its values or its range."""
+    samples: int | None = None
+    """How many are drawn; None for a grid."""
+    seed: int = 0
+    """What chance begins with: the same seed, the same settings."""
+    max_parallel: int | None = None
+    """At most so many tasks at once; None: no bound."""
+    metric: str | None = None
+    """The metric by which settings are ranked."""
+    goal: Goal = Goal.MAX
+    """Whether more of it is better."""
+    stop_when: StopSpec | None = None
+    """None: all are tried."""
+
+    @classmethod
+    def of(cls, file: SweepFile) -> SweepSpec:
+        """What the file says, its defaults filled in."""
+        stop = file.stop_when
+        given = file.model_dump(exclude={"stop_when"})
+        if stop is not None:
+            given["stop_when"] = {
+                "metric": stop.metric or file.metric,
+                "goal": stop.goal or file.goal,
+                "value": stop.value,
+            }
+        return cls.model_validate(given)
+
+
+class Results(Frozen):
+    """What a run's program measured: read by its agent from the files that it writes."""
+
+    # A program sends what it likes, and no database and no JSON has a number for infinity.
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    schema_: int = Field(1, alias="schema", description="Of this document.")
+    updated_at: UtcTime = Field(description="When they were read last.")
+    values: dict[str, float] = Field(
+        default_factory=dict, description="The last value of each metric."
+    )
+    series: dict[str, tuple[tuple[float, float], ...]] = Field(
+        default_factory=dict, description="Step and value, thinned where there are many."
+    )
+    sources: tuple[str, ...] = Field((), description="The files that they were read from.")
+    notes: tuple[str, ...] = Field((), description="What could not be read, as sentences.")
+
+
+class SweepTask(Frozen):
+    """One setting, and what came of it."""
+
+    task: int = Field(description="The task's index in the array.")
+    job_id: UUID = Field(description="The task's own id.")
+    state: JobState = Field(description="How far it is.")
+    parameters: dict[str, Scalar] = Field(description="Its setting.")
+    values: dict[str, float] = Field(description="The last value of each metric.")
+    started_at: UtcTime | None = Field(description="When its program began.")
+    ended_at: UtcTime | None = Field(description="When it ended.")
+
+
+class Sweep(Frozen):
+    """A sweep with all its tasks."""
+
+    job_id: UUID = Field(description="The array job's.")
+    method: Method = Field(description="How the settings were chosen.")
+    parameters: list[str] = Field(description="The names, in the order of the job file.")
+    metric: str | None = Field(description="What the settings are judged by.")
+    goal: Goal = Field(description="Whether more or less of it is better.")
+    stop_when: StopSpec | None = Field(description="When the other tasks are cancelled.")
+    best: int | None = Field(description="The task with the best value so far.")
+    tasks: list[SweepTask] = Field(description="By index.")

@@ -1,0 +1,44 @@
+"""Attaching: a program beside the job's own, in its allocation and as its account."""
+
+from __future__ import annotations
+
+import socket
+from typing import Protocol
+
+from aitne.core.models.base import Frozen
+from aitne.core.ports.files import JobPlace
+from aitne.core.ports.scheduler import Run
+
+
+class AttachTarget(Frozen):
+    """Which running attempt, and where in it."""
+
+    run: Run
+    place: JobPlace
+    """Its files: there lies what the program beside it has to know."""
+    node: str
+    """One of the allocation's."""
+    agent: tuple[str, ...]
+    """The agent's argument vector, up to its options."""
+
+
+class Attacher(Protocol):
+    """A scheduler that can do it names one as ``attacher``; it is made with the settings and ``Tools``."""
+
+    async def attach(self, target: AttachTarget) -> socket.socket:
+        """Start the agent with ``--attach`` on the node; what comes back is its standard input and output.
+
+        Whatever was started ends when the socket is closed, also by the end of this process, and when
+        the job ends.
+
+        Raises:
+            SchedulerRejected: no such attempt runs there, or its account may not.
+            NotSupported: this scheduler cannot.
+            RateLimited: too many are attached already.
+            Unavailable: nobody knows, and nothing was started.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go; what is attached stays so."""
+        ...

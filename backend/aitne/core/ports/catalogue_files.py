@@ -1,0 +1,73 @@
+"""What the platform itself keeps of the catalogue's objects, or looks at before it takes them in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from pathlib import Path
+from typing import Protocol
+
+from aitne.core.manifest import Summary
+from aitne.core.models.image import Artifact
+
+
+class Manifests(Protocol):
+    """Keeps datasets' manifests, packed, by the digest of their text.
+
+    An upload waits, for its user alone, until it is kept for a dataset that names it.
+    """
+
+    async def receive(
+        self, user: str, digest: str, chunks: AsyncIterator[bytes], used: Collection[str]
+    ) -> Summary:
+        """Take an upload in: whole, as it must be, and of that digest, or not at all. ``used`` are
+        the digests that datasets name; others may be removed when they are old.
+
+        Raises:
+            ManifestError: it is no manifest, or too large.
+            InvalidInput: it has another digest.
+            RateLimited: the user, or too many others, are uploading at this moment.
+            Unavailable: the disk is full or cannot be written.
+        """
+        ...
+
+    async def find(self, user: str, digest: str, *, kept: bool) -> Summary | None:
+        """What a manifest amounts to that waits as an upload of the user's or, with ``kept``, is kept
+        for a dataset.
+
+        Raises:
+            Unavailable: the disk cannot be read.
+        """
+        ...
+
+    async def keep(self, user: str, digest: str) -> None:
+        """Keep the user's upload for good: a dataset is about to name it.
+
+        Raises:
+            Unavailable: the disk cannot be written.
+        """
+        ...
+
+    def path(self, digest: str) -> Path:
+        """Where a manifest lies that was kept. Blocking.
+
+        Raises:
+            Unavailable: it is gone.
+        """
+        ...
+
+
+class ImageFiles(Protocol):
+    """Looks at image files."""
+
+    def checked(self, claim: Artifact, field: str) -> Artifact:
+        """The artifact with its size and time as its file has them, if the file is what is claimed.
+
+        Blocking: it reads the whole file. An artifact without a path is in its runtime's own store,
+        which knows it by the digest.
+
+        Raises:
+            InvalidInput: it lies outside the images' folder, is no regular file, could be changed by
+                others than the platform and root, cannot be read, or has another digest. ``field``
+                names it.
+        """
+        ...

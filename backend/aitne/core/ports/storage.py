@@ -1,0 +1,39 @@
+"""Storage systems: one adapter each, asked as the account whose files are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from aitne.core.models.storage import Area, AreaFacts, PathFacts
+
+
+class Storage(Protocol):
+    """One file in ``adapters/storage`` fulfils this. Blocking: it runs in the account's helper."""
+
+    name: str
+
+    def look(self, area: Area, *, user: str) -> AreaFacts:
+        """What is there now. Never raises for what a file system may do: ``problem`` says it."""
+        ...
+
+
+class Places(Protocol):
+    """Looks at and makes folders as the account that they belong to, wherever that has to happen.
+
+    Every method may raise ``Unavailable`` (the broker or the file system does not answer) and
+    ``NotAllowed`` (the account may not be acted for).
+    """
+
+    async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
+        """What is at each area; ``account`` None: the platform's own."""
+        ...
+
+    async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
+        """What is at each absolute path."""
+        ...
+
+    async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
+        """Make the folders that are missing, with the right owner and mode; a sentence for each
+        that could not be made. Those outside the configured patterns are refused."""
+        ...

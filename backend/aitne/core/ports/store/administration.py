@@ -1,0 +1,75 @@
+"""The store's part about what administrators tell everybody, and what became of the nodes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from aitne.core.models.administration import Announcement, Maintenance, NodeEvent
+from aitne.core.ports.store.records import Check, Page
+
+
+class AdministrationStore(Protocol):
+    """Announcements, maintenance and the history of nodes."""
+
+    async def save_announcement(
+        self, announcement: Announcement, *, check: Check[Announcement] = None
+    ) -> None:
+        """Add it, or replace the one with its id; with a ``check`` only replace it, or raise ``NotFound``. Who had put that away sees it again if its text
+        or severity changed. Writes ``announcement.changed``."""
+        ...
+
+    async def delete_announcement(
+        self, announcement_id: str, *, check: Check[Announcement] = None
+    ) -> None:
+        """Writes ``announcement.changed``. Raises ``NotFound``."""
+        ...
+
+    async def get_announcement(self, announcement_id: str) -> Announcement:
+        """Raises ``NotFound``."""
+        ...
+
+    async def list_announcements(
+        self, *, current_at: datetime | None, cursor: str | None = None, limit: int = 100
+    ) -> Page[Announcement]:
+        """Those that are shown at that time, or all; newest start first."""
+        ...
+
+    async def dismiss(self, announcement_id: str, user: str) -> None:
+        """Note that this user has put it away. Raises ``NotFound``."""
+        ...
+
+    async def dismissed(self, user: str) -> frozenset[str]:
+        """The ids that this user has put away."""
+        ...
+
+    async def set_maintenance(
+        self, window: Maintenance | None, *, check: Check[Maintenance | None] = None
+    ) -> None:
+        """Replace the one time of maintenance, or take it away.
+
+        Writes ``maintenance.changed``, unless there was none and is none."""
+        ...
+
+    async def maintenance(self) -> Maintenance | None:
+        """The one that is on, comes next, or was last."""
+        ...
+
+    async def tell_turns(self, after: datetime, until: datetime) -> None:
+        """Write ``announcement.changed`` and ``maintenance.changed`` for what began or ended after
+        ``after`` and not after ``until``, for nobody does anything at that moment."""
+        ...
+
+    async def note_node(self, node: str, what: str, *, actor: str, reason: str | None) -> None:
+        """Add what somebody did to a node's history."""
+        ...
+
+    async def node_history(
+        self, node: str, *, cursor: str | None = None, limit: int = 100
+    ) -> Page[NodeEvent]:
+        """What happened to the node, newest first."""
+        ...
+
+    async def last_drains(self) -> dict[str, NodeEvent]:
+        """The newest ``drain`` of each node that somebody has drained here."""
+        ...

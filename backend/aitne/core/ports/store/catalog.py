@@ -1,0 +1,90 @@
+"""The store's part about images and datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from aitne.core.models.dataset import Dataset
+from aitne.core.models.image import Artifact, Image, ImageState
+
+
+class CatalogStore(Protocol):
+    """Images and datasets, one row per version. Every change appends an event ``image.changed`` or
+    ``dataset.changed`` that those who may see the object see."""
+
+    async def add_image(self, image: Image, *, actor: str) -> Image:
+        """Put a version into the catalogue, whole. A version that is there already gets the further
+        artifacts; as it is afterwards.
+
+        Raises:
+            Conflict: it has an artifact of the same runtime with another digest.
+        """
+        ...
+
+    async def images(self) -> Sequence[Image]:
+        """All, without their packages, by name and newest version first."""
+        ...
+
+    async def image(self, name: str, version: str) -> Image:
+        """With its packages. Raises ``NotFound``."""
+        ...
+
+    async def set_image(
+        self,
+        name: str,
+        version: str,
+        *,
+        state: ImageState | None = None,
+        projects: Collection[str] | None = None,
+        verified_at: datetime | None = None,
+        damage: str | None = None,
+        actor: str,
+    ) -> Image:
+        """Change what is given. With ``verified_at``, ``damage`` is set too, also to None.
+
+        Raises ``NotFound``, also for a project that there is not."""
+        ...
+
+    async def remove_image(self, name: str, version: str, *, actor: str) -> Sequence[Artifact]:
+        """Take it out of the catalogue; what its artifacts were.
+
+        Raises:
+            NotFound: no such version.
+            Conflict: it is offered, or a job that has not ended uses it.
+        """
+        ...
+
+    async def add_dataset(self, dataset: Dataset, *, actor: str) -> None:
+        """Put a version into the catalogue. Its name belongs to the owner of the first version.
+
+        Raises:
+            Conflict: that version is there already, or the name is another owner's.
+            NotFound: there is no such project.
+        """
+        ...
+
+    async def datasets(self, *, visible_to: str | None) -> Sequence[Dataset]:
+        """By name and newest first; of a user: the user's own and those of the user's projects."""
+        ...
+
+    async def dataset(self, name: str, version: str | None) -> Dataset:
+        """``version`` None: the newest that is not retired. Raises ``NotFound``."""
+        ...
+
+    async def set_dataset(
+        self,
+        name: str,
+        version: str,
+        *,
+        grant: Collection[str] = (),
+        revoke: Collection[str] = (),
+        verified_at: datetime | None = None,
+        verified_by: str | None = None,
+        damaged_files: int | None = None,
+        retired: bool | None = None,
+        actor: str,
+    ) -> Dataset:
+        """Change what is given. Raises ``NotFound``, also for a project that there is not."""
+        ...

@@ -1,0 +1,31 @@
+"""The store's part about which GPUs the platform's jobs hold, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+
+class GpuUse(NamedTuple):
+    """GPUs that one job holds, or waits for (then ``nodes`` is empty)."""
+
+    nodes: tuple[str, ...]
+    type: str | None
+    """As it was asked for; None: any."""
+    gpus: int
+    """On all its nodes together."""
+    ends_at: datetime | None
+    """When its time is up, as far as that is known."""
+
+
+class GpuStore(Protocol):
+    """Sums for the page that says when GPUs become free."""
+
+    async def gpus_held(self) -> Sequence[GpuUse]:
+        """Of every job that holds nodes and GPUs; whose they are is not told."""
+        ...
+
+    async def gpus_awaited(self) -> Sequence[GpuUse]:
+        """Of every job that waits for GPUs, oldest first; of an array, its tasks."""
+        ...

@@ -1,0 +1,305 @@
+"""The options of sbatch, and where in a job file each of them goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from aitne.core.models.base import Frozen
+from aitne.core.models.job_file import SIGNAL
+from aitne.core.units import format_duration, parse_array, parse_duration
+
+MOST_NOTES = 500
+"""Nobody reads more, and a script of nothing but mistakes would have a hundred thousand."""
+
+
+class Note(Frozen):
+    """Something that the job file does not say as the script did."""
+
+    line: int
+    """The line in the script, from 1."""
+    option: str
+    """The option it is about."""
+    message: str
+    serious: bool = True
+    """Whether the job would run otherwise than by sbatch."""
+
+
+class Given(NamedTuple):
+    """An option as it was written. ``value`` None: without one."""
+
+    line: int
+    name: str
+    value: str | None
+
+
+@dataclass
+class Wish:
+    """What was asked for so far."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    slurm: dict[str, Any] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    amounts: dict[str, Given] = field(default_factory=dict)
+    """The options about nodes, tasks, CPUs, memory and GPUs: they mean something only together."""
+    notes: list[Note] = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)
+    """Where each field of the job file comes from."""
+
+    def note(self, line: int, option: str, message: str, *, serious: bool = True) -> None:
+        """Say what could not be carried over."""
+        if len(self.notes) >= MOST_NOTES:
+            return
+        self.notes.append(
+            Note(line=line, option=option[:200], message=message[:1_000], serious=serious)
+        )
+
+    @property
+    def tasks_asked(self) -> bool:
+        """Whether more than one task on a node was asked for."""
+        return bool({"ntasks", "ntasks-per-node"} & self.amounts.keys())
+
+
+SHORT = {
+    "A": "account",
+    "a": "array",
+    "b": "begin",
+    "B": "extra-node-info",
+    "C": "constraint",
+    "c": "cpus-per-task",
+    "D": "chdir",
+    "d": "dependency",
+    "e": "error",
+    "F": "nodefile",
+    "G": "gpus",
+    "H": "hold",
+    "I": "immediate",
+    "i": "input",
+    "J": "job-name",
+    "k": "no-kill",
+    "L": "licenses",
+    "M": "clusters",
+    "m": "distribution",
+    "N": "nodes",
+    "n": "ntasks",
+    "O": "overcommit",
+    "o": "output",
+    "p": "partition",
+    "Q": "quiet",
+    "q": "qos",
+    "S": "core-spec",
+    "s": "oversubscribe",
+    "t": "time",
+    "v": "verbose",
+    "W": "wait",
+    "w": "nodelist",
+    "x": "exclude",
+    "h": "help",
+    "u": "usage",
+    "V": "version",
+}
+
+_LOG = "the platform keeps the log of every job and shows it; redirect in `commands` for a file of your own"
+_MAIL = "choose under Account -> Notifications what you are told of, and how"
+_START = "the platform does not start jobs by the clock"
+_WHERE = "nodes are chosen by `slurm.constraint` or by the scheduler"
+_SITE = "add it to `slurm.extra` if your site allows that"
+_NO_MATTER = "means nothing here"
+
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(("output", "error", "open-mode"), _LOG),
+    "input": "a job's standard input is empty; redirect in `commands`",
+    **dict.fromkeys(("mail-type", "mail-user"), _MAIL),
+    **dict.fromkeys(("begin", "deadline"), _START),
+    **dict.fromkeys(("nodelist", "exclude", "nodefile"), _WHERE),
+    "dependency": "`after` takes ids of jobs of the platform, not Slurm's numbers",
+    "clusters": "a platform submits to one cluster",
+    "wrap": "is for the command line; write the command into `commands`",
+    "hold": "a job is not held back; submit it when it may run",
+    "time-min": "a job has one time limit",
+    "uid": "a job runs as the account of the one who submits it",
+    "gid": "a job runs as the account of the one who submits it",
+    "get-user-env": "a job begins with a clean environment; say in `environment` what it loads",
+    "export-file": "a job begins with a clean environment; say in `env` what it sets",
+    "container": "name an image: `image`",
+    "ntasks-per-gpu": "say how many ranks there are: `distributed.ranks_per_node`",
+    **dict.fromkeys(
+        (
+            *("acctg-freq", "batch", "bb", "bbf", "bell", "burst-buffer", "comment", "contiguous"),
+            *("core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu", "delay-boot"),
+            *("distribution", "exclusive-topo", "extra", "extra-node-info", "gpu-bind", "gpu-freq"),
+            *("gres-flags", "hint", "kill-on-invalid-dep", "licenses", "mcs-label", "mem-bind"),
+            *("mincpus", "network", "nice", "no-kill", "ntasks-per-core", "ntasks-per-socket"),
+            *("overcommit", "oversubscribe", "power", "prefer", "priority", "profile", "propagate"),
+            *("reboot", "resv-ports", "segment", "sockets-per-node", "spread-job", "switches"),
+            *(
+                "thread-spec",
+                "threads-per-core",
+                "tmp",
+                "tres-bind",
+                "tres-per-task",
+                "use-min-nodes",
+            ),
+            *("wckey", "cpus-per-node", "gpus-per-socket", "mem-per-socket", "immediate"),
+        ),
+        _SITE,
+    ),
+}
+IGNORED = frozenset(
+    {"quiet", "verbose", "wait", "parsable", "test-only", "help", "usage", "version", "bell"}
+    | {"no-bell", "ignore-pbs", "wait-all-nodes", "get-user-env"}
+)
+AMOUNTS = frozenset(
+    {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"}
+    | {"gpus", "gpus-per-node", "gpus-per-task", "gres"}
+)
+_FLAGS = frozenset(
+    {
+        "requeue",
+        "no-requeue",
+        "hold",
+        "no-kill",
+        "overcommit",
+        "contiguous",
+        "reboot",
+        "oversubscribe",
+    }
+    | {
+        "spread-job",
+        "use-min-nodes",
+        "exclusive",
+        "get-user-env",
+        "immediate",
+        "resv-ports",
+        "nice",
+    }
+)
+
+
+def take(wish: Wish, given: Given) -> None:
+    """Note what one option asks for."""
+    name = given.name
+    if name in AMOUNTS:
+        wish.amounts[name] = given
+    elif name in _TAKE:
+        _TAKE[name](wish, given)
+    elif name in LEFT_OUT:
+        wish.note(given.line, f"--{name}", f"was left out: {LEFT_OUT[name]}")
+    else:
+        wish.note(given.line, f"--{name}", _NO_MATTER, serious=False)
+
+
+def _plain(target: str) -> Callable[[Wish, Given], None]:
+    part, _, name = target.rpartition(".")
+
+    def put(wish: Wish, given: Given) -> None:
+        (wish.slurm if part else wish.fields)[name] = given.value or ""
+        wish.lines[target] = given.line
+
+    return put
+
+
+def _time(wish: Wish, given: Given) -> None:
+    text = given.value or ""
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        seconds = 0
+    wish.fields.pop("max_duration", None)
+    if not seconds:
+        why = "no limit" if text.upper() in ("0", "UNLIMITED", "INFINITE") else repr(text)
+        wish.note(given.line, "--time", f"{why} is no time limit that a job here can have")
+        return
+    wish.fields["max_duration"] = format_duration(seconds)
+    wish.lines["max_duration"] = given.line
+
+
+def _array(wish: Wish, given: Given) -> None:
+    try:
+        wish.fields["array"] = str(parse_array(given.value or ""))
+        wish.lines["array"] = given.line
+    except ValueError as error:
+        wish.note(given.line, "--array", str(error))
+
+
+def _chdir(wish: Wish, given: Given) -> None:
+    path = given.value or ""
+    if path.startswith(("/", "~/")):
+        wish.fields["workdir"] = path
+        wish.lines["workdir"] = given.line
+    else:
+        wish.note(
+            given.line, "--chdir", f"{path!r} counts from where sbatch was called: write it in full"
+        )
+
+
+def _exclusive(wish: Wish, given: Given) -> None:
+    wish.slurm["exclusive"] = True
+    wish.lines["slurm.exclusive"] = given.line
+    if given.value:
+        wish.note(given.line, f"--exclusive={given.value}", "became whole nodes without other jobs")
+
+
+def _requeue(value: bool) -> Callable[[Wish, Given], None]:
+    def put(wish: Wish, given: Given) -> None:
+        wish.slurm["requeue"] = value
+        wish.lines["slurm.requeue"] = given.line
+
+    return put
+
+
+_SIGNAL = re.compile(r"(?:([RB]+):)?([A-Za-z0-9]+)(?:@([0-9]+))?")
+
+
+def _signal(wish: Wish, given: Given) -> None:
+    found = _SIGNAL.fullmatch(given.value or "")
+    text = found and f"{found[2].upper()}@{found[3] or 60}"
+    if found is None or not text or not re.fullmatch(SIGNAL, text):
+        wish.note(given.line, "--signal", f"{given.value!r} is not a signal and a time")
+        return
+    wish.slurm["signal"] = text
+    wish.lines["slurm.signal"] = given.line
+    if found[1]:
+        wish.note(
+            given.line, "--signal", f"{found[1]}: was left out: who gets it is the platform's"
+        )
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+
+def _export(wish: Wish, given: Given) -> None:
+    for part in (given.value or "").split(","):
+        name, equals, value = part.strip().partition("=")
+        if equals and _NAME.fullmatch(name):
+            wish.env[name] = value
+            wish.lines["env"] = given.line
+        elif name == "ALL" or (name and name not in ("NONE", "NIL")):
+            which = "the whole environment" if name == "ALL" else name
+            wish.note(
+                given.line,
+                "--export",
+                f"{which} of where sbatch was called is not known here: say in `env` what the job needs",
+            )
+
+
+_TAKE: Mapping[str, Callable[[Wish, Given], None]] = {
+    "job-name": _plain("name"),
+    "partition": _plain("slurm.partition"),
+    "account": _plain("slurm.account"),
+    "qos": _plain("slurm.qos"),
+    "constraint": _plain("slurm.constraint"),
+    "reservation": _plain("slurm.reservation"),
+    "exclusive": _exclusive,
+    "requeue": _requeue(True),
+    "no-requeue": _requeue(False),
+    "signal": _signal,
+    "time": _time,
+    "array": _array,
+    "chdir": _chdir,
+    "export": _export,
+}
+KNOWN = frozenset({*_TAKE, *AMOUNTS, *LEFT_OUT, *IGNORED})
+NEEDS_VALUE = KNOWN - IGNORED - _FLAGS

@@ -1,0 +1,114 @@
+"""The settings of containers and of storage, parts of the one tree in ``core.settings``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from aitne.core.models.base import Strict
+from aitne.core.models.storage import AreaKind
+
+Pattern = Annotated[str, Field(pattern=r"^[/{][^\x00-\x1f\x7f]{0,400}$")]
+"""A path with ``{home}``, ``{user}``, ``{uid}`` or ``{project}`` in it."""
+PLACEHOLDER = re.compile(r"\{(home|user|uid|project)\}")
+HOME = "home"
+"""The name of the area that everybody has."""
+
+
+class ContainerSettings(Strict):
+    """Images and the programs that run them."""
+
+    images_dir: Path | None = Field(
+        None, description="Where images lie, readable on every node; unset: beside the software."
+    )
+    runtime: str | None = Field(
+        None,
+        description="The runtime that is taken when an image has several and the job names none.",
+    )
+    own_images: bool = Field(
+        False, description="Whether users may run image files of their own, by path."
+    )
+    apptainer: str = Field("apptainer", description="The program on the nodes.")
+    docker_url: str | None = Field(
+        None, description="Docker's or Podman's API; unset: `unix:///var/run/docker.sock`."
+    )
+    docker_cgroup_parent: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9/_.-]{1,200}$",
+        description="On Slurm: the cgroup that Docker's containers go to; unset: no Docker there.",
+    )
+    tmp_dir: Path = Field(
+        Path("/tmp"),  # noqa: S108 - what nodes have; a site may have something better
+        description="Node-local disk for temporary files and the runtimes' caches.",
+    )
+
+
+class AreaSettings(Strict):
+    """A kind of folder that users or projects have."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$", description="Such as `scratch`.")
+    path: Pattern = Field(description="Such as `/scratch/{user}` or `/projects/{project}`.")
+    kind: AreaKind = Field(AreaKind.USER, description="`user` or `project`.")
+    storage: str = Field("posix", description="The storage adapter: `posix` or `beegfs`.")
+    mount: Path | None = Field(
+        None,
+        description="The mount point it lies on, such as `/scratch`: while no file system is mounted "
+        "there the area is missing and nothing is made; unset: what `/etc/fstab` says.",
+    )
+    make: bool = Field(True, description="Whether the platform makes a folder that is missing.")
+
+    @model_validator(mode="after")
+    def _one_folder_each(self) -> Self:
+        found = set(PLACEHOLDER.findall(self.path))
+        if strange := re.findall(r"[{}]", PLACEHOLDER.sub("", self.path)):
+            raise ValueError(
+                f"{self.path} has a {strange[0]} that belongs to none of {{home}}, {{user}}, {{uid}} "
+                "and {project}"
+            )
+        if self.kind is AreaKind.PROJECT and found != {"project"}:
+            raise ValueError(
+                f"{self.path} is to be a project's, so {{project}} has to be in it and nothing else"
+            )
+        if self.kind is AreaKind.USER and "project" in found:
+            raise ValueError(f'{self.path} has {{project}} in it, which needs kind = "project"')
+        if self.kind is AreaKind.USER and not found and self.make:
+            raise ValueError(
+                f"{self.path} is the same for all users: put {{user}} into it, or set make = false"
+            )
+        if self.name == HOME:
+            raise ValueError(f"every user has a {HOME} already; choose another name")
+        return self
+
+
+class StorageSettings(Strict):
+    """File systems that users see."""
+
+    home: str = Field("posix", description="The storage adapter of home folders.")
+    areas: list[AreaSettings] = Field(
+        default_factory=list, max_length=20, description="Further folders: scratch, projects."
+    )
+    datasets: list[Path] = Field(
+        default_factory=list,
+        description="Folders that datasets may lie in, beside homes and areas.",
+    )
+    caches: Pattern | None = Field(
+        None,
+        description="Where jobs' caches go (pip, torch, Hugging Face) instead of home, such as "
+        "`/scratch/{user}/.cache`.",
+    )
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [area.name for area in self.areas]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"two areas are called {twice[0]}")
+        return self
+
+    def with_scratch(self, pattern: str | None) -> StorageSettings:
+        """With an area of that pattern where the site has named no areas; None: as they are."""
+        if pattern is None or self.areas:
+            return self
+        return self.model_copy(update={"areas": [AreaSettings(name="scratch", path=pattern)]})

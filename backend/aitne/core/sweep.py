@@ -1,0 +1,103 @@
+"""The settings of a sweep. Pure: the same sweep gives the same settings, today and in years.
+
+Of Python's generator only ``random()`` is used: that its numbers stay the same for a seed is promised.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from aitne.core.models.sweep import (
+    Goal,
+    Method,
+    NumberType,
+    RangeSpec,
+    Scalar,
+    SweepSpec,
+)
+
+PREFIX = "AITNE_PARAM_"
+_TRIES = 20
+"""How often in a row a sample may be one that there is already."""
+_DIGITS = 6
+
+Setting = dict[str, Scalar]
+
+
+def expand(sweep: SweepSpec) -> list[Setting]:
+    """One setting for each task, in the order of their indices; none twice.
+
+    Of random sweeps with the same seed the one with fewer samples is the beginning of the other. Where
+    there are not so many different settings, there are fewer.
+    """
+    if sweep.method is Method.RANDOM:
+        return _random(sweep)
+    names = list(sweep.parameters)
+    values = [_choices(sweep.parameters[name]) for name in names]
+    rows = itertools.product(*values) if sweep.method is Method.GRID else zip(*values, strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def variables(setting: Mapping[str, Scalar]) -> dict[str, str]:
+    """The environment variables that hold a setting: ``lr`` is ``AITNE_PARAM_LR``."""
+    return {PREFIX + name.upper(): text_of(value) for name, value in setting.items()}
+
+
+def text_of(value: Scalar) -> str:
+    """A value as a program reads it from its environment."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def best_of(values: Mapping[int, float], goal: Goal) -> int | None:
+    """The task with the best value; of equal ones the first."""
+    if not values:
+        return None
+    sign = -1 if goal is Goal.MAX else 1
+    return min(values, key=lambda task: (sign * values[task], task))
+
+
+def array_of(tasks: int, max_parallel: int | None) -> str:
+    """The tasks as Slurm's ``--array``."""
+    body = "0" if tasks == 1 else f"0-{tasks - 1}"
+    return body if max_parallel is None else f"{body}%{max_parallel}"
+
+
+def _random(sweep: SweepSpec) -> list[Setting]:
+    random = Random(sweep.seed)  # noqa: S311 - no secret: it is to be the same each time
+    found: dict[tuple[tuple[type, Scalar], ...], Setting] = {}
+    wanted, missed = sweep.samples or 0, 0
+    while len(found) < wanted and missed < _TRIES * (1 + len(found)):
+        setting = {
+            name: _draw(choices, random.random()) for name, choices in sweep.parameters.items()
+        }
+        key = tuple((type(value), value) for value in setting.values())
+        missed = missed + 1 if key in found else 0
+        found.setdefault(key, setting)
+    return list(found.values())
+
+
+def _draw(choices: RangeSpec | Sequence[Scalar], at: float) -> Scalar:
+    if not isinstance(choices, RangeSpec):
+        return choices[int(at * len(choices))]
+    low, high = choices.min, choices.max
+    whole = choices.type is NumberType.INT
+    if whole:
+        high += 1
+    if choices.log:
+        value = math.exp(math.log(low) + at * (math.log(high) - math.log(low)))
+    else:
+        value = low * (1 - at) + high * at
+    if whole:
+        return min(int(choices.max), max(int(low), math.floor(value)))
+    return min(high, max(low, float(f"{value:.{_DIGITS}g}")))
+
+
+def _choices(given: RangeSpec | Sequence[Scalar]) -> Sequence[Scalar]:
+    if isinstance(given, RangeSpec):
+        raise ValueError("only a random sweep has ranges")
+    return given
