@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import RowMapping, Select, Table, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.adapters.store import tables
@@ -46,3 +48,33 @@ async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | 
             f"Another controller took the lead (epoch {epoch} is over), so nothing was changed. This "
             "one must stop acting until it leads again."
         )
+
+
+async def take_due(
+    db: Database,
+    table: Table,
+    due: Select[Any],
+    lockable: Select[Any],
+    *,
+    epoch: int,
+    until: datetime,
+) -> Sequence[RowMapping]:
+    """Lease rows to the controller that leads, until then: of two who ask, each row goes to one.
+
+    ``due`` finds their ids, and ``lockable`` too, by a query whose rows can be locked.
+    """
+    # Mostly there is nothing to do; then nothing is written, and nobody is woken.
+    async with db.read() as connection:
+        await require_epoch(connection, epoch)
+        if (await connection.execute(due)).first() is None:
+            return []
+    async with db.write() as tx:
+        await require_epoch(tx, epoch)
+        taken = (
+            update(table)
+            .where(table.c.id.in_(lockable.with_for_update(skip_locked=True)))
+            .values(tries=table.c.tries + 1, available_at=until, leased_in=epoch)
+            .returning(*table.c)
+        )
+        rows = (await tx.execute(taken)).mappings().all()
+    return sorted(rows, key=lambda row: int(row["id"]))

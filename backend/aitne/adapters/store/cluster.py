@@ -10,11 +10,13 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from aitne.adapters.store import tables
+from aitne.adapters.store import node_history, tables
+from aitne.adapters.store.admin_tables import node_history as _node_history
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.portable import upsert
 from aitne.adapters.store.rows import event_of, node_data, node_of
+from aitne.adapters.store.sign_in_tables import attempts, lockouts, secrets, web_sessions
 from aitne.core.models.event import Event
 from aitne.core.models.node import Cluster, Node, SchedulerStatus
 from aitne.core.ports.store import Lease
@@ -27,6 +29,8 @@ _events = tables.events
 CLUSTER = "local"
 """The one cluster's name in ``clusters``."""
 _ATTEMPTS_KEPT = timedelta(days=1)
+_HISTORY_KEPT = timedelta(days=730)
+_LOCKOUTS_KEPT = timedelta(days=30)
 
 
 class ClusterRecords(StorePart):
@@ -45,6 +49,7 @@ class ClusterRecords(StorePart):
             differing = sorted(
                 key for key in known.keys() | found.keys() if known.get(key) != found.get(key)
             )
+            await node_history.write(tx, node_history.news(known, found, now))
             gone = [{"of": key[0], "node": key[1]} for key in differing if key in known]
             if gone:
                 own = (_nodes.c.cluster == bindparam("of"), _nodes.c.name == bindparam("node"))
@@ -205,12 +210,17 @@ class ClusterRecords(StorePart):
             for statement in (
                 delete(_events).where(_events.c.time < events_before, _events.c.id < newest),
                 delete(tables.samples).where(tables.samples.c.time < events_before),
+                delete(_node_history).where(_node_history.c.time < now - _HISTORY_KEPT),
                 delete(tables.idempotency).where(
                     tables.idempotency.c.created_at < idempotency_before
                 ),
-                delete(tables.web_sessions).where(tables.web_sessions.c.expires_at <= now),
-                delete(tables.secrets).where(tables.secrets.c.expires_at <= now),
-                delete(tables.attempts).where(tables.attempts.c.time < now - _ATTEMPTS_KEPT),
+                delete(web_sessions).where(web_sessions.c.expires_at <= now),
+                delete(secrets).where(secrets.c.expires_at <= now),
+                delete(attempts).where(attempts.c.time < now - _ATTEMPTS_KEPT),
+                delete(lockouts).where(
+                    lockouts.c.failed_at < now - _LOCKOUTS_KEPT,
+                    func.coalesce(lockouts.c.locked_until, lockouts.c.failed_at) < now,
+                ),
             ):
                 await tx.execute(statement)
 

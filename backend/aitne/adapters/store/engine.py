@@ -56,6 +56,13 @@ class Transaction:
         """Run one statement; a sequence of parameters runs it once for each."""
         return await self.connection.execute(statement, parameters)
 
+    async def take(self, what: str) -> None:
+        """Wait until nobody else has taken ``what``, and keep it until the end: for rules over rows
+        that are not there yet. On SQLite a transaction is alone anyway."""
+        if self.dialect == "postgresql":
+            lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))")
+            await self.execute(lock, {"what": what})
+
     def append_event(self, kind: str, data: Mapping[str, Any], **about: Any) -> None:
         """Note an event; ``about`` may name ``job_id``, ``owner``, ``project``."""
         row = {"kind": kind, "data": dict(data), "job_id": None, "owner": None, "project": None}

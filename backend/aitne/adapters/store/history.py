@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, case, func, or_, select
+from sqlalchemy import and_, case, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from aitne.adapters.store import tables
@@ -16,6 +16,7 @@ from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
+from aitne.adapters.store.snapshots import SNAPSHOT, SWEEP
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, Sample
@@ -25,6 +26,8 @@ from aitne.core.states import JobState
 _jobs = tables.jobs
 _secrets = tables.job_secrets
 _samples = tables.samples
+PROFILE = "job.profile"
+"""An event that belongs to no job's history: it only says that there is a newer one."""
 
 
 class JobHistory(StorePart):
@@ -93,6 +96,29 @@ class JobHistory(StorePart):
             found = await connection.execute(query.order_by(rows.c.time, rows.c.node))
             return [sample_of(row) for row in found.mappings()]
 
+    async def put_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
+        """See the port. Raises ``NotFound``."""
+        query = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
+        events = tables.events.c
+        async with self._db.write() as tx:
+            row = (await tx.execute(query)).first()
+            if row is None:
+                raise NotFound("job", job_id)
+            values = {"job_id": job_id, "data": profile}
+            await tx.execute(upsert(tx.dialect, tables.profiles, values, ["job_id"]))
+            # Who listens fetches the newest: a run of days must not fill the log with its profiles.
+            await tx.execute(
+                delete(tables.events).where(events.job_id == job_id, events.kind == PROFILE)
+            )
+            tx.append_event(PROFILE, {}, job_id=job_id, owner=row.owner, project=row.project)
+
+    async def profile(self, job_id: UUID) -> dict[str, Any] | None:
+        """See the port."""
+        query = select(tables.profiles.c.data).where(tables.profiles.c.job_id == job_id)
+        async with self._db.read() as connection:
+            found: dict[str, Any] | None = (await connection.execute(query)).scalar()
+        return found
+
     async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:
         """See the port. Raises ``NotFound``."""
         query = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
@@ -125,7 +151,11 @@ class JobHistory(StorePart):
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
         """See the port."""
         events = tables.events
-        query = select(events).where(events.c.job_id == job_id).order_by(events.c.id)
+        query = (
+            select(events)
+            .where(events.c.job_id == job_id, events.c.kind.not_in((PROFILE, SNAPSHOT, SWEEP)))
+            .order_by(events.c.id)
+        )
         async with self._db.read() as connection:
             return [event_of(row) for row in (await connection.execute(query)).mappings()]
 

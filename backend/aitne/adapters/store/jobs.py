@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, func, insert, or_, select, tuple_
+from sqlalchemy import ColumnElement, Text, and_, cast, func, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 
-from aitne.adapters.store import paging, tables
+from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.job_order import Order
 from aitne.adapters.store.outbox import queue
 from aitne.adapters.store.portable import insert_if_absent
 from aitne.adapters.store.rows import JOB_COLUMNS, event_data, fold, job_of, row_of
 from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
-from aitne.core.models.job import Job, JobFilter
+from aitne.core.models.job import Job, JobFilter, JobType
+from aitne.core.models.job_search import JobSort
 from aitne.core.ports.store import Created, Idempotency, OutboxKind, Page
+from aitne.core.sessions import goes_on
 from aitne.core.states import LIVE, JobState
 
+T = TypeVar("T")
 _jobs = tables.jobs
 _MAX_PAGE = 1_000
 # In a fixed order, so that the statement is the same text every time.
@@ -29,9 +34,9 @@ MOST_IDS = 500
 """So many ids are named in one statement."""
 
 
-def batched(ids: Sequence[UUID], size: int) -> Iterator[Sequence[UUID]]:
+def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """In pieces of at most ``size``."""
-    return (ids[start : start + size] for start in range(0, len(ids), size))
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 class JobRecords(StorePart):
@@ -47,6 +52,8 @@ class JobRecords(StorePart):
                     known = await self._claim(tx, idempotency, job)
                     if known is not None:
                         return Created(job=known, replayed=True)
+                if job.spec.lineage is not None:
+                    await _check_alone(tx, job)
                 await tx.execute(insert(_jobs), row_of(job))
                 if tasks:
                     await tx.execute(insert(_jobs), [row_of(task) for task in tasks])
@@ -131,26 +138,34 @@ class JobRecords(StorePart):
         visible_to: str | None,
         cursor: str | None = None,
         limit: int = 100,
+        sort: JobSort = JobSort.CREATED,
+        descending: bool = True,
     ) -> Page[Job]:
         """See the port."""
         limit = max(1, min(limit, _MAX_PAGE))
+        dialect = "postgresql" if self._db.address.path is None else "sqlite"
+        order = Order(sort, descending, self._clock(), dialect).at(cursor)
         matches = and_(True, *_conditions(where, visible_to))
         count = select(func.count()).select_from(_jobs).where(matches)
-        newest = (_jobs.c.created_at.desc(), _jobs.c.id.desc())
         # Sorting and skipping is done with ids alone; only the page's rows are read whole.
-        ids = select(_jobs.c.id).where(matches).order_by(*newest).limit(limit + 1)
-        if cursor is not None:
-            key = tuple_(*paging.job_key(cursor), types=[_jobs.c.created_at.type, _jobs.c.id.type])
-            ids = ids.where(tuple_(_jobs.c.created_at, _jobs.c.id) < key)
-        page = select(*JOB_COLUMNS).where(_jobs.c.id.in_(ids)).order_by(*newest)
+        ids = order.apply(select(_jobs.c.id).where(matches), cursor).limit(limit + 1)
+        page = select(*JOB_COLUMNS).where(_jobs.c.id.in_(ids)).order_by(*order.columns())
         async with self._db.read() as connection:
             total = (await connection.execute(count)).scalar_one()
             rows = (await connection.execute(page)).mappings().all()
         items = tuple(job_of(row) for row in rows[:limit])
         more = len(rows) > limit
-        return Page(
-            items=items, next_cursor=paging.job_cursor(items[-1]) if more else None, total=total
+        return Page(items=items, next_cursor=order.cursor(items[-1]) if more else None, total=total)
+
+    async def count_jobs(self, where: JobFilter, *, visible_to: str | None) -> dict[JobState, int]:
+        """See the port."""
+        query = (
+            select(_jobs.c.state, func.count())
+            .where(and_(True, *_conditions(where, visible_to)))
+            .group_by(_jobs.c.state)
         )
+        async with self._db.read() as connection:
+            return {JobState(state): count for state, count in await connection.execute(query)}
 
     async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
         """See the port."""
@@ -180,6 +195,24 @@ class JobRecords(StorePart):
             return {JobState(state): count for state, count in rows}
 
 
+async def _check_alone(tx: Transaction, job: Job) -> None:
+    """Pass if no other session of its lineage lives. Raises ``Conflict``.
+
+    The rows of the sessions that it follows are locked: who else wants to continue them waits here.
+    """
+    before = [job.spec.lineage, job.spec.continues]
+    lock = select(_jobs.c.id).where(_jobs.c.id.in_(before)).order_by(_jobs.c.id)
+    await tx.execute(lock.with_for_update(key_share=True))
+    mine = select(*JOB_COLUMNS).where(
+        _jobs.c.owner == job.owner,
+        _jobs.c.type == JobType.SESSION,
+        _jobs.c.state.in_(LIVE_STATES),
+    )
+    for other in map(job_of, (await tx.execute(mine)).mappings()):
+        if (other.spec.lineage or other.id) == job.spec.lineage:
+            raise Conflict(goes_on(other))
+
+
 def _check_same(wish: Idempotency, request_hash: str) -> None:
     if request_hash != wish.request_hash:
         raise IdempotencyConflict(
@@ -207,4 +240,26 @@ def _conditions(where: JobFilter, visible_to: str | None) -> list[ColumnElement[
         found.append(_jobs.c.array_job_id == where.array_job_id)
     if where.top_level_only:
         found.append(_jobs.c.array_job_id.is_(None))
-    return found
+    if where.array is not None:
+        found.append(_jobs.c.is_array.is_(where.array))
+    return [*found, *_more_conditions(where)]
+
+
+def _more_conditions(where: JobFilter) -> Iterator[ColumnElement[bool]]:
+    """What was asked for, and where it ran."""
+    if where.template is not None:
+        yield _jobs.c.template == where.template
+    if where.image is not None:
+        of_any = _jobs.c.image.startswith(f"{where.image}:", autoescape=True)
+        yield or_(_jobs.c.image == where.image, of_any)
+    if where.node is not None:
+        # A JSON list as text, on both databases; a node's name has nothing that JSON would escape.
+        yield cast(_jobs.c.nodes, Text).contains(f'"{where.node}"', autoescape=True)
+    if where.created_from is not None:
+        yield _jobs.c.created_at >= where.created_from
+    if where.created_before is not None:
+        yield _jobs.c.created_at < where.created_before
+    if where.min_gpus is not None:
+        yield _jobs.c.gpus >= where.min_gpus
+    if where.gpu_type is not None:
+        yield _jobs.c.gpu_type == where.gpu_type

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import delete, func, insert, or_, select, update
 
 from aitne.adapters.store import tables
-from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.base import StorePart, require_epoch, take_due
 from aitne.adapters.store.engine import Transaction
 from aitne.core.models.job import Job
 from aitne.core.ports.store import OutboxItem, OutboxKind
@@ -71,6 +71,7 @@ class Outbox(StorePart):
         limit: int,
         lease_s: float,
         kinds: Collection[OutboxKind] = frozenset(OutboxKind),
+        begun: bool = False,
     ) -> Sequence[OutboxItem]:
         """See the port."""
         now = self._clock()
@@ -78,31 +79,14 @@ class Outbox(StorePart):
             select(_outbox.c.id)
             # Only one controller leads, so what was leased under another epoch nobody works on.
             .where(_outbox.c.kind.in_(sorted(kinds)))
+            .where(_outbox.c.tries >= int(begun))
             .where(or_(_outbox.c.available_at <= now, _outbox.c.leased_in != epoch))
             .order_by(_outbox.c.id)
             .limit(limit)
         )
-        # Mostly there is nothing to do; then nothing is written, and nobody is woken.
-        async with self._db.read() as connection:
-            await require_epoch(connection, epoch)
-            if (await connection.execute(free)).first() is None:
-                return []
-        async with self._db.write() as tx:
-            await require_epoch(tx, epoch)
-            taken = (
-                update(_outbox)
-                .where(_outbox.c.id.in_(free.with_for_update(skip_locked=True)))
-                .values(
-                    tries=_outbox.c.tries + 1,
-                    available_at=now + timedelta(seconds=lease_s),
-                    leased_in=epoch,
-                )
-                .returning(*(_outbox.c[name] for name in OutboxItem.model_fields))
-            )
-            rows = (await tx.execute(taken)).mappings().all()
-        return sorted(
-            (OutboxItem.model_validate(dict(row)) for row in rows), key=lambda item: item.id
-        )
+        until = now + timedelta(seconds=lease_s)
+        rows = await take_due(self._db, _outbox, free, free, epoch=epoch, until=until)
+        return [OutboxItem.model_validate(dict(row)) for row in rows]
 
     async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
         """See the port."""

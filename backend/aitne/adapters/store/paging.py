@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from datetime import datetime
-from uuid import UUID
+from datetime import UTC, datetime
 
 from aitne.core.errors import InvalidInput
-from aitne.core.models.job import Job
+
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def encode(kind: str, *key: str) -> str:
@@ -24,32 +25,48 @@ def decode(kind: str, cursor: str, parts: int) -> Sequence[str]:
         raw = urlsafe_b64decode((cursor + "=" * (-len(cursor) % 4)).encode("ascii"))
         found = json.loads(raw)
     except ValueError as error:
-        raise _not_ours(cursor) from error
+        raise not_ours(cursor) from error
     match found:
         case [str(of), *key] if of == kind and len(key) == parts:
-            if all(isinstance(part, str) for part in key):
+            if all(isinstance(part, str) and _storable(part) for part in key):
                 return key
-    raise _not_ours(cursor)
+    raise not_ours(cursor)
 
 
-def job_cursor(job: Job) -> str:
-    """The cursor of the page that ended with this job."""
-    return encode("jobs", job.created_at.isoformat(), job.id.hex)
-
-
-def job_key(cursor: str) -> tuple[datetime, UUID]:
-    """The sort key in a cursor of a job list. Raises ``InvalidInput``."""
-    time, hexadecimal = decode("jobs", cursor, 2)
+def moment(text: str) -> datetime:
+    """A time in a cursor. Raises ``ValueError``."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text} has no time zone")
     try:
-        created_at, job_id = datetime.fromisoformat(time), UUID(hexadecimal)
+        return found.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text} is before or after all time") from error
+
+
+def number(text: str) -> int:
+    """A whole number in a cursor, one that both databases can compare with. Raises ``ValueError``."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text} is no number of ours")
+    return int(text)
+
+
+def after_id(kind: str, cursor: str) -> int:
+    """The id in a cursor that is nothing else. Raises ``InvalidInput``."""
+    (text,) = decode(kind, cursor, 1)
+    try:
+        return number(text)
     except ValueError as error:
-        raise _not_ours(cursor) from error
-    if created_at.tzinfo is None:
-        raise _not_ours(cursor)
-    return created_at, job_id
+        raise not_ours(cursor) from error
 
 
-def _not_ours(cursor: str) -> InvalidInput:
+def _storable(text: str) -> bool:
+    """Whether both databases take it as text."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def not_ours(cursor: str) -> InvalidInput:
+    """The error about a cursor that is of another list, or of none."""
     return InvalidInput.field(
         "cursor",
         "is not a cursor of this list",

@@ -12,10 +12,20 @@ from sqlalchemy.exc import IntegrityError
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.groups import INVITED, keep_a_manager, revoke_invitations_of
 from aitne.adapters.store.portable import insert_if_absent, upsert
+from aitne.adapters.store.project_rows import (
+    WHOLE,
+    dump_limits,
+    lock_project,
+    note,
+    project_row,
+    with_members,
+)
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.limits import InUse, Limits, Membership
 from aitne.core.models.user import Project
+from aitne.core.ports.store import Check
 
 _users = tables.users
 _projects = tables.projects
@@ -25,9 +35,6 @@ _in_use = tables.in_use
 
 CLUSTER = "local"
 """The one cluster's name in ``in_use``."""
-WHOLE = ""
-"""In ``limits``: the project as a whole."""
-CHANGED = "project.changed"
 SYNCED = "accounting.synced"
 
 
@@ -38,10 +45,10 @@ class Projects(StorePart):
         """See the port."""
         try:
             async with self._db.write() as tx:
-                await tx.execute(insert(_projects), project.model_dump(exclude={"members"}))
+                await tx.execute(insert(_projects), project_row(project))
                 if not limits.empty:
                     await _put_limits(tx, project.name, WHOLE, limits)
-                _note(tx, project.name, actor, "created")
+                note(tx, project.name, actor, "created")
         except IntegrityError as error:
             raise Conflict(
                 f"There is a project {project.name} already. Choose another name."
@@ -50,17 +57,16 @@ class Projects(StorePart):
     async def get_project(self, name: str) -> Project:
         """See the port."""
         query = (
-            select(_projects, _members.c.user_name)
+            select(_projects, _members.c.user_name, _members.c.role)
             .outerjoin(_members, _members.c.project == _projects.c.name)
             .where(_projects.c.name == name)
-            .order_by(_members.c.user_name)
         )
         async with self._db.read() as connection:
             rows = (await connection.execute(query)).mappings().all()
         if not rows:
             raise NotFound("project", name)
-        members = tuple(row["user_name"] for row in rows if row["user_name"] is not None)
-        return Project.model_validate({**rows[0], "members": members})
+        people = [(row["user_name"], row["role"]) for row in rows if row["user_name"] is not None]
+        return with_members(rows[0], people)
 
     async def rename_project(self, name: str, title: str, *, actor: str) -> None:
         """See the port."""
@@ -68,7 +74,7 @@ class Projects(StorePart):
         async with self._db.write() as tx:
             if not (await tx.execute(renamed)).rowcount:
                 raise NotFound("project", name)
-            _note(tx, name, actor, "title")
+            note(tx, name, actor, "title")
 
     async def put_member(
         self,
@@ -88,16 +94,20 @@ class Projects(StorePart):
             own = insert_if_absent(tx.dialect, _members)
             added = (await tx.execute(own.values(user_name=user, project=project))).rowcount > 0
             if added:
-                _note(tx, project, actor, "member added", user=user)
+                note(tx, project, actor, "member added", user=user)
+                if actor != user:
+                    tx.append_event(INVITED, {"actor": actor}, owner=user, project=project)
             present = await _get_limits(tx, project, user)
             if limits is not None and limits != present:
                 await _put_limits(tx, project, user, limits)
-                _note(tx, project, actor, "limits", user=user, limits=_dump(limits))
+                note(tx, project, actor, "limits", user=user, limits=dump_limits(limits))
             if default and row.default_project != project:
                 changed = update(_users).where(_users.c.name == user)
                 await tx.execute(changed.values(default_project=project))
-                _note(tx, project, actor, "default project", user=user)
-        return Membership(project=project, user=user, limits=limits or present)
+                note(tx, project, actor, "default project", user=user)
+            mine = (_members.c.project == project) & (_members.c.user_name == user)
+            role = (await tx.execute(select(_members.c.role).where(mine))).scalar_one()
+        return Membership(project=project, user=user, limits=limits or present, role=role)
 
     async def remove_member(self, project: str, user: str, *, actor: str) -> None:
         """See the port."""
@@ -105,6 +115,9 @@ class Projects(StorePart):
         own = delete(_limits).where(_limits.c.project == project, _limits.c.user_name == user)
         default = select(_users.c.default_project).where(_users.c.name == user)
         async with self._db.write() as tx:
+            # Two managers who remove each other at once must not both succeed.
+            await lock_project(tx, project)
+            await keep_a_manager(tx, project, user)
             if not (await tx.execute(mine)).rowcount:
                 raise NotFound("member", f"{user} of project {project}")
             if (await tx.execute(default)).scalar() == project:
@@ -113,15 +126,21 @@ class Projects(StorePart):
                     f"`aitne admin member add PROJECT {user} --default`."
                 )
             await tx.execute(own)
-            _note(tx, project, actor, "member removed", user=user)
+            await revoke_invitations_of(tx, project, user, self._clock())
+            note(tx, project, actor, "member removed", user=user)
 
-    async def set_limits(self, project: str, limits: Limits, *, actor: str) -> None:
+    async def set_limits(
+        self, project: str, limits: Limits, *, actor: str, check: Check[Limits] = None
+    ) -> None:
         """See the port."""
         async with self._db.write() as tx:
-            await _require(tx, project)
-            if limits != await _get_limits(tx, project, WHOLE):
+            await lock_project(tx, project)
+            present = await _get_limits(tx, project, WHOLE)
+            if check is not None:
+                check(present)
+            if limits != present:
                 await _put_limits(tx, project, WHOLE, limits)
-                _note(tx, project, actor, "limits", limits=_dump(limits))
+                note(tx, project, actor, "limits", limits=dump_limits(limits))
 
     async def limits_of(self, project: str) -> Limits:
         """See the port."""
@@ -149,6 +168,7 @@ class Projects(StorePart):
                     project=row.project,
                     user=row.user_name,
                     limits=Limits.model_validate(row.data or {}),
+                    role=row.role,
                 )
                 for row in await connection.execute(query)
             ]
@@ -174,15 +194,6 @@ class Projects(StorePart):
         return None if row is None else (InUse.model_validate(row.data), row.taken_at)
 
 
-def _dump(limits: Limits) -> dict[str, Any]:
-    return limits.model_dump(mode="json", exclude_defaults=True)
-
-
-def _note(tx: Transaction, project: str, actor: str, what: str, **about: Any) -> None:
-    # With an owner it is for the project's members and administrators, and not for everybody.
-    tx.append_event(CHANGED, {"actor": actor, "what": what, **about}, owner=actor, project=project)
-
-
 async def _require(tx: Transaction, project: str) -> None:
     if (await tx.execute(select(_projects.c.name).where(_projects.c.name == project))).first():
         return
@@ -195,5 +206,5 @@ async def _get_limits(tx: Transaction, project: str, user: str) -> Limits:
 
 
 async def _put_limits(tx: Transaction, project: str, user: str, limits: Limits) -> None:
-    values = {"project": project, "user_name": user, "data": _dump(limits)}
+    values = {"project": project, "user_name": user, "data": dump_limits(limits)}
     await tx.execute(upsert(tx.dialect, _limits, values, ["project", "user_name"]))

@@ -16,7 +16,7 @@ from aitne.core.models.node import Node
 from aitne.core.models.user import Token, User
 
 _jobs = tables.jobs
-_NOT_SHOWN = {"name_folded", "is_array", "spec"}
+_NOT_SHOWN = {"name_folded", "is_array", "spec", "gpus", "gpu_type", "template", "image"}
 
 JOB_COLUMNS: list[ColumnElement[Any]] = [
     *(column for column in _jobs.c if column.name not in _NOT_SHOWN),
@@ -43,6 +43,10 @@ def row_of(job: Job) -> dict[str, Any]:
         "spec": job.spec.model_dump(mode="json"),
         "name_folded": fold(job.name),
         "is_array": job.is_array,
+        "gpus": job.spec.resources.nodes * job.spec.resources.gpu.count,
+        "gpu_type": job.spec.resources.gpu.type,
+        "template": job.spec.template,
+        "image": job.spec.image,
     }
 
 
@@ -70,6 +74,8 @@ def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
             "ready_at",
             "ended_at",
             "expires_at",
+            "idle_ends_at",
+            "gpu_idle_since",
         )
     }
     return data | {

@@ -6,15 +6,28 @@ from datetime import UTC, datetime
 
 from sqlalchemy import text
 
+from aitne.adapters.store.activity import Activity
+from aitne.adapters.store.administration import Administration
+from aitne.adapters.store.audit import AuditTrail
+from aitne.adapters.store.catalog import Catalog
 from aitne.adapters.store.cluster import ClusterRecords
+from aitne.adapters.store.deliveries import Deliveries
 from aitne.adapters.store.engine import Clock, Database
+from aitne.adapters.store.factors import Factors
+from aitne.adapters.store.gpus import GpuSums
+from aitne.adapters.store.groups import Groups, Invitations
 from aitne.adapters.store.history import JobHistory
 from aitne.adapters.store.jobs import JobRecords
 from aitne.adapters.store.migrate import migrate
+from aitne.adapters.store.notifications import Inboxes
 from aitne.adapters.store.outbox import Outbox
+from aitne.adapters.store.preferences import Preferences
 from aitne.adapters.store.projects import Projects
+from aitne.adapters.store.sign_ins import SignIns
+from aitne.adapters.store.snapshots import Snapshots
 from aitne.adapters.store.transitions import Transitions
 from aitne.adapters.store.urls import parse
+from aitne.adapters.store.usage import UsageRecords
 from aitne.adapters.store.users import Credentials, People
 
 
@@ -23,7 +36,28 @@ def _now() -> datetime:
 
 
 class SqlStore(
-    JobRecords, Transitions, Outbox, JobHistory, ClusterRecords, People, Projects, Credentials
+    JobRecords,
+    Transitions,
+    Outbox,
+    JobHistory,
+    ClusterRecords,
+    People,
+    Projects,
+    Groups,
+    Invitations,
+    UsageRecords,
+    Credentials,
+    SignIns,
+    Factors,
+    Catalog,
+    Snapshots,
+    AuditTrail,
+    Administration,
+    Preferences,
+    GpuSums,
+    Inboxes,
+    Deliveries,
+    Activity,
 ):
     """``core.ports.store.Store`` on SQLite or PostgreSQL, whichever ``url`` names.
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
     Column,
-    DateTime,
-    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -19,48 +15,12 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    TypeDecorator,
     UniqueConstraint,
     Uuid,
     text,
 )
 
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """Aware UTC in Python on both databases; SQLite has no time zones, so there it is stored without."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Refuse a time without a zone rather than guess one."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"{value} has no time zone")
-        utc = value.astimezone(UTC)
-        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Give every time its zone back."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Prose(TypeDecorator[str]):
-    """A sentence for people. PostgreSQL's text has no NUL, and no sentence needs one."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Show a NUL as the character for what cannot be shown."""
-        return None if value is None else value.replace("\0", "\ufffd")
-
-
-BigId = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite counts up only a primary key of exactly this type."""
+from aitne.adapters.store.column_types import BigId, Prose, UtcDateTime
 
 metadata = MetaData(
     naming_convention={
@@ -110,7 +70,14 @@ jobs = Table(
     Column("ended_at", UtcDateTime),
     Column("expires_at", UtcDateTime),
     Column("expected_start_at", UtcDateTime),
+    Column("idle_ends_at", UtcDateTime),
+    Column("gpu_idle_since", UtcDateTime),
     Column("version", Integer, nullable=False),
+    # Of the specification, what lists are sorted and filtered by; ``gpus`` on all nodes together.
+    Column("gpus", Integer, nullable=False, server_default=text("0")),
+    Column("gpu_type", String(40)),
+    Column("template", String(100)),
+    Column("image", Text),
     # Last, because it is long: a scan of the columns above does not read its overflow pages.
     Column("spec", JSON, nullable=False),
     UniqueConstraint("array_job_id", "array_task_id"),
@@ -120,6 +87,8 @@ jobs = Table(
     Index("ix_jobs_state", "state", "created_at", "id", "owner", "project", "type", "array_job_id"),
     Index("ix_jobs_owner", "owner", "created_at", "id"),
     Index("ix_jobs_project", "project", "created_at", "id"),
+    # What ended in a month is summed up for it.
+    Index("ix_jobs_ended_at", "ended_at"),
     # How an array stands is counted with every change of one of its tasks.
     Index(
         "ix_jobs_array_job_id",
@@ -197,6 +166,13 @@ samples = Table(
     sqlite_with_rowid=False,
 )
 
+profiles = Table(
+    "profiles",
+    metadata,
+    Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("data", JSON, nullable=False),
+)
+
 nodes = Table(
     "nodes",
     metadata,
@@ -238,7 +214,12 @@ users = Table(
     Column("default_project", String(40), nullable=False),
     Column("disabled", Boolean, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
+    Column("mail", Text),
+    Column("source", String(40)),
+    # What the source itself calls the account: names may be given to somebody else there.
+    Column("subject", Text),
     Column("password_hash", Text),
+    Index("ix_users_source", "source", "subject", unique=True),
 )
 
 projects = Table(
@@ -247,6 +228,16 @@ projects = Table(
     Column("name", String(40), primary_key=True),
     Column("title", Text, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
+    Column("description", Prose, nullable=False, server_default=text("''")),
+    Column("state", String(20), nullable=False, server_default="active"),
+    Column("note", Prose),
+    Column("requested_by", String(32)),
+    Column("closed_by", String(20)),
+    Column("expires_at", UtcDateTime),
+    # So many days before its end it was last said that it comes.
+    Column("reminded_days", Integer),
+    Column("budget", JSON(none_as_null=True)),
+    Column("extension", JSON(none_as_null=True)),
 )
 
 members = Table(
@@ -256,6 +247,7 @@ members = Table(
     Column(
         "project", String(40), ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True
     ),
+    Column("role", String(20), nullable=False, server_default="member"),
 )
 
 limits = Table(
@@ -264,7 +256,7 @@ limits = Table(
     Column(
         "project", String(40), ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True
     ),
-    # Empty: of the project as a whole.
+    # Empty: of the project as a whole; @: what its managers hold it to within that.
     Column("user_name", String(32), primary_key=True),
     Column("data", JSON, nullable=False),
 )
@@ -276,57 +268,4 @@ in_use = Table(
     Column("cluster", String(40), primary_key=True),
     Column("taken_at", UtcDateTime, nullable=False),
     Column("data", JSON, nullable=False),
-)
-
-web_sessions = Table(
-    "web_sessions",
-    metadata,
-    Column("token_hash", Text, primary_key=True),
-    Column(
-        "owner",
-        String(32),
-        ForeignKey("users.name", ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-    ),
-    Column("csrf", Text, nullable=False),
-    Column("expires_at", UtcDateTime, nullable=False),
-)
-
-tokens = Table(
-    "tokens",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("token_hash", Text, nullable=False, unique=True),
-    Column(
-        "owner",
-        String(32),
-        ForeignKey("users.name", ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-    ),
-    Column("name", Text, nullable=False),
-    Column("scopes", JSON, nullable=False),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("expires_at", UtcDateTime),
-    Column("last_used_at", UtcDateTime),
-)
-
-secrets = Table(
-    "secrets",
-    metadata,
-    Column("purpose", String(40), primary_key=True),
-    Column("secret_hash", Text, primary_key=True),
-    Column("owner", String(32), nullable=False, index=True),
-    Column("expires_at", UtcDateTime, nullable=False),
-    Column("data", JSON, nullable=False),
-)
-
-attempts = Table(
-    "attempts",
-    metadata,
-    Column("id", BigId, primary_key=True),
-    Column("key", Text, nullable=False),
-    Column("time", UtcDateTime, nullable=False),
-    Index("ix_attempts_key", "key", "time"),
 )

@@ -118,7 +118,15 @@ class Transitions(StorePart):
                 await _roll_up(tx, array, [changed])
         return changed
 
-    async def request_cancel(self, job_id: UUID, now: datetime, message: str | None = None) -> Job:
+    async def request_cancel(
+        self,
+        job_id: UUID,
+        now: datetime,
+        message: str | None = None,
+        *,
+        keep: Collection[UUID] = (),
+        reason: TerminationReason | None = None,
+    ) -> Job:
         """See the port."""
         async with self._db.write() as tx:
             job, array = await _lock(tx, job_id)
@@ -130,20 +138,22 @@ class Transitions(StorePart):
                 submits = await drop_submits(tx, [job_id] if pending else [])
                 # The SUBMIT of an array's tasks is their array's: it may be under way for them all.
                 at_once = pending and (array is None or bool(submits))
-                (changed,) = await self._cancel(tx, [(job, at_once)], now, message)
+                (changed,) = await self._cancel(tx, [(job, at_once)], now, message, reason)
                 if array is not None and changed is not job:
                     await _roll_up(tx, array, [changed])
                 return changed
-            tasks = await _live_tasks(tx, job_id)
+            live = await _live_tasks(tx, job_id)
+            tasks = [task for task in live if task.id not in keep]
             pending_ids = {task.id for task in tasks if task.state is JobState.PENDING_SUBMIT}
-            whole = [job_id] if len(pending_ids) == len(tasks) else []
+            whole = [job_id] if len(pending_ids) == len(live) else []
             submits = await drop_submits(tx, [*whole, *pending_ids])
             wishes = [
                 (task, task.id in pending_ids and not submits.isdisjoint((task.id, job_id)))
                 for task in tasks
             ]
-            changes = await self._cancel(tx, wishes, now, message)
-            changed = await _change(tx, job, _wish(job, now, message))
+            changes = await self._cancel(tx, wishes, now, message, reason)
+            wish = {} if len(tasks) < len(live) else _wish(job, now, message)
+            changed = await _change(tx, job, wish)
             return await _roll_up(tx, changed, changes)
 
     async def _cancel(
@@ -152,6 +162,7 @@ class Transitions(StorePart):
         wishes: Sequence[tuple[Job, bool]],
         now: datetime,
         message: str | None,
+        reason: TerminationReason | None = None,
     ) -> Sequence[Job]:
         """Cancel each job: at once, or by way of the outbox."""
         later = [job for job, at_once in wishes if not at_once]
@@ -159,14 +170,14 @@ class Transitions(StorePart):
         await queue(tx, OutboxKind.CANCEL, [job for job in later if job.id not in waiting], now)
         ended = {
             "state": JobState.CANCELLED,
-            "reason": TerminationReason.CANCELLED,
+            "reason": reason or TerminationReason.CANCELLED,
             "message": message or "Cancelled before it was submitted.",
             "ended_at": now,
         }
         return await _change_all(
             tx,
             [
-                (job, _wish(job, now, message) | (ended if at_once else {}))
+                (job, _wish(job, now, message, reason) | (ended if at_once else {}))
                 for job, at_once in wishes
             ],
         )
@@ -182,12 +193,15 @@ class Transitions(StorePart):
         return job
 
 
-def _wish(job: Job, now: datetime, message: str | None) -> dict[str, Any]:
+def _wish(
+    job: Job, now: datetime, message: str | None, reason: TerminationReason | None = None
+) -> dict[str, Any]:
     """The first wish stands, with its word of who had it."""
     if job.cancel_requested_at is not None:
         return {"cancel_requested_at": job.cancel_requested_at}
-    said = {} if message is None else {"message": message}
-    return {"cancel_requested_at": now, **said}
+    said = {"message": message, "reason": reason}
+    given = {name: value for name, value in said.items() if value is not None}
+    return {"cancel_requested_at": now, **given}
 
 
 def _values(to: JobState, changes: JobChanges | None, message: str | None) -> dict[str, Any]:
@@ -371,7 +385,10 @@ async def _roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
     }
     found = array_state(counts)
     values: dict[str, Any] = {"state": found.state, "reason": found.reason, "ended_at": None}
-    if found.message is not None or found.state is not array.state:
+    if found.reason is TerminationReason.GOAL_REACHED:
+        reached = select(func.min(_jobs.c.message)).where(own, _jobs.c.reason == found.reason)
+        values["message"] = (await tx.execute(reached)).scalar()
+    elif found.message is not None or found.state is not array.state:
         values["message"] = found.message
     if found.state.terminal:
         last = select(func.max(_jobs.c.ended_at)).where(own)

@@ -6,24 +6,26 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from aitne.adapters.store import paging, tables
+from aitne.adapters.store import paging, sign_in_tables, tables
 from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.portable import insert_if_absent, upsert
+from aitne.adapters.store.project_rows import project_row
 from aitne.adapters.store.rows import token_of, user_of
 from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project, Role, Token, User
-from aitne.core.ports.store import Page
+from aitne.core.ports.store import Check, Page
 
 _users = tables.users
 _projects = tables.projects
 _members = tables.members
-_sessions = tables.web_sessions
-_tokens = tables.tokens
-_secrets = tables.secrets
-_attempts = tables.attempts
+_sessions = sign_in_tables.web_sessions
+_tokens = sign_in_tables.tokens
+_secrets = sign_in_tables.secrets
+_attempts = sign_in_tables.attempts
 
 _USER_COLUMNS = [_users.c[name] for name in User.model_fields]
 _TOKEN_COLUMNS = [_tokens.c[name] for name in Token.model_fields]
@@ -40,9 +42,7 @@ class People(StorePart):
                 row = {**user.model_dump(), "password_hash": password_hash}
                 await tx.execute(insert(_users), row)
                 await tx.execute(
-                    insert_if_absent(tx.dialect, _projects).values(
-                        project.model_dump(exclude={"members"})
-                    )
+                    insert_if_absent(tx.dialect, _projects).values(project_row(project))
                 )
                 membership = {"user_name": user.name, "project": project.name}
                 await tx.execute(insert(_members), membership)
@@ -59,15 +59,22 @@ class People(StorePart):
             raise NotFound("user", name)
         return user_of(row)
 
-    async def list_users(self, *, cursor: str | None = None, limit: int = 100) -> Page[User]:
+    async def list_users(
+        self, *, search: str | None = None, cursor: str | None = None, limit: int = 100
+    ) -> Page[User]:
         """By name."""
-        query = select(*_USER_COLUMNS).order_by(_users.c.name).limit(limit + 1)
+        wanted = []
+        if search is not None:
+            columns = (_users.c.name, _users.c.display_name, _users.c.mail)
+            found = (func.lower(c).contains(search.lower(), autoescape=True) for c in columns)
+            wanted.append(or_(*found))
+        query = select(*_USER_COLUMNS).where(*wanted).order_by(_users.c.name).limit(limit + 1)
         if cursor is not None:
             (after,) = paging.decode("users", cursor, 1)
             query = query.where(_users.c.name > after)
         async with self._db.read() as connection:
             total = (
-                await connection.execute(select(func.count()).select_from(_users))
+                await connection.execute(select(func.count()).select_from(_users).where(*wanted))
             ).scalar_one()
             rows = (await connection.execute(query)).mappings().all()
         items = tuple(user_of(row) for row in rows[:limit])
@@ -86,6 +93,9 @@ class People(StorePart):
         role: Role | None = None,
         disabled: bool | None = None,
         password_hash: str | None = None,
+        mail: str | None = None,
+        source: str | None = None,
+        check: Check[User] = None,
     ) -> User:
         """See the port. With the web sessions go the login links and codes that were not used."""
         given = {
@@ -94,14 +104,23 @@ class People(StorePart):
             "disabled": disabled,
             "password_hash": password_hash,
         }
-        values = {key: value for key, value in given.items() if value is not None}
+        values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        if mail is not None:
+            values["mail"] = mail or None
+        if source is not None:
+            values |= {"source": source or None, "subject": None}
+        if source:
+            values["password_hash"] = None
+        query = select(*_USER_COLUMNS).where(_users.c.name == name)
         async with self._db.write() as tx:
-            if values:
-                await tx.execute(update(_users).where(_users.c.name == name).values(values))
-            query = select(*_USER_COLUMNS).where(_users.c.name == name)
-            row = (await tx.execute(query)).mappings().first()
+            row = (await tx.execute(query.with_for_update())).mappings().first()
             if row is None:
                 raise NotFound("user", name)
+            if check is not None:
+                check(user_of(row))
+            if values:
+                await tx.execute(update(_users).where(_users.c.name == name).values(values))
+                row = (await tx.execute(query)).mappings().one()
             if disabled or password_hash is not None:
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name))
                 await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
@@ -123,55 +142,32 @@ class People(StorePart):
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
         """By name, with their members. ``visible_to`` None: all; a user's name: that user's."""
         query = (
-            select(_projects, _members.c.user_name)
+            select(_projects, _members.c.user_name, _members.c.role)
             .outerjoin(_members, _members.c.project == _projects.c.name)
             .order_by(_projects.c.name, _members.c.user_name)
         )
         if visible_to is not None:
             own = select(_members.c.project).where(_members.c.user_name == visible_to)
             query = query.where(_projects.c.name.in_(own))
-        found: dict[str, Project] = {}
         async with self._db.read() as connection:
-            for name, title, created_at, member in await connection.execute(query):
-                known = found.get(name) or Project(name=name, title=title, created_at=created_at)
-                joined = (*known.members, member) if member is not None else known.members
-                found[name] = known.model_copy(update={"members": joined})
-        return list(found.values())
+            rows = (await connection.execute(query)).mappings().all()
+        members: dict[str, list[str]] = {}
+        managers: dict[str, list[str]] = {}
+        for row in rows:
+            if row["user_name"] is not None:
+                members.setdefault(row["name"], []).append(row["user_name"])
+            if row["role"] == ProjectRole.MANAGER:
+                managers.setdefault(row["name"], []).append(row["user_name"])
+        return [
+            Project.model_validate(
+                {**row, "members": members.get(name, ()), "managers": managers.get(name, ())}
+            )
+            for name, row in {row["name"]: row for row in rows}.items()
+        ]
 
 
 class Credentials(StorePart):
     """``UserStore``, the part about what proves who somebody is. Only hashes of secrets are stored."""
-
-    async def create_web_session(
-        self, token_hash: str, owner: str, csrf: str, expires_at: datetime
-    ) -> None:
-        """Raises ``NotFound`` if there is no such user."""
-        row = {"token_hash": token_hash, "owner": owner, "csrf": csrf, "expires_at": expires_at}
-        try:
-            async with self._db.write() as tx:
-                await tx.execute(insert(_sessions), row)
-        except IntegrityError as error:
-            raise NotFound("user", owner) from error
-
-    async def web_session(self, token_hash: str, now: datetime) -> tuple[User, str] | None:
-        """See the port."""
-        query = (
-            select(*_USER_COLUMNS, _sessions.c.csrf)
-            .join(_sessions, _sessions.c.owner == _users.c.name)
-            .where(
-                _sessions.c.token_hash == token_hash,
-                _sessions.c.expires_at > now,
-                _users.c.disabled.is_(False),
-            )
-        )
-        async with self._db.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
-        return None if row is None else (user_of(row), row["csrf"])
-
-    async def end_web_session(self, token_hash: str) -> None:
-        """Log out; no error if it was over already."""
-        async with self._db.write() as tx:
-            await tx.execute(delete(_sessions).where(_sessions.c.token_hash == token_hash))
 
     async def create_token(self, token: Token, token_hash: str) -> None:
         """Raises ``NotFound`` if there is no such user."""

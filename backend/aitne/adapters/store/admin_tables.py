@@ -1,0 +1,61 @@
+"""Announcements, maintenance and what became of each node."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, Column, ForeignKey, Index, String, Table, Text
+
+from aitne.adapters.store.column_types import BigId, Prose, UtcDateTime
+from aitne.adapters.store.tables import metadata
+
+announcements = Table(
+    "announcements",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("severity", String(10), nullable=False),
+    Column("text", Prose, nullable=False),
+    # Empty: for everybody.
+    Column("projects", JSON, nullable=False),
+    Column("starts_at", UtcDateTime, nullable=False),
+    Column("ends_at", UtcDateTime),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("created_by", String(32), nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+
+dismissals = Table(
+    "dismissals",
+    metadata,
+    Column(
+        "announcement",
+        String(32),
+        ForeignKey("announcements.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("user_name", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+)
+
+# One window at a time: what is on now, or comes next.
+maintenance = Table(
+    "maintenance",
+    metadata,
+    Column("cluster", String(40), primary_key=True),
+    Column("starts_at", UtcDateTime, nullable=False),
+    Column("ends_at", UtcDateTime),
+    Column("message", Prose, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("created_by", String(32), nullable=False),
+)
+
+node_history = Table(
+    "node_history",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("cluster", String(40), nullable=False),
+    Column("node", Text, nullable=False),
+    Column("time", UtcDateTime, nullable=False, index=True),
+    # A state, or what somebody did.
+    Column("what", String(20), nullable=False),
+    Column("reason", Prose),
+    Column("actor", String(32)),
+    Index("ix_node_history_node", "node", "id"),
+)

@@ -1,0 +1,82 @@
+"""The audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, insert, or_, select
+
+from aitne.adapters.store import paging
+from aitne.adapters.store.audit_tables import audit as _audit
+from aitne.adapters.store.base import StorePart
+from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter
+from aitne.core.ports.store import Page
+
+
+class AuditTrail(StorePart):
+    """``AuditStore``."""
+
+    async def append_audit(self, draft: AuditDraft) -> AuditEntry:
+        """See the port."""
+        last = select(_audit.c.id, _audit.c.hash).order_by(_audit.c.id.desc()).limit(1)
+        async with self._db.write() as tx:
+            await tx.take("audit")
+            row = (await tx.execute(last)).first()
+            entry = AuditEntry.after(row.id if row else 0, row.hash if row else None, draft)
+            await tx.execute(insert(_audit), entry.model_dump())
+        return entry
+
+    async def list_audit(
+        self, where: AuditFilter, *, cursor: str | None = None, limit: int = 100
+    ) -> Page[AuditEntry]:
+        """See the port."""
+        wanted = _conditions(where)
+        count = select(func.count()).select_from(_audit).where(*wanted)
+        page = select(_audit).where(*wanted).order_by(_audit.c.id.desc()).limit(limit + 1)
+        if cursor is not None:
+            page = page.where(_audit.c.id < paging.after_id("audit", cursor))
+        async with self._db.read() as connection:
+            total = (await connection.execute(count)).scalar_one()
+            rows = (await connection.execute(page)).mappings().all()
+        items = tuple(AuditEntry.model_validate(row) for row in rows[:limit])
+        more = len(rows) > limit
+        return Page(
+            items=items,
+            next_cursor=paging.encode("audit", str(items[-1].id)) if more else None,
+            total=total,
+        )
+
+    async def audit_after(
+        self, entry_id: int, where: AuditFilter, *, limit: int = 1_000
+    ) -> Sequence[AuditEntry]:
+        """See the port."""
+        query = (
+            select(_audit)
+            .where(_audit.c.id > entry_id, *_conditions(where))
+            .order_by(_audit.c.id)
+            .limit(limit)
+        )
+        async with self._db.read() as connection:
+            rows = (await connection.execute(query)).mappings().all()
+        return [AuditEntry.model_validate(row) for row in rows]
+
+
+def _conditions(where: AuditFilter) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if where.actor is not None:
+        found.append(or_(_audit.c.actor == where.actor, _audit.c.impersonator == where.actor))
+    if where.object is not None:
+        # SQLite's LIKE takes no heed of case, so it would find more than PostgreSQL's.
+        above = f"{where.object}/"
+        below = func.substr(_audit.c.object, 1, len(above)) == above
+        found.append(or_(_audit.c.object == where.object, below))
+    for name in ("action", "outcome"):
+        wanted: Any = getattr(where, name)
+        if wanted is not None:
+            found.append(_audit.c[name] == wanted)
+    if where.since is not None:
+        found.append(_audit.c.time >= where.since)
+    if where.until is not None:
+        found.append(_audit.c.time < where.until)
+    return found

@@ -1,0 +1,242 @@
+"""What is on its way to people: webhooks, and the messages that channels carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, delete, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store import notification_tables as tables
+from aitne.adapters.store.base import StorePart, require_epoch, take_due
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.jobs import MOST_IDS, batched
+from aitne.adapters.store.notifications import delivery_row
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.notification import (
+    WEBHOOK,
+    Delivery,
+    DeliveryState,
+    NewDelivery,
+    Webhook,
+)
+from aitne.core.ports.store import Check
+
+_webhooks = tables.webhooks
+_deliveries = tables.deliveries
+_FIELDS = [_deliveries.c[name] for name in Delivery.model_fields]
+
+
+class Deliveries(StorePart):
+    """``NotificationStore``, the part about webhooks and deliveries."""
+
+    async def create_webhook(self, webhook: Webhook, *, most: int) -> None:
+        """See the port."""
+        try:
+            async with self._db.write() as tx:
+                await tx.take(f"webhooks of {webhook.owner}")
+                query = select(func.count()).select_from(_webhooks)
+                mine = query.where(_webhooks.c.owner == webhook.owner)
+                if (await tx.execute(mine)).scalar_one() >= most:
+                    raise Conflict(f"You have {most} webhooks, the most there may be. Remove one.")
+                await tx.execute(insert(_webhooks), webhook.model_dump())
+        except IntegrityError as error:
+            raise NotFound("user", webhook.owner) from error
+
+    async def webhooks(self, owner: str) -> Sequence[Webhook]:
+        """See the port."""
+        query = select(_webhooks).where(_webhooks.c.owner == owner)
+        async with self._db.read() as connection:
+            rows = await connection.execute(query.order_by(_webhooks.c.created_at, _webhooks.c.id))
+            return [Webhook.model_validate(dict(row)) for row in rows.mappings()]
+
+    async def webhooks_of_many(self, owners: Sequence[str]) -> Sequence[Webhook]:
+        """See the port."""
+        found: list[Webhook] = []
+        async with self._db.read() as connection:
+            for some in batched(owners, MOST_IDS):
+                query = select(_webhooks).where(
+                    _webhooks.c.owner.in_(some), _webhooks.c.disabled_at.is_(None)
+                )
+                rows = await connection.execute(query.order_by(_webhooks.c.id))
+                found += [Webhook.model_validate(dict(row)) for row in rows.mappings()]
+        return found
+
+    async def webhook(self, webhook_id: str) -> Webhook:
+        """See the port."""
+        query = select(_webhooks).where(_webhooks.c.id == webhook_id)
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        if row is None:
+            raise NotFound("webhook", webhook_id)
+        return Webhook.model_validate(dict(row))
+
+    async def update_webhook(
+        self,
+        webhook_id: str,
+        *,
+        url: str | None = None,
+        rotate: bool = False,
+        enable: bool = False,
+        disable: tuple[datetime, str] | None = None,
+        check: Check[Webhook] = None,
+    ) -> Webhook:
+        """See the port."""
+        values: dict[str, Any] = {}
+        if url is not None:
+            values["url"] = url
+        if rotate:
+            values["generation"] = _webhooks.c.generation + 1
+        if enable:
+            values |= {"failures": 0, "disabled_at": None, "disabled_why": None}
+        if disable is not None:
+            values |= {"disabled_at": disable[0], "disabled_why": disable[1]}
+        this = _webhooks.c.id == webhook_id
+        query = select(_webhooks).where(this)
+        async with self._db.write() as tx:
+            if check is not None:
+                check(await _read_webhook(tx, query.with_for_update(), webhook_id))
+            if values:
+                await tx.execute(update(_webhooks).where(this).values(values))
+            return await _read_webhook(tx, query, webhook_id)
+
+    async def delete_webhook(self, webhook_id: str) -> None:
+        """See the port."""
+        async with self._db.write() as tx:
+            gone = await tx.execute(delete(_webhooks).where(_webhooks.c.id == webhook_id))
+            if not gone.rowcount:
+                raise NotFound("webhook", webhook_id)
+            own = (_deliveries.c.channel == WEBHOOK, _deliveries.c.target == webhook_id)
+            await tx.execute(delete(_deliveries).where(*own))
+
+    async def add_delivery(self, new: NewDelivery) -> Delivery:
+        """See the port."""
+        statement = insert(_deliveries).values(delivery_row(new, self._clock()))
+        try:
+            async with self._db.write() as tx:
+                row = (await tx.execute(statement.returning(*_FIELDS))).mappings().one()
+        except IntegrityError as error:
+            raise NotFound("user", new.owner) from error
+        return Delivery.model_validate(dict(row))
+
+    async def deliveries(
+        self, *, owner: str, channel: str, target: str, limit: int
+    ) -> Sequence[Delivery]:
+        """See the port."""
+        query = (
+            select(*_FIELDS)
+            .where(
+                _deliveries.c.owner == owner,
+                _deliveries.c.channel == channel,
+                _deliveries.c.target == target,
+            )
+            .order_by(_deliveries.c.id.desc())
+            .limit(limit)
+        )
+        async with self._db.read() as connection:
+            rows = await connection.execute(query)
+            return [Delivery.model_validate(dict(row)) for row in rows.mappings()]
+
+    async def lease_deliveries(
+        self, *, epoch: int, limit: int, lease_s: float, most_of_one: int | None = None
+    ) -> Sequence[Delivery]:
+        """See the port."""
+        now = self._clock()
+        waiting = _deliveries.c.state == DeliveryState.WAITING
+        void = _deliveries.c.leased_in.is_not(None) & (_deliveries.c.leased_in != epoch)
+        is_due = waiting & or_(_deliveries.c.available_at <= now, void)
+        due = _in_turn(is_due, waiting & ~is_due & (_deliveries.c.leased_in == epoch), most_of_one)
+        due = due.limit(limit)
+        # Rows that were counted cannot be locked, so they are looked up once more.
+        mine = select(_deliveries.c.id).where(is_due, _deliveries.c.id.in_(due))
+        until = now + timedelta(seconds=lease_s)
+        rows = await take_due(self._db, _deliveries, due, mine, epoch=epoch, until=until)
+        return [Delivery.model_validate(dict(row)) for row in rows]
+
+    async def finish_delivery(
+        self,
+        delivery: Delivery,
+        state: DeliveryState,
+        *,
+        epoch: int,
+        status: int | None = None,
+        error: str | None = None,
+        delay_s: float = 0.0,
+        disable_after: int | None = None,
+    ) -> bool:
+        """See the port."""
+        now = self._clock()
+        over = state is not DeliveryState.WAITING
+        values = {
+            "state": state,
+            "status": status,
+            "error": error,
+            "leased_in": None,
+            "available_at": now + timedelta(seconds=delay_s),
+            "finished_at": now if over else None,
+        }
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            this = update(_deliveries).where(_deliveries.c.id == delivery.id)
+            await tx.execute(this.values(values))
+            if delivery.channel != WEBHOOK or not over:
+                return False
+            if state is DeliveryState.SENT:
+                own = update(_webhooks).where(_webhooks.c.id == delivery.target)
+                await tx.execute(own.values(failures=0))
+                return False
+            return await self._count_failure(tx, delivery, error or "", disable_after)
+
+    async def _count_failure(
+        self, tx: Transaction, delivery: Delivery, error: str, disable_after: int | None
+    ) -> bool:
+        counted = (
+            update(_webhooks)
+            .where(_webhooks.c.id == delivery.target, _webhooks.c.disabled_at.is_(None))
+            .values(failures=_webhooks.c.failures + 1)
+            .returning(_webhooks.c.failures, _webhooks.c.url)
+        )
+        row = (await tx.execute(counted)).first()
+        if row is None or disable_after is None or row.failures < disable_after:
+            return False
+        own = update(_webhooks).where(_webhooks.c.id == delivery.target)
+        await tx.execute(own.values(disabled_at=self._clock(), disabled_why=error))
+        data = {"webhook": delivery.target, "url": row.url, "error": error}
+        tx.append_event("webhook.disabled", data, owner=delivery.owner)
+        return True
+
+
+async def _read_webhook(tx: Transaction, query: Select[Any], webhook_id: str) -> Webhook:
+    row = (await tx.execute(query)).mappings().first()
+    if row is None:
+        raise NotFound("webhook", webhook_id)
+    return Webhook.model_validate(dict(row))
+
+
+def _in_turn(
+    is_due: ColumnElement[bool], is_leased: ColumnElement[bool], most_of_one: int | None
+) -> Select[tuple[int]]:
+    """The ids of what is due: everybody's first before anybody's second."""
+    leased = (
+        select(_deliveries.c.owner, func.count().label("count"))
+        .where(is_leased)
+        .group_by(_deliveries.c.owner)
+        .subquery()
+    )
+    nth = func.row_number().over(
+        partition_by=_deliveries.c.owner, order_by=(_deliveries.c.available_at, _deliveries.c.id)
+    )
+    turns = (
+        select(
+            _deliveries.c.id,
+            _deliveries.c.available_at,
+            (nth + func.coalesce(leased.c.count, 0)).label("turn"),
+        )
+        .outerjoin(leased, leased.c.owner == _deliveries.c.owner)
+        .where(is_due)
+        .subquery()
+    )
+    ids = select(turns.c.id).order_by(turns.c.turn, turns.c.available_at, turns.c.id)
+    return ids if most_of_one is None else ids.where(turns.c.turn <= most_of_one)

@@ -1,0 +1,146 @@
+"""Second factors, and names that failed to log in too often."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.portable import insert_if_absent
+from aitne.adapters.store.sign_in_tables import lockouts, recovery_codes, second_factors
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.sign_in import Attempt, SecondFactor
+
+_MOST_DOUBLINGS = 32
+"""By then every wait is longer than the longest."""
+
+
+class Factors(StorePart):
+    """``SignInStore``, the part about second factors and lockouts."""
+
+    async def begin_attempt(
+        self, key: str, now: datetime, *, most: int, window_s: float, longest_s: float
+    ) -> Attempt:
+        """See the port."""
+        mine = lockouts.c.key == key
+        async with self._db.write() as tx:
+            # Claimed first, so that two at once are counted as two.
+            await tx.execute(
+                insert_if_absent(tx.dialect, lockouts),
+                {"key": key, "failures": 0, "failed_at": now},
+            )
+            row = (await tx.execute(select(lockouts).where(mine).with_for_update())).one()
+            if row.locked_until is not None and row.locked_until > now:
+                return Attempt(failures=row.failures, locked_until=row.locked_until, counted=False)
+            forgotten_after = timedelta(seconds=window_s if row.locked_until is None else longest_s)
+            since = row.locked_until or row.failed_at
+            failures = 1 if now - since > forgotten_after else row.failures + 1
+            locked_until = None
+            if failures >= most:
+                doublings = min(failures - most, _MOST_DOUBLINGS)
+                locked_until = now + timedelta(seconds=min(window_s * 2**doublings, longest_s))
+            values = {"failures": failures, "failed_at": now, "locked_until": locked_until}
+            await tx.execute(update(lockouts).where(mine).values(values))
+        return Attempt(failures=failures, locked_until=locked_until, counted=True)
+
+    async def locked_until(self, key: str, now: datetime) -> datetime | None:
+        """See the port."""
+        query = select(lockouts.c.locked_until).where(lockouts.c.key == key)
+        async with self._db.read() as connection:
+            found: datetime | None = (await connection.execute(query)).scalar()
+        return found if found is not None and found > now else None
+
+    async def clear_lockout(self, key: str, *, below: bool = False) -> bool:
+        """See the port."""
+        which = lockouts.c.key == key
+        if below:
+            which |= lockouts.c.key.startswith(f"{key}/", autoescape=True)
+        async with self._db.write() as tx:
+            gone = await tx.execute(delete(lockouts).where(which))
+        return gone.rowcount > 0
+
+    async def second_factor(self, owner: str) -> SecondFactor | None:
+        """See the port."""
+        query = select(second_factors).where(second_factors.c.owner == owner)
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else SecondFactor.model_validate(dict(row))
+
+    async def enrol_second_factor(self, factor: SecondFactor) -> None:
+        """See the port."""
+        unconfirmed = delete(second_factors).where(
+            second_factors.c.owner == factor.owner, second_factors.c.confirmed_at.is_(None)
+        )
+        known = select(second_factors.c.owner).where(second_factors.c.owner == factor.owner)
+        try:
+            async with self._db.write() as tx:
+                await tx.execute(unconfirmed)
+                if (await tx.execute(known)).first() is not None:
+                    raise Conflict(
+                        f"{factor.owner} has a second factor already. Remove it first, then set up "
+                        "another one."
+                    )
+                await tx.execute(insert(second_factors), factor.model_dump())
+        except IntegrityError as error:
+            raise NotFound("user", factor.owner) from error
+
+    async def confirm_second_factor(
+        self, owner: str, now: datetime, step: int, code_hashes: Collection[str]
+    ) -> bool:
+        """See the port."""
+        pending = (
+            update(second_factors)
+            .where(second_factors.c.owner == owner, second_factors.c.confirmed_at.is_(None))
+            .values(confirmed_at=now, last_step=step)
+        )
+        async with self._db.write() as tx:
+            if not (await tx.execute(pending)).rowcount:
+                return False
+            await _replace_codes(tx, owner, code_hashes)
+        return True
+
+    async def use_step(self, owner: str, step: int) -> bool:
+        """See the port."""
+        unused = update(second_factors).where(
+            second_factors.c.owner == owner, second_factors.c.last_step < step
+        )
+        async with self._db.write() as tx:
+            return (await tx.execute(unused.values(last_step=step))).rowcount > 0
+
+    async def put_recovery_codes(self, owner: str, code_hashes: Collection[str]) -> None:
+        """See the port."""
+        async with self._db.write() as tx:
+            await _replace_codes(tx, owner, code_hashes)
+
+    async def use_recovery_code(self, owner: str, code_hash: str) -> bool:
+        """See the port."""
+        mine = delete(recovery_codes).where(
+            recovery_codes.c.owner == owner, recovery_codes.c.code_hash == code_hash
+        )
+        async with self._db.write() as tx:
+            return (await tx.execute(mine)).rowcount > 0
+
+    async def count_recovery_codes(self, owner: str) -> int:
+        """See the port."""
+        query = select(func.count()).where(recovery_codes.c.owner == owner)
+        async with self._db.read() as connection:
+            left: int = (await connection.execute(query)).scalar_one()
+        return left
+
+    async def delete_second_factor(self, owner: str) -> bool:
+        """See the port."""
+        async with self._db.write() as tx:
+            await tx.execute(delete(recovery_codes).where(recovery_codes.c.owner == owner))
+            gone = await tx.execute(delete(second_factors).where(second_factors.c.owner == owner))
+        return gone.rowcount > 0
+
+
+async def _replace_codes(tx: Transaction, owner: str, code_hashes: Collection[str]) -> None:
+    await tx.execute(delete(recovery_codes).where(recovery_codes.c.owner == owner))
+    rows = [{"owner": owner, "code_hash": each} for each in code_hashes]
+    if rows:
+        await tx.execute(insert(recovery_codes), rows)

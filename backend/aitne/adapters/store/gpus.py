@@ -1,0 +1,40 @@
+"""Which GPUs the platform's jobs hold or wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart
+from aitne.core.ports.store.gpus import GpuUse
+from aitne.core.states import ACTIVE, LIVE, JobState
+
+_jobs = tables.jobs
+_HELD = sorted(ACTIVE)
+_AWAITED = sorted(LIVE - ACTIVE - {JobState.UNKNOWN})
+
+
+class GpuSums(StorePart):
+    """``core.ports.store.GpuStore``."""
+
+    async def gpus_held(self) -> Sequence[GpuUse]:
+        """See the port."""
+        return await self._gpus(_HELD)
+
+    async def gpus_awaited(self) -> Sequence[GpuUse]:
+        """See the port."""
+        return await self._gpus(_AWAITED)
+
+    async def _gpus(self, states: Sequence[JobState]) -> Sequence[GpuUse]:
+        query = (
+            select(_jobs.c.nodes, _jobs.c.gpu_type, _jobs.c.gpus, _jobs.c.expires_at)
+            .where(_jobs.c.state.in_(states), _jobs.c.gpus > 0, _jobs.c.is_array.is_(False))
+            .order_by(_jobs.c.created_at, _jobs.c.id)
+        )
+        async with self._db.read() as connection:
+            rows = await connection.execute(query)
+            return [
+                GpuUse(tuple(row.nodes), row.gpu_type, row.gpus, row.expires_at) for row in rows
+            ]

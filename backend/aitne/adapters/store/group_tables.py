@@ -1,0 +1,39 @@
+"""Tables of invitations to projects and of the months' usage."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, Column, ForeignKey, Integer, String, Table, Text
+
+from aitne.adapters.store.column_types import UtcDateTime
+from aitne.adapters.store.tables import metadata
+
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("token_hash", Text, nullable=False, unique=True),
+    Column(
+        "project",
+        String(40),
+        ForeignKey("projects.name", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    Column("role", String(20), nullable=False),
+    Column("created_by", String(32), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("uses", Integer, nullable=False),
+    Column("max_uses", Integer, nullable=False),
+    Column("revoked_at", UtcDateTime),
+)
+
+# One row a month: accounting forgets, and asking it for a month again and again costs it much.
+usage_months = Table(
+    "usage_months",
+    metadata,
+    Column("month", String(7), primary_key=True),
+    Column("taken_at", UtcDateTime, nullable=False),
+    Column("source", String(20), nullable=False),
+    Column("data", JSON, nullable=False),
+)

@@ -1,0 +1,325 @@
+"""The life of projects, who leads them, and invitations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.group_tables import invitations
+from aitne.adapters.store.portable import insert_if_absent, upsert
+from aitne.adapters.store.project_rows import (
+    MANAGERS,
+    REQUESTED,
+    dump_limits,
+    lock_project,
+    note,
+    project_row,
+    read_project,
+    stored,
+)
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.limits import Limits, Membership
+from aitne.core.models.project import (
+    ExtensionRequest,
+    Invitation,
+    ProjectRole,
+    ProjectState,
+    Standing,
+    Step,
+    after,
+)
+from aitne.core.models.user import Project
+from aitne.core.ports.store import Check
+from aitne.core.ports.store.groups import ProjectChange
+
+_projects = tables.projects
+_members = tables.members
+_limits = tables.limits
+_COLUMNS = [invitations.c[name] for name in Invitation.model_fields]
+INVITED = "project.invited"
+EXPIRING = "project.expiring"
+
+
+class Groups(StorePart):
+    """``GroupStore``, the part about projects and their leaders."""
+
+    async def request_project(self, project: Project, *, actor: str) -> None:
+        """See the port."""
+        kind = REQUESTED if project.state is ProjectState.REQUESTED else None
+        try:
+            async with self._db.write() as tx:
+                await tx.execute(insert(_projects), project_row(project))
+                row = {"user_name": actor, "project": project.name, "role": ProjectRole.MANAGER}
+                await tx.execute(insert(_members), row)
+                note(tx, project.name, actor, "created", state=project.state)
+                if kind is not None:
+                    about = {"title": project.title, "reason": project.note}
+                    tx.append_event(
+                        kind, {"actor": actor, **about}, owner=actor, project=project.name
+                    )
+        except IntegrityError as error:
+            raise Conflict(
+                f"There is a project {project.name} already. Choose another name."
+            ) from error
+
+    async def roles_of(self, user: str) -> Mapping[str, ProjectRole]:
+        """See the port."""
+        query = select(_members.c.project, _members.c.role).where(_members.c.user_name == user)
+        async with self._db.read() as connection:
+            return {row.project: ProjectRole(row.role) for row in await connection.execute(query)}
+
+    async def standing(self, name: str) -> Standing | None:
+        """See the port."""
+        columns = [_projects.c[field] for field in Standing.model_fields]
+        async with self._db.read() as connection:
+            row = (
+                (await connection.execute(select(*columns).where(_projects.c.name == name)))
+                .mappings()
+                .first()
+            )
+        return None if row is None else Standing.model_validate(dict(row))
+
+    async def step_project(
+        self,
+        name: str,
+        step: Step,
+        *,
+        actor: str,
+        fields: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        epoch: int | None = None,
+        due: datetime | None = None,
+        check: Check[Project] = None,
+    ) -> Project:
+        """See the port."""
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            present = await lock_project(tx, name)
+            if check is not None:
+                check(await read_project(tx, name))
+            if due is not None and (present.expires_at is None or present.expires_at > due):
+                return await read_project(tx, name)
+            state = after(step, present.state, name)
+            values = {"state": state, **stored(fields or {})}
+            await tx.execute(update(_projects).where(_projects.c.name == name).values(values))
+            if limits is not None:
+                await _put_limits(tx, name, "", limits)
+            note(
+                tx,
+                name,
+                actor,
+                step.value,
+                state=state,
+                note=values.get("note"),
+                requested_by=present.requested_by,
+            )
+            return await read_project(tx, name)
+
+    async def change_project(
+        self, name: str, change: ProjectChange, *, actor: str, check: Check[Project] = None
+    ) -> Project:
+        """See the port."""
+        async with self._db.write() as tx:
+            present = await lock_project(tx, name)
+            if check is not None:
+                check(await read_project(tx, name))
+            if any(getattr(present, field) != value for field, value in change.fields.items()):
+                values = stored(change.fields)
+                await tx.execute(update(_projects).where(_projects.c.name == name).values(values))
+                note(tx, name, actor, change.what)
+            return await read_project(tx, name)
+
+    async def ask_for_time(self, name: str, wish: ExtensionRequest) -> Project:
+        """See the port."""
+        values = stored({"extension": wish})
+        about = {"what": "extension", "reason": wish.reason, "until": wish.until.isoformat()}
+        async with self._db.write() as tx:
+            await lock_project(tx, name)
+            await tx.execute(update(_projects).where(_projects.c.name == name).values(values))
+            note(tx, name, wish.by, "extension asked for")
+            tx.append_event(REQUESTED, {"actor": wish.by, **about}, owner=wish.by, project=name)
+            return await read_project(tx, name)
+
+    async def set_role(self, name: str, user: str, role: ProjectRole, *, actor: str) -> Membership:
+        """See the port."""
+        mine = (_members.c.project == name) & (_members.c.user_name == user)
+        own = select(_limits.c.data).where(_limits.c.project == name, _limits.c.user_name == user)
+        async with self._db.write() as tx:
+            await lock_project(tx, name)
+            present = (await tx.execute(select(_members.c.role).where(mine))).scalar()
+            if present is None:
+                raise NotFound("member", f"{user} of project {name}")
+            if present != role:
+                if role is ProjectRole.MEMBER:
+                    await keep_a_manager(tx, name, user)
+                    await revoke_invitations_of(tx, name, user, self._clock())
+                await tx.execute(update(_members).where(mine).values(role=role))
+                note(tx, name, actor, "role", user=user, role=role)
+            limits = Limits.model_validate((await tx.execute(own)).scalar() or {})
+        return Membership(project=name, user=user, limits=limits, role=role)
+
+    async def own_limits_of(self, project: str) -> Limits:
+        """See the port."""
+        query = select(_limits.c.data).where(
+            _limits.c.project == project, _limits.c.user_name == MANAGERS
+        )
+        async with self._db.read() as connection:
+            return Limits.model_validate((await connection.execute(query)).scalar() or {})
+
+    async def set_own_limits(self, project: str, limits: Limits, *, actor: str) -> None:
+        """See the port."""
+        async with self._db.write() as tx:
+            await lock_project(tx, project)
+            await _put_limits(tx, project, MANAGERS, limits)
+            note(tx, project, actor, "own limits", limits=dump_limits(limits))
+
+    async def ending_projects(self, before: datetime) -> Sequence[Project]:
+        """See the port."""
+        query = select(_projects).where(
+            _projects.c.state == ProjectState.ACTIVE, _projects.c.expires_at <= before
+        )
+        async with self._db.read() as connection:
+            rows = (await connection.execute(query.order_by(_projects.c.name))).mappings()
+            return [Project.model_validate(dict(row)) for row in rows]
+
+    async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
+        """See the port."""
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            told = (
+                update(_projects)
+                .where(
+                    _projects.c.name == name,
+                    _projects.c.expires_at == ends,
+                    _projects.c.reminded_days.is_(None) | (_projects.c.reminded_days > days),
+                )
+                .values(reminded_days=days)
+            )
+            if not (await tx.execute(told)).rowcount:
+                return False
+            data = {"days": days, "expires_at": ends.isoformat()}
+            # An owner that nobody is keeps it from everybody who is not of the project.
+            tx.append_event(EXPIRING, data, owner="", project=name)
+            return True
+
+
+class Invitations(StorePart):
+    """``GroupStore``, the part about invitations."""
+
+    async def create_invitation(self, invitation: Invitation, token_hash: str) -> None:
+        """See the port."""
+        async with self._db.write() as tx:
+            await lock_project(tx, invitation.project)
+            row = {**invitation.model_dump(), "token_hash": token_hash}
+            await tx.execute(insert(invitations), row)
+            note(
+                tx,
+                invitation.project,
+                invitation.created_by,
+                "invitation made",
+                role=invitation.role,
+            )
+
+    async def invitations(self, project: str) -> Sequence[Invitation]:
+        """See the port."""
+        query = (
+            select(*_COLUMNS)
+            .where(invitations.c.project == project)
+            .order_by(invitations.c.created_at.desc(), invitations.c.id)
+        )
+        async with self._db.read() as connection:
+            rows = (await connection.execute(query)).mappings()
+            return [Invitation.model_validate(dict(row)) for row in rows]
+
+    async def revoke_invitation(self, project: str, id_: str, now: datetime, *, actor: str) -> None:
+        """See the port."""
+        mine = (invitations.c.project == project) & (invitations.c.id == id_)
+        async with self._db.write() as tx:
+            if (await tx.execute(select(invitations.c.id).where(mine))).first() is None:
+                raise NotFound("invitation", id_)
+            open_ = mine & invitations.c.revoked_at.is_(None)
+            done = await tx.execute(update(invitations).where(open_).values(revoked_at=now))
+            if done.rowcount:
+                note(tx, project, actor, "invitation revoked")
+
+    async def invitation_of(self, token_hash: str) -> Invitation | None:
+        """See the port."""
+        query = select(*_COLUMNS).where(invitations.c.token_hash == token_hash)
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else Invitation.model_validate(dict(row))
+
+    async def accept_invitation(self, token_hash: str, user: str, now: datetime) -> Membership:
+        """See the port."""
+        query = select(*_COLUMNS).where(invitations.c.token_hash == token_hash)
+        async with self._db.write() as tx:
+            # Two who press at once must not both take the last place.
+            row = (await tx.execute(query.with_for_update())).mappings().first()
+            if row is None:
+                raise NotFound("invitation", "of this link", "No invitation has this link.")
+            found = Invitation.model_validate(dict(row))
+            project = await lock_project(tx, found.project)
+            if project.state is not ProjectState.ACTIVE:
+                raise Conflict(f"Project {found.project} is {project.state}: it takes nobody now.")
+            mine = (_members.c.project == found.project) & (_members.c.user_name == user)
+            present = (await tx.execute(select(_members.c.role).where(mine))).scalar()
+            role = ProjectRole(present) if present is not None else None
+            if role is None or (role is ProjectRole.MEMBER and found.role is ProjectRole.MANAGER):
+                if not found.open_at(now):
+                    raise Conflict(
+                        "This invitation is over: it was used up, has expired or was taken back. "
+                        f"Ask {found.created_by} for a new one."
+                    )
+                await self._join(tx, found, user, joined=role is not None)
+                role = found.role
+        return Membership(project=found.project, user=user, role=role)
+
+    async def _join(self, tx: Transaction, found: Invitation, user: str, *, joined: bool) -> None:
+        if joined:
+            mine = (_members.c.project == found.project) & (_members.c.user_name == user)
+            await tx.execute(update(_members).where(mine).values(role=found.role))
+        else:
+            own = insert_if_absent(tx.dialect, _members)
+            row = {"user_name": user, "project": found.project, "role": found.role}
+            await tx.execute(own.values(row))
+        used = update(invitations).where(invitations.c.id == found.id)
+        await tx.execute(used.values(uses=invitations.c.uses + 1))
+        about = {"user": user, "role": found.role, "invited_by": found.created_by}
+        note(tx, found.project, user, "role" if joined else "member added", **about)
+
+
+async def keep_a_manager(tx: Transaction, project: str, user: str) -> None:
+    """Pass if somebody beside ``user`` manages the project, ``user`` did not, or nobody else is in it.
+
+    Raises:
+        Conflict: nobody would be left to.
+    """
+    query = select(_members.c.user_name, _members.c.role).where(_members.c.project == project)
+    roles = {row.user_name: row.role for row in await tx.execute(query)}
+    managers = {name for name, role in roles.items() if role == ProjectRole.MANAGER}
+    if managers == {user} and len(roles) > 1:
+        raise Conflict(
+            f"{user} is the only manager of {project}. Make another member its manager first."
+        )
+
+
+async def revoke_invitations_of(tx: Transaction, project: str, user: str, now: datetime) -> None:
+    """Who does not lead the project any more lets nobody into it either."""
+    theirs = (
+        (invitations.c.project == project)
+        & (invitations.c.created_by == user)
+        & invitations.c.revoked_at.is_(None)
+    )
+    await tx.execute(update(invitations).where(theirs).values(revoked_at=now))
+
+
+async def _put_limits(tx: Transaction, project: str, whose: str, limits: Limits) -> None:
+    values = {"project": project, "user_name": whose, "data": dump_limits(limits)}
+    await tx.execute(upsert(tx.dialect, _limits, values, ["project", "user_name"]))

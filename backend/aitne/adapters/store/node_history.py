@@ -1,0 +1,50 @@
+"""What became of each node: written with every look at the cluster that finds something new.
+
+That a node fills up and empties again is no news; that it takes no work, and why, is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import insert
+
+from aitne.adapters.store.admin_tables import node_history
+from aitne.adapters.store.engine import Transaction
+from aitne.core.models.node import NodeState
+
+UP = "up"
+GONE = "gone"
+_AT_WORK = frozenset({NodeState.IDLE, NodeState.MIXED, NodeState.ALLOCATED})
+_Key = tuple[str, str]
+
+
+def news(
+    known: Mapping[_Key, Mapping[str, Any]],
+    found: Mapping[_Key, Mapping[str, Any]],
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """The rows about nodes that stand otherwise in ``found`` than in ``known``, both as stored."""
+    rows = []
+    for key in sorted(known.keys() | found.keys()):
+        before, after = _standing(known.get(key)), _standing(found.get(key))
+        if before != after:
+            what, reason = after or (GONE, None)
+            row = {"cluster": key[0], "node": key[1], "time": now, "actor": None}
+            rows.append({**row, "what": what, "reason": reason})
+    return rows
+
+
+async def write(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add rows to the history."""
+    if rows:
+        await tx.execute(insert(node_history), rows)
+
+
+def _standing(data: Mapping[str, Any] | None) -> tuple[str, str | None] | None:
+    if data is None:
+        return None
+    state = NodeState(data["state"])
+    return (UP, None) if state in _AT_WORK else (state.value, data.get("reason"))

@@ -1,0 +1,238 @@
+"""Inboxes: who was told of what, and what they have chosen to be told of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
+
+from aitne.adapters.store import notification_tables as tables
+from aitne.adapters.store import paging
+from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.jobs import MOST_IDS, batched
+from aitne.adapters.store.portable import insert_if_absent, upsert
+from aitne.adapters.store.tables import members, users
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.notification import (
+    Addressee,
+    DeliveryState,
+    NewDelivery,
+    Notification,
+    NotificationChoices,
+    NotificationKind,
+    Told,
+)
+from aitne.core.models.user import Role
+from aitne.core.ports.store import Check, Page
+
+_notifications = tables.notifications
+_settings = tables.notification_settings
+_cursors = tables.cursors
+_deliveries = tables.deliveries
+_AT_ONCE = 200
+"""Rows of one INSERT: both databases take a few thousand values at most in a statement."""
+
+
+class Inboxes(StorePart):
+    """``NotificationStore``, the part about notifications and choices."""
+
+    async def cursor(self, name: str) -> int:
+        """See the port."""
+        query = select(_cursors.c.event_id).where(_cursors.c.name == name)
+        async with self._db.read() as connection:
+            return (await connection.execute(query)).scalar() or 0
+
+    async def tell(
+        self, told: Sequence[Told], *, cursor: str, since: int, until: int, epoch: int
+    ) -> int:
+        """See the port."""
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            await _move_cursor(tx, cursor, since, until)
+            there = await _existing(tx, {each.owner for each in told})
+            mine = [each for each in told if each.owner in there]
+            now = self._clock()
+            added = 0
+            for some in batched([each for each in mine if each.inbox], _AT_ONCE):
+                added += await _add(tx, some, now)
+            new = [delivery for each in mine for delivery in each.deliveries]
+            if new:
+                await tx.execute(insert(_deliveries), [delivery_row(one, now) for one in new])
+        return added
+
+    async def inbox(
+        self, owner: str, *, unread: bool = False, cursor: str | None = None, limit: int = 50
+    ) -> Page[Notification]:
+        """See the port."""
+        mine: list[ColumnElement[bool]] = [_notifications.c.owner == owner]
+        if unread:
+            mine.append(_notifications.c.read_at.is_(None))
+        query = select(_notifications).where(*mine).order_by(_notifications.c.id.desc())
+        if cursor is not None:
+            query = query.where(_notifications.c.id < paging.after_id("notifications", cursor))
+        async with self._db.read() as connection:
+            count = select(func.count()).select_from(_notifications).where(*mine)
+            total: int = (await connection.execute(count)).scalar_one()
+            rows = (await connection.execute(query.limit(limit + 1))).mappings().all()
+        items = tuple(Notification.model_validate(dict(row)) for row in rows[:limit])
+        more = len(rows) > limit
+        further = paging.encode("notifications", str(items[-1].id)) if more else None
+        return Page(items=items, next_cursor=further, total=total)
+
+    async def unread(self, owner: str) -> int:
+        """See the port."""
+        async with self._db.read() as connection:
+            found: int = (await connection.execute(_unread_of(owner))).scalar_one()
+        return found
+
+    async def mark_read(self, owner: str, ids: Sequence[int] | None, now: datetime) -> int:
+        """See the port."""
+        async with self._db.write() as tx:
+            query = update(_notifications).where(
+                _notifications.c.owner == owner, _notifications.c.read_at.is_(None)
+            )
+            if ids is not None:
+                query = query.where(_notifications.c.id.in_(ids))
+            changed = (await tx.execute(query.values(read_at=now))).rowcount
+            left: int = (await tx.execute(_unread_of(owner))).scalar_one()
+            if changed:
+                tx.append_event("notification.read", {"unread": left}, owner=owner)
+        return left
+
+    async def choices(self, owner: str) -> NotificationChoices:
+        """See the port."""
+        return (await self.choices_of_many([owner])).get(owner, NotificationChoices())
+
+    async def choices_of_many(self, owners: Sequence[str]) -> Mapping[str, NotificationChoices]:
+        """See the port."""
+        found: dict[str, NotificationChoices] = {}
+        async with self._db.read() as connection:
+            for some in batched(owners, MOST_IDS):
+                query = select(_settings).where(_settings.c.user_name.in_(some))
+                for row in await connection.execute(query):
+                    found[row.user_name] = NotificationChoices.model_validate(row.data)
+        return found
+
+    async def save_choices(
+        self,
+        owner: str,
+        choices: NotificationChoices,
+        *,
+        mail: str | None = None,
+        check: Check[tuple[str | None, NotificationChoices]] = None,
+    ) -> None:
+        """See the port."""
+        row = {"user_name": owner, "data": choices.model_dump(mode="json")}
+        mine = users.c.name == owner
+        chosen = select(_settings.c.data).where(_settings.c.user_name == owner)
+        async with self._db.write() as tx:
+            user = (await tx.execute(select(users.c.mail).where(mine).with_for_update())).first()
+            if user is None:
+                raise NotFound("user", owner)
+            if check is not None:
+                data = (await tx.execute(chosen)).scalar()
+                check((user.mail, NotificationChoices.model_validate(data or {})))
+            if mail is not None:
+                await tx.execute(update(users).where(mine).values(mail=mail or None))
+            await tx.execute(upsert(tx.dialect, _settings, row, ["user_name"]))
+
+    async def people(self, names: Sequence[str] | None = None) -> Sequence[Addressee]:
+        """See the port."""
+        columns = (users.c.name, users.c.mail, users.c.role)
+        query = select(*columns).where(users.c.disabled.is_(False)).order_by(users.c.name)
+        some = [None] if names is None else [*batched(sorted(set(names)), MOST_IDS)]
+        found: list[Addressee] = []
+        async with self._db.read() as connection:
+            for part in some:
+                wanted = query if part is None else query.where(users.c.name.in_(part))
+                found += [
+                    Addressee(name=row.name, mail=row.mail, admin=row.role == Role.ADMIN)
+                    for row in await connection.execute(wanted)
+                ]
+        return found
+
+    async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:
+        """See the port."""
+        query = select(func.max(_notifications.c.created_at)).where(
+            _notifications.c.kind == kind, _notifications.c.path == path
+        )
+        async with self._db.read() as connection:
+            found: datetime | None = (await connection.execute(query)).scalar()
+        return found
+
+    async def members_of(self, project: str) -> Sequence[str]:
+        """See the port."""
+        query = select(members.c.user_name).where(members.c.project == project)
+        async with self._db.read() as connection:
+            return list((await connection.execute(query.order_by(members.c.user_name))).scalars())
+
+    async def prune_notifications(self, before: datetime) -> None:
+        """See the port."""
+        over = _deliveries.c.state != DeliveryState.WAITING
+        async with self._db.write() as tx:
+            await tx.execute(delete(_notifications).where(_notifications.c.created_at < before))
+            await tx.execute(delete(_deliveries).where(over, _deliveries.c.created_at < before))
+
+
+def delivery_row(new: NewDelivery, now: datetime) -> dict[str, Any]:
+    """A message to send as the columns of its row."""
+    return {
+        **new.model_dump(mode="json"),
+        "state": DeliveryState.WAITING,
+        "tries": 0,
+        "created_at": now,
+        "available_at": now,
+    }
+
+
+def _unread_of(owner: str) -> Any:
+    query = select(func.count()).select_from(_notifications)
+    return query.where(_notifications.c.owner == owner, _notifications.c.read_at.is_(None))
+
+
+async def _move_cursor(tx: Transaction, name: str, since: int, until: int) -> None:
+    here = (_cursors.c.name == name, _cursors.c.event_id == since)
+    moved = (await tx.execute(update(_cursors).where(*here).values(event_id=until))).rowcount
+    if not moved and since == 0:
+        first = insert_if_absent(tx.dialect, _cursors).values(name=name, event_id=until)
+        moved = (await tx.execute(first)).rowcount
+    if not moved:
+        raise Conflict(f"The reader {name} is no longer at event {since}: another one was faster.")
+
+
+async def _existing(tx: Transaction, owners: set[str]) -> set[str]:
+    found: set[str] = set()
+    for some in batched(sorted(owners), MOST_IDS):
+        query = select(users.c.name).where(users.c.name.in_(some))
+        found.update((await tx.execute(query)).scalars())
+    return found
+
+
+async def _add(tx: Transaction, told: Sequence[Told], now: datetime) -> int:
+    """Write notifications; one that there is already for the event is left alone."""
+    rows = [
+        {
+            "owner": each.owner,
+            "event_id": each.event_id,
+            **each.notice.model_dump(exclude={"log"}),
+            "created_at": now,
+        }
+        for each in told
+    ]
+    statement = (
+        insert_if_absent(tx.dialect, _notifications)
+        .values(rows)
+        .returning(_notifications.c.id, _notifications.c.owner, _notifications.c.event_id)
+    )
+    by_key = {(each.owner, each.event_id): each for each in told}
+    added = (await tx.execute(statement)).all()
+    for row in sorted(added, key=lambda each: each.id):
+        each = by_key[row.owner, row.event_id]
+        data = each.notice.model_dump(mode="json", exclude={"log"})
+        tx.append_event(
+            "notification.added", {"id": row.id, "popup": each.popup, **data}, owner=row.owner
+        )
+    return len(added)

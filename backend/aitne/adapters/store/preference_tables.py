@@ -1,0 +1,15 @@
+"""The table of what users prefer in the portal."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, Column, ForeignKey, String, Table
+
+from aitne.adapters.store.tables import metadata
+
+preferences = Table(
+    "preferences",
+    metadata,
+    Column("user_name", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column("key", String(40), primary_key=True),
+    Column("data", JSON, nullable=False),
+)

@@ -1,0 +1,49 @@
+"""What users prefer, one document for each key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.portable import upsert
+from aitne.adapters.store.preference_tables import preferences
+from aitne.core.errors import NotFound
+from aitne.core.ports.store import Check
+
+
+class Preferences(StorePart):
+    """``core.ports.store.PreferenceStore``."""
+
+    async def preference(self, user: str, key: str) -> dict[str, Any] | None:
+        """See the port."""
+        async with self._db.read() as connection:
+            found: dict[str, Any] | None = (await connection.execute(_query(user, key))).scalar()
+        return found
+
+    async def put_preference(
+        self,
+        user: str,
+        key: str,
+        data: dict[str, Any],
+        *,
+        check: Check[dict[str, Any] | None] = None,
+    ) -> None:
+        """See the port."""
+        values = {"user_name": user, "key": key, "data": data}
+        try:
+            async with self._db.write() as tx:
+                await tx.take(f"preference {key} of {user}")
+                if check is not None:
+                    check((await tx.execute(_query(user, key))).scalar())
+                await tx.execute(upsert(tx.dialect, preferences, values, ["user_name", "key"]))
+        except IntegrityError as error:
+            raise NotFound("user", user) from error
+
+
+def _query(user: str, key: str) -> Select[Any]:
+    return select(preferences.c.data).where(
+        preferences.c.user_name == user, preferences.c.key == key
+    )

@@ -1,0 +1,81 @@
+"""Between the rows of projects and their model, and the events that tell of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+from sqlalchemy import RowMapping, select
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.engine import Transaction
+from aitne.core.errors import NotFound
+from aitne.core.models.limits import Limits
+from aitne.core.models.project import ProjectRole
+from aitne.core.models.user import Project
+
+_projects = tables.projects
+_members = tables.members
+
+CHANGED = "project.changed"
+REQUESTED = "project.requested"
+WHOLE = ""
+"""In ``limits``: the project as a whole, as administrators granted it."""
+MANAGERS = "@"
+"""In ``limits``: the project as a whole, as its own managers hold it."""
+
+
+def stored(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a project as values of its columns. A new end has not been reminded of."""
+    values = {
+        name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+        for name, value in fields.items()
+    }
+    return values | ({"reminded_days": None} if "expires_at" in values else {})
+
+
+def project_row(project: Project) -> dict[str, Any]:
+    """A project as the columns of its row."""
+    return stored({name: getattr(project, name) for name in _COLUMNS})
+
+
+_COLUMNS = [name for name in Project.model_fields if name not in ("members", "managers")]
+
+
+def note(tx: Transaction, project: str, actor: str, what: str, **about: Any) -> None:
+    """Append ``project.changed``."""
+    # With an owner it is for the project's members and administrators, and not for everybody.
+    tx.append_event(CHANGED, {"actor": actor, "what": what, **about}, owner=actor, project=project)
+
+
+async def lock_project(tx: Transaction, name: str) -> Project:
+    """The project without its members; nobody else changes it until the end. Raises ``NotFound``."""
+    query = select(_projects).where(_projects.c.name == name).with_for_update()
+    row = (await tx.execute(query)).mappings().first()
+    if row is None:
+        raise NotFound("project", name)
+    return Project.model_validate(dict(row))
+
+
+async def read_project(tx: Transaction, name: str) -> Project:
+    """The project with its members, as this transaction leaves it."""
+    row = (await tx.execute(select(_projects).where(_projects.c.name == name))).mappings().one()
+    query = select(_members.c.user_name, _members.c.role).where(_members.c.project == name)
+    return with_members(row, [(each.user_name, each.role) for each in await tx.execute(query)])
+
+
+def with_members(row: Mapping[str, Any] | RowMapping, people: Sequence[tuple[str, str]]) -> Project:
+    """A project and its members with their roles, in an order that no database's language changes."""
+    return Project.model_validate(
+        {
+            **row,
+            "members": sorted(user for user, _ in people),
+            "managers": sorted(user for user, role in people if role == ProjectRole.MANAGER),
+        }
+    )
+
+
+def dump_limits(limits: Limits) -> dict[str, Any]:
+    """Limits as they are kept and told: only those that there are."""
+    return limits.model_dump(mode="json", exclude_defaults=True)

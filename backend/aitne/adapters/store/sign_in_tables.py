@@ -1,0 +1,100 @@
+"""The tables of logins, tokens and second factors, and of names that failed to log in too often."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, Integer, String, Table, Text
+
+from aitne.adapters.store.column_types import BigId, Prose, UtcDateTime
+from aitne.adapters.store.tables import metadata
+
+web_sessions = Table(
+    "web_sessions",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    Column(
+        "owner",
+        String(32),
+        ForeignKey("users.name", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    # What lists call it; the token that opens it is nowhere.
+    Column("id", String(32), nullable=False, unique=True),
+    Column("csrf", Text, nullable=False),
+    Column("source", String(40), nullable=False),
+    Column("device", Prose, nullable=False),
+    Column("address", Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("last_seen_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    # Whom an administrator looks at the platform as, and until when.
+    Column("acting_as", String(32), ForeignKey("users.name", ondelete="CASCADE")),
+    Column("acting_until", UtcDateTime),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("token_hash", Text, nullable=False, unique=True),
+    Column(
+        "owner",
+        String(32),
+        ForeignKey("users.name", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    Column("name", Text, nullable=False),
+    Column("scopes", JSON, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("last_used_at", UtcDateTime),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("purpose", String(40), primary_key=True),
+    Column("secret_hash", Text, primary_key=True),
+    Column("owner", String(32), nullable=False, index=True),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("data", JSON, nullable=False),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("time", UtcDateTime, nullable=False),
+    Index("ix_attempts_key", "key", "time"),
+)
+
+second_factors = Table(
+    "second_factors",
+    metadata,
+    Column("owner", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    # Half of the secret: the other half is the platform's, outside the database.
+    Column("salt", Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    # Unset while nobody has shown that the device knows the secret.
+    Column("confirmed_at", UtcDateTime),
+    # Codes of this time step and those before it are used up.
+    Column("last_step", BigInteger, nullable=False),
+)
+
+recovery_codes = Table(
+    "recovery_codes",
+    metadata,
+    Column("owner", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
+    Column("code_hash", Text, primary_key=True),
+)
+
+lockouts = Table(
+    "lockouts",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("failures", Integer, nullable=False),
+    Column("failed_at", UtcDateTime, nullable=False),
+    Column("locked_until", UtcDateTime),
+)

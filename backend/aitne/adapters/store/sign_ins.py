@@ -1,0 +1,171 @@
+"""Logins in browsers, and whom other sources vouch for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from aitne.adapters.store import sign_in_tables, tables
+from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.rows import user_of
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.sign_in import OpenSignIn, SignIn
+from aitne.core.models.user import Role, User
+
+_users = tables.users
+_sessions = sign_in_tables.web_sessions
+_secrets = sign_in_tables.secrets
+_USER_COLUMNS = [_users.c[name] for name in User.model_fields]
+_SIGN_IN_COLUMNS = [_sessions.c[name] for name in SignIn.model_fields]
+_USE_NOTED_EVERY = timedelta(minutes=1)
+
+
+class SignIns(StorePart):
+    """``SignInStore``, the part about logins and accounts."""
+
+    async def create_sign_in(self, sign_in: SignIn, token_hash: str, csrf: str) -> None:
+        """See the port."""
+        row = {**sign_in.model_dump(), "token_hash": token_hash, "csrf": csrf}
+        try:
+            async with self._db.write() as tx:
+                await tx.execute(insert(_sessions), row)
+        except IntegrityError as error:
+            raise NotFound("user", sign_in.owner) from error
+
+    async def open_sign_in(
+        self, token_hash: str, now: datetime, address: str | None
+    ) -> OpenSignIn | None:
+        """See the port."""
+        query = select(*_SIGN_IN_COLUMNS, _sessions.c.csrf).where(
+            _sessions.c.token_hash == token_hash, _sessions.c.expires_at > now
+        )
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+            if row is None:
+                return None
+            names = {row["owner"], row["acting_as"]} - {None}
+            people = select(*_USER_COLUMNS).where(
+                _users.c.name.in_(names), _users.c.disabled.is_(False)
+            )
+            found = (await connection.execute(people)).mappings()
+            users = {each["name"]: user_of(each) for each in found}
+        owner = users.get(row["owner"])
+        if owner is None:
+            return None
+        sign_in = SignIn.model_validate(dict(row))
+        other = users.get(sign_in.acting_as or "")
+        acts = (
+            other is not None
+            and sign_in.acting_until is not None
+            and sign_in.acting_until > now
+            and owner.role is Role.ADMIN
+            and other.role is not Role.ADMIN
+        )
+        if now - sign_in.last_seen_at >= _USE_NOTED_EVERY:
+            seen = {"last_seen_at": now, "address": address or sign_in.address}
+            async with self._db.write() as tx:
+                used = update(_sessions).where(_sessions.c.token_hash == token_hash)
+                await tx.execute(used.values(seen))
+            sign_in = sign_in.model_copy(update=seen)
+        user = other if acts and other is not None else owner
+        return OpenSignIn(user=user, csrf=row["csrf"], sign_in=sign_in)
+
+    async def end_sign_in(self, token_hash: str) -> None:
+        """Log out; no error if it was over already."""
+        async with self._db.write() as tx:
+            await tx.execute(delete(_sessions).where(_sessions.c.token_hash == token_hash))
+
+    async def list_sign_ins(self, owner: str, now: datetime) -> Sequence[SignIn]:
+        """See the port."""
+        query = (
+            select(*_SIGN_IN_COLUMNS)
+            .where(_sessions.c.owner == owner, _sessions.c.expires_at > now)
+            .order_by(_sessions.c.last_seen_at.desc(), _sessions.c.id)
+        )
+        async with self._db.read() as connection:
+            rows = (await connection.execute(query)).mappings()
+            return [SignIn.model_validate(dict(row)) for row in rows]
+
+    async def sign_in_id(self, token_hash: str) -> str | None:
+        """See the port."""
+        query = select(_sessions.c.id).where(_sessions.c.token_hash == token_hash)
+        async with self._db.read() as connection:
+            found: str | None = (await connection.execute(query)).scalar()
+        return found
+
+    async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
+        """See the port."""
+        mine = delete(_sessions).where(_sessions.c.id == sign_in_id, _sessions.c.owner == owner)
+        async with self._db.write() as tx:
+            if not (await tx.execute(mine)).rowcount:
+                raise NotFound("sign-in", sign_in_id)
+
+    async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
+        """See the port."""
+        mine = delete(_sessions).where(_sessions.c.owner == owner)
+        if keep is not None:
+            mine = mine.where(_sessions.c.token_hash != keep)
+        async with self._db.write() as tx:
+            ended = (await tx.execute(mine)).rowcount
+            await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
+        return ended
+
+    async def act_as(
+        self, token_hash: str, csrf: str, name: str | None, until: datetime | None
+    ) -> None:
+        """See the port."""
+        values = {"csrf": csrf, "acting_as": name, "acting_until": until}
+        statement = update(_sessions).where(_sessions.c.token_hash == token_hash).values(values)
+        try:
+            async with self._db.write() as tx:
+                if not (await tx.execute(statement)).rowcount:
+                    raise NotFound("sign-in", "of this browser")
+        except IntegrityError as error:
+            raise NotFound("user", name) from error
+
+    async def set_password(self, name: str, password_hash: str, *, keep: str | None) -> None:
+        """See the port."""
+        async with self._db.write() as tx:
+            changed = update(_users).where(_users.c.name == name)
+            if not (await tx.execute(changed.values(password_hash=password_hash))).rowcount:
+                raise NotFound("user", name)
+            others = delete(_sessions).where(_sessions.c.owner == name)
+            if keep is not None:
+                others = others.where(_sessions.c.token_hash != keep)
+            await tx.execute(others)
+            await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
+
+    async def user_of_subject(self, source: str, subject: str) -> User | None:
+        """See the port."""
+        query = select(*_USER_COLUMNS).where(_users.c.source == source, _users.c.subject == subject)
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else user_of(row)
+
+    async def subject_of(self, name: str) -> str | None:
+        """See the port."""
+        query = select(_users.c.subject).where(_users.c.name == name)
+        async with self._db.read() as connection:
+            found: str | None = (await connection.execute(query)).scalar()
+        return found
+
+    async def tie_user(self, name: str, source: str | None, subject: str | None) -> User:
+        """See the port."""
+        values: dict[str, str | None] = {"source": source, "subject": subject}
+        if source is not None:
+            values["password_hash"] = None
+        try:
+            async with self._db.write() as tx:
+                await tx.execute(update(_users).where(_users.c.name == name).values(values))
+                query = select(*_USER_COLUMNS).where(_users.c.name == name)
+                row = (await tx.execute(query)).mappings().first()
+        except IntegrityError as error:
+            raise Conflict(
+                f"What {source} calls {subject} is another account here already."
+            ) from error
+        if row is None:
+            raise NotFound("user", name)
+        return user_of(row)

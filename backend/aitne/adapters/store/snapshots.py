@@ -1,0 +1,127 @@
+"""What jobs ran on, what they wrote and what they measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Select, Table, delete, or_, select
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.portable import insert_if_absent, upsert
+from aitne.adapters.store.snapshot_tables import job_documents, snapshot_parts, snapshots
+from aitne.core.errors import NotFound
+from aitne.core.ports.store.snapshots import DocumentKind
+
+SNAPSHOT, SWEEP = "job.snapshot", "sweep.changed"
+"""Events that belong to no job's history: they only say that there is something newer."""
+_PARTS = ("git", "environment")
+"""What the tasks of an array, and the runs of a week, have in common."""
+_PART = "sha256"
+_TOLD = "told"
+"""How many snapshots the job has sent so far; no part of any."""
+MOST_TOLD = 50
+"""Of one job: each may leave large parts behind, and the job's own programs can send any number."""
+
+_jobs = tables.jobs.c
+
+
+class Snapshots(StorePart):
+    """``SnapshotStore``."""
+
+    async def put_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
+        """See the port. Raises ``NotFound``."""
+        kept, parts = _apart(snapshot)
+        async with self._db.write() as tx:
+            owner, project, _, attempt = await _of(tx, job_id)
+            query = select(snapshots.c.data).where(snapshots.c.job_id == job_id).with_for_update()
+            kept[_TOLD] = ((await tx.execute(query)).scalar() or {}).get(_TOLD, 0) + 1
+            if kept[_TOLD] > MOST_TOLD:
+                return
+            for digest, data in parts.items():
+                row = {"digest": digest, "data": data}
+                await tx.execute(insert_if_absent(tx.dialect, snapshot_parts), [row])
+            values = {"job_id": job_id, "data": kept, "attempt": attempt}
+            await tx.execute(upsert(tx.dialect, snapshots, values, ["job_id"]))
+            await _say(tx, SNAPSHOT, job_id, owner, project)
+
+    async def snapshot(self, job_id: UUID) -> dict[str, Any] | None:
+        """See the port."""
+        query = _now(select(snapshots.c.data), snapshots).where(snapshots.c.job_id == job_id)
+        async with self._db.read() as connection:
+            found: dict[str, Any] | None = (await connection.execute(query)).scalar()
+            if found is None:
+                return None
+            named = {name: found[name][_PART] for name in _PARTS if found.get(name)}
+            rows = select(snapshot_parts).where(snapshot_parts.c.digest.in_(named.values()))
+            parts = {row.digest: row.data for row in await connection.execute(rows)}
+        found = {name: value for name, value in found.items() if name != _TOLD}
+        return {**found, **{name: parts[digest] for name, digest in named.items()}}
+
+    async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
+        """See the port. Raises ``NotFound``."""
+        async with self._db.write() as tx:
+            owner, project, array, attempt = await _of(tx, job_id)
+            values = {"job_id": job_id, "kind": kind.value, "data": data, "attempt": attempt}
+            await tx.execute(upsert(tx.dialect, job_documents, values, ["job_id", "kind"]))
+            if array is not None and kind is DocumentKind.VALUES:
+                await _say(tx, SWEEP, array, owner, project)
+
+    async def document(self, job_id: UUID, kind: DocumentKind) -> dict[str, Any] | None:
+        """See the port."""
+        query = _now(select(job_documents.c.data), job_documents).where(
+            job_documents.c.job_id == job_id, job_documents.c.kind == kind.value
+        )
+        async with self._db.read() as connection:
+            found: dict[str, Any] | None = (await connection.execute(query)).scalar()
+        return found
+
+    async def values_of_tasks(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:
+        """See the port."""
+        columns = select(job_documents.c.job_id, job_documents.c.data)
+        query = _now(columns, job_documents).where(
+            _jobs.array_job_id == array_job_id,
+            job_documents.c.kind == DocumentKind.VALUES.value,
+        )
+        async with self._db.read() as connection:
+            return {row.job_id: row.data for row in await connection.execute(query)}
+
+
+def _now(query: Select[Any], table: Table) -> Select[Any]:
+    """Only what the job's present attempt has told: another one may run on other code and data."""
+    told = or_(table.c.attempt.is_(None), table.c.attempt == _jobs.attempt)
+    return query.join(tables.jobs, _jobs.id == table.c.job_id).where(told)
+
+
+async def _of(tx: Transaction, job_id: UUID) -> tuple[str, str, UUID | None, int]:
+    """Owner, project, array and attempt of the job. Raises ``NotFound``."""
+    columns = (_jobs.owner, _jobs.project, _jobs.array_job_id, _jobs.attempt)
+    query = select(*columns).where(_jobs.id == job_id)
+    row = (await tx.execute(query)).first()
+    if row is None:
+        raise NotFound("job", job_id)
+    return row.owner, row.project, row.array_job_id, row.attempt
+
+
+async def _say(tx: Transaction, kind: str, job_id: UUID, owner: str, project: str) -> None:
+    # Who listens fetches the newest: a thousand tasks must not fill the log with their values.
+    events = tables.events.c
+    await tx.execute(delete(tables.events).where(events.job_id == job_id, events.kind == kind))
+    tx.append_event(kind, {}, job_id=job_id, owner=owner, project=project)
+
+
+def _apart(snapshot: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The snapshot with digests in place of its large parts, and those."""
+    kept, parts = dict(snapshot), {}
+    for name in _PARTS:
+        if (part := snapshot.get(name)) is not None:
+            text = json.dumps(part, sort_keys=True, separators=(",", ":"))
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            parts[digest] = part
+            kept[name] = {_PART: digest}
+    return kept, parts

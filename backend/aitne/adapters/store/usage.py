@@ -1,0 +1,98 @@
+"""What was used, month by month, and how long jobs waited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import func, select
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.group_tables import usage_months
+from aitne.adapters.store.jobs import LIVE_STATES
+from aitne.adapters.store.portable import upsert
+from aitne.core.models.limits import Usage
+from aitne.core.ports.store.groups import JobTime, KeptMonth, Wait
+
+_jobs = tables.jobs
+_began = func.coalesce(_jobs.c.allocated_at, _jobs.c.started_at)
+
+
+class UsageRecords(StorePart):
+    """``GroupStore``, the part about usage."""
+
+    async def usage_months(self, months: Sequence[str]) -> Mapping[str, KeptMonth]:
+        """See the port."""
+        query = select(usage_months).where(usage_months.c.month.in_(months))
+        async with self._db.read() as connection:
+            return {
+                row.month: KeptMonth(
+                    row.taken_at, row.source, [Usage.model_validate(each) for each in row.data]
+                )
+                for row in await connection.execute(query)
+            }
+
+    async def keep_usage(self, month: str, found: KeptMonth) -> None:
+        """See the port."""
+        values = {
+            "month": month,
+            "taken_at": found.taken_at,
+            "source": found.source,
+            "data": [each.model_dump(mode="json") for each in found.rows],
+        }
+        async with self._db.write() as tx:
+            await tx.execute(upsert(tx.dialect, usage_months, values, ["month"]))
+
+    async def job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:
+        """See the port."""
+        wish = _jobs.c.spec["resources"]
+        columns = (
+            _jobs.c.project,
+            _jobs.c.owner,
+            wish["nodes"].as_integer().label("nodes"),
+            wish["cpu"].as_integer().label("cpus"),
+            wish["gpu"]["count"].as_integer().label("gpus"),
+            wish["gpu"]["type"].as_string().label("gpu_type"),
+            _began.label("began"),
+            _jobs.c.ended_at,
+        )
+        ran = select(*columns).where(_jobs.c.is_array.is_(False), _began < end)
+        ended = ran.where(_jobs.c.ended_at > start)
+        # Apart, so that each has its index: there may be years of jobs.
+        live = ran.where(_jobs.c.ended_at.is_(None), _jobs.c.state.in_(LIVE_STATES))
+        found: list[JobTime] = []
+        async with self._db.read() as connection:
+            for query in (ended, live):
+                found += [JobTime._make(row) for row in await connection.execute(query)]
+        return found
+
+    async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[Wait]:
+        """See the port."""
+        asked = func.coalesce(_jobs.c.submitted_at, _jobs.c.created_at)
+        query = select(_jobs.c.owner, asked.label("asked"), _began.label("began")).where(
+            _jobs.c.project == project,
+            _jobs.c.is_array.is_(False),
+            _began >= start,
+            _began < end,
+        )
+        async with self._db.read() as connection:
+            return [
+                Wait(row.owner, max(0.0, (row.began - row.asked).total_seconds()))
+                for row in await connection.execute(query)
+            ]
+
+    async def outcomes(self, project: str, start: datetime, end: datetime) -> Mapping[str, int]:
+        """See the port."""
+        query = (
+            select(_jobs.c.state, func.count().label("jobs"))
+            .where(
+                _jobs.c.project == project,
+                _jobs.c.is_array.is_(False),
+                _jobs.c.ended_at >= start,
+                _jobs.c.ended_at < end,
+            )
+            .group_by(_jobs.c.state)
+        )
+        async with self._db.read() as connection:
+            return {row.state: row.jobs for row in await connection.execute(query)}
