@@ -1,4 +1,4 @@
-"""The folder that all nodes share: the agent as one file, JupyterLab's environment, its launcher.
+"""The folder that all nodes share: agent and spawner as one file each, JupyterLab's environment, its launcher.
 
 A job of another account on another node can read neither the platform's virtual environment nor its
 interpreter. So what runs there is copied to ``[slurm] software_dir`` and run by the nodes' own Python.
@@ -19,20 +19,40 @@ from pathlib import Path
 import aitne
 from aitne.core.errors import SetupError
 from aitne.core.node_software import NodeSoftware
-from aitne.core.settings import Settings
+from aitne.core.settings import Settings, cache_dir
 
 _PACKAGE = Path(aitne.__file__).parent
 _LAUNCHER = _PACKAGE / "hub" / "launcher.py"
-_OVERRIDES = _PACKAGE / "hub" / "lab" / "overrides.json"
+_LAB = _PACKAGE / "hub" / "lab"
+"""Beside the launcher: JupyterLab's defaults, and an extension of ours."""
 SESSION_LOCK = _PACKAGE / "supervisor" / "envs" / "session.txt"
 """What the session environment holds, in pip's words."""
-_MAIN = "import sys\n\nfrom aitne.agent.main import main\n\nmain(sys.argv[1:])\n"
+_AGENT_MAIN = "import sys\n\nfrom aitne.agent.main import main\n\nmain(sys.argv[1:])\n"
+_SPAWNER_MAIN = "from aitne.launch.main import run\n\nrun()\n"
 _A_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def own_software() -> NodeSoftware:
     """For jobs that run as the platform's own account on this machine."""
-    return NodeSoftware(agent=(sys.executable, "-I", "-m", "aitne.agent"), launcher=_LAUNCHER)
+    return NodeSoftware(
+        agent=(sys.executable, "-I", "-m", "aitne.agent"),
+        launcher=_LAUNCHER,
+        spawner=(sys.executable, "-I", str(_spawner(cache_dir() / "software"))),
+    )
+
+
+def write_own_software() -> None:
+    """Write what ``own_software`` names and the installation lacks: the spawner as one file, which a
+    container can be given.
+
+    Raises:
+        SetupError: the cache folder cannot be written to.
+    """
+    path = _spawner(cache_dir() / "software")
+    try:
+        _write_spawner(path)
+    except OSError as error:
+        raise SetupError(f"{path} cannot be written: {error.strerror}. Make room there.") from error
 
 
 class SoftwareFolder:
@@ -55,9 +75,14 @@ class SoftwareFolder:
         return self.root / f"agent-{_digest(_agent_files().values())}.pyz"
 
     @property
+    def spawner(self) -> Path:
+        """What starts a node's ranks, in a folder of its own: containers are given that."""
+        return _spawner(self.root)
+
+    @property
     def launcher(self) -> Path:
         """What becomes the single-user server, in a folder of its own with JupyterLab's defaults."""
-        content = (_LAUNCHER.read_bytes(), _OVERRIDES.read_bytes())
+        content = (_LAUNCHER.read_bytes(), *_lab_files().values())
         return self.root / f"lab-{_digest(content)}" / _LAUNCHER.name
 
     @property
@@ -71,11 +96,12 @@ class SoftwareFolder:
         return NodeSoftware(
             agent=(self._python, "-I", str(self.agent)),
             launcher=self.launcher,
+            spawner=(self._python, "-I", str(self.spawner)),
         )
 
     def has_files(self) -> bool:
-        """Whether agent and launcher are there."""
-        return self.agent.is_file() and self.launcher.is_file()
+        """Whether agent, launcher and spawner are there."""
+        return all(path.is_file() for path in (self.agent, self.launcher, self.spawner))
 
     def check_owner(self) -> None:
         """Pass if nobody but who owns the folder can put anything there: all users' jobs run it.
@@ -84,7 +110,8 @@ class SoftwareFolder:
             SetupError: anybody could, or a stranger was there first.
         """
         parts = [self.root, *self.root.parents]
-        for path in (*parts, self.agent, self.launcher.parent, self.launcher, self.session_env):
+        ours = (self.agent, self.launcher.parent, self.launcher, self.session_env)
+        for path in (*parts, *ours, self.spawner.parent, self.spawner):
             try:
                 mode = path.stat().st_mode
             except OSError:  # not there, or nothing that could be run
@@ -114,10 +141,13 @@ class SoftwareFolder:
             _folder(self.root)
             if not self.agent.is_file():
                 _write(self.agent, agent_archive())
+            _write_spawner(self.spawner)
             _folder(self.launcher.parent)
-            _folder(self.launcher.parent / _OVERRIDES.parent.name)
-            overrides = self.launcher.parent / _OVERRIDES.parent.name / _OVERRIDES.name
-            _write(overrides, _OVERRIDES.read_bytes())
+            for name, content in _lab_files().items():
+                path = self.launcher.parent / name
+                for parent in reversed(path.relative_to(self.launcher.parent).parents):
+                    _folder(self.launcher.parent / parent)
+                _write(path, content)
             if not self.launcher.is_file():
                 _write(self.launcher, _LAUNCHER.read_bytes())
         except OSError as error:
@@ -132,22 +162,53 @@ class SoftwareFolder:
         )
 
 
+def _lab_files() -> dict[str, bytes]:
+    """By their paths below the launcher's folder."""
+    return {
+        str(path.relative_to(_LAB.parent)): path.read_bytes()
+        for path in sorted(_LAB.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+
 def agent_archive() -> bytes:
     """The agent as a zip archive that Python runs (https://docs.python.org/3/library/zipapp.html)."""
+    return _archive(_agent_files())
+
+
+def _archive(files: dict[str, bytes]) -> bytes:
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in _agent_files().items():
+        for name, content in files.items():
             archive.writestr(zipfile.ZipInfo(name, _A_DATE), content, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 
 def _agent_files() -> dict[str, bytes]:
-    modules = sorted((_PACKAGE / "agent").glob("*.py"))
+    return _package_files("agent", _AGENT_MAIN)
+
+
+def _spawner_files() -> dict[str, bytes]:
+    return _package_files("launch", _SPAWNER_MAIN)
+
+
+def _package_files(name: str, main: str) -> dict[str, bytes]:
+    modules = sorted((_PACKAGE / name).glob("*.py"))
     return {
-        "__main__.py": _MAIN.encode(),
+        "__main__.py": main.encode(),
         "aitne/__init__.py": b"",
-        **{f"aitne/agent/{path.name}": path.read_bytes() for path in modules},
+        **{f"aitne/{name}/{path.name}": path.read_bytes() for path in modules},
     }
+
+
+def _spawner(root: Path) -> Path:
+    return root / f"launch-{_digest(_spawner_files().values())}" / "launch.pyz"
+
+
+def _write_spawner(path: Path) -> None:
+    if not path.is_file():
+        _folder(path.parent)
+        _write(path, _archive(_spawner_files()))
 
 
 def _digest(content: Iterable[bytes]) -> str:

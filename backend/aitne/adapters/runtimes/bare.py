@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput
-from aitne.core.ports.runtime import ContainerSpec
+from aitne.core.ports.runtime import ContainerSpec, Launch
+from aitne.core.settings import Settings
 
 
 class BareRuntime:
     """Fulfils ``core.ports.runtime.Runtime``. ``session_env`` is a virtual environment, or None."""
 
     name = "bare"
+    serves_images = False
 
-    def __init__(self, session_env: Path | None = None) -> None:
+    def __init__(self, settings: Settings, session_env: Path | None = None) -> None:
         self.session_env = session_env
 
-    def images(self) -> Sequence[str]:
-        """Just ``bare``: there is nothing to choose from."""
-        return (self.name,)
+    def refusal(self, *, on_slurm: bool) -> str | None:
+        """It is always there."""
+        return None
 
-    def argv(self, spec: ContainerSpec) -> list[str]:
-        """The program's own arguments.
+    def launch(self, spec: ContainerSpec) -> Launch:
+        """Nothing comes before the program's own arguments.
 
         Raises:
-            InvalidInput: another image than ``bare``, or no program.
+            InvalidInput: an image, or what only a container can do.
         """
-        if spec.image != self.name:
+        if spec.image is not None:
             raise InvalidInput.field(
                 "image",
-                f"the bare runtime has no image {spec.image!r}",
-                value=spec.image,
+                f"the bare runtime has no image {spec.image.reference!r}",
+                value=spec.image.reference,
                 allowed=self.name,
             )
-        if not spec.argv:
-            raise InvalidInput.field("commands", "there is no program to run")
-        return list(spec.argv)
+        if spec.writable or not spec.network:
+            raise InvalidInput.field("container", "without an image there is no container")
+        return Launch()
 
     def environment(self) -> Mapping[str, str]:
         """As if the session environment were activated."""
         return {} if self.session_env is None else {"VIRTUAL_ENV": str(self.session_env)}
 
-    def path(self) -> Sequence[str]:
+    def path(self) -> tuple[str, ...]:
         """The session environment's programs come first."""
         return () if self.session_env is None else (str(self.session_env / "bin"),)

@@ -1,0 +1,111 @@
+"""This machine's apt: packages that are missing, and the way to its Debian mirror."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+
+from aitne.adapters.programs import run, tail
+from aitne.core.errors import SetupError
+
+Progress = Callable[[str], None]
+_LOCK_WAIT_S = 300
+LOCK_WAIT = ("-o", f"DPkg::Lock::Timeout={_LOCK_WAIT_S}")
+_LOCK_LOOK_S = 0.5
+_INSTALL_S = 900
+_MIRROR_OPTIONS = ("::Proxy", "::Check-Valid-Until", "::Check-Date")
+
+
+def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None:
+    """Install those that are missing, asking nothing; ``purpose`` says what is made from them.
+
+    Raises:
+        SetupError: this is no Debian, or apt-get failed.
+    """
+    if not has_apt():
+        raise SetupError(
+            f"{purpose} is made from Debian's packages, and this machine has no apt-get."
+        )
+    missing = [name for name in packages if not installed(name)]
+    if not missing:
+        return
+    progress(f"Installing {', '.join(missing)} …")
+    apt("update")
+    apt("install", "-y", "--no-install-recommends", *missing)
+
+
+def has_apt() -> bool:
+    """Whether this is a Debian, or something made from it."""
+    return shutil.which("dpkg-query") is not None and shutil.which("apt-get") is not None
+
+
+def installed(package: str) -> bool:
+    """Whether the package is there and configured."""
+    asked = subprocess.run(
+        ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout == "installed"
+
+
+def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> None:
+    """Run ``apt-get``, which waits for others of its kind.
+
+    Raises:
+        SetupError: it failed, or did not end in time.
+    """
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+    argv = ["apt-get", "-qq", *LOCK_WAIT, *options, *words]
+    give_up = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            done = subprocess.run(
+                argv,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                cwd=cwd,
+                timeout=_INSTALL_S,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SetupError(f"apt-get {words[0]} did not end within {_INSTALL_S} s.") from error
+        # It waits for dpkg's lock, but not for the one of the package lists.
+        if "Could not get lock" not in done.stderr or time.monotonic() > give_up:
+            break
+        time.sleep(_LOCK_LOOK_S)
+    if done.returncode:
+        said = tail((done.stderr or done.stdout).splitlines())
+        raise SetupError(f"apt-get {words[0]} failed ({done.returncode}): {said}")
+
+
+def mirror() -> str:
+    """The address of this machine's own Debian mirror.
+
+    Raises:
+        SetupError: apt has none.
+    """
+    argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    addresses = run(argv, env=dict(os.environ)).split()
+    if not addresses:
+        raise SetupError(
+            "apt knows no Debian mirror on this machine: `apt-get indextargets` lists none."
+        )
+    return addresses[0]
+
+
+def mirror_options() -> list[str]:
+    """What this machine's apt was told about the way to its mirror, and about that mirror's age."""
+    argv = ["apt-config", "dump", "--no-empty", "--format", '%F "%v"%n', "Acquire"]
+    return [
+        line
+        for line in run(argv, env=dict(os.environ)).splitlines()
+        if line.partition(" ")[0].endswith(_MIRROR_OPTIONS)
+    ]

@@ -1,0 +1,99 @@
+"""The software bill: which Debian and Python packages lie in a root file system.
+
+What is read may come from anybody, so nothing is followed that is a link, and nothing is read whole
+that is larger than such a file can be.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from aitne.core.models.image import Package
+
+DEBIAN, PYTHON = "debian", "python"
+STATUS = "var/lib/dpkg/status"
+METADATA = ".dist-info/METADATA"
+DEBIAN_PYTHON = "usr/lib/python3/dist-packages/"
+"""Python packages that Debian brought are on the bill as Debian's."""
+_MAX_STATUS_BYTES = 64 << 20
+_MAX_METADATA_BYTES = 4 << 20
+_MAX_LENGTH = 300
+_MAX_DEPTH = 12
+
+
+def bill_of(root: Path) -> tuple[Package, ...]:
+    """All packages below ``root``, Debian's first, by name; each once."""
+    place = root / STATUS
+    inside = place.resolve().is_relative_to(root.resolve())
+    status = _text(place, _MAX_STATUS_BYTES) if inside else ""
+    texts = (_text(path, _MAX_METADATA_BYTES) for path in metadata_files(root))
+    return joined(debian_packages(status), filter(None, map(python_package, texts)))
+
+
+def joined(*parts: Iterable[Package]) -> tuple[Package, ...]:
+    """Several bills as one, sorted, without repetitions."""
+    unique = {package for part in parts for package in part}
+    return tuple(sorted(unique, key=lambda each: (each.source, each.name, each.version)))
+
+
+def debian_packages(status: str) -> list[Package]:
+    """The installed packages of a dpkg status file (deb822(5)); what is malformed is left out."""
+    found = []
+    for paragraph in status.split("\n\n"):
+        fields = _fields(paragraph)
+        name, version = fields.get("package"), fields.get("version")
+        # `want eflag status`, the last of which says what is really there (dpkg-query(1)).
+        if name and version and fields.get("status", "").split()[-1:] == ["installed"]:
+            found.append(Package(name=name, version=version, source=DEBIAN))
+    return found
+
+
+def python_package(metadata: str) -> Package | None:
+    """The package that a ``METADATA`` file describes (core metadata); None: it is none."""
+    fields = _fields(metadata.partition("\n\n")[0])
+    name, version = fields.get("name"), fields.get("version")
+    return Package(name=name, version=version, source=PYTHON) if name and version else None
+
+
+def is_metadata(path: str) -> bool:
+    """Whether a path, relative to the root, is of a Python package that Debian did not bring."""
+    return path.endswith(METADATA) and not path.startswith(DEBIAN_PYTHON)
+
+
+def metadata_files(root: Path) -> Iterator[Path]:
+    """Every such file below ``root``."""
+    for folder, names, _ in os.walk(root):
+        here = Path(folder).relative_to(root)
+        if len(here.parts) >= _MAX_DEPTH:
+            names.clear()
+        for name in names:
+            path = (here / name / "METADATA").as_posix()
+            if name.endswith(".dist-info") and is_metadata(path):
+                yield root / path
+
+
+def _fields(paragraph: str) -> dict[str, str]:
+    """The first line of each field; a value that no bill should hold counts as missing."""
+    found: dict[str, str] = {}
+    for line in paragraph.splitlines():
+        name, colon, value = line.partition(":")
+        value = value.strip()
+        if colon and not line[:1].isspace() and value.isprintable() and len(value) <= _MAX_LENGTH:
+            found.setdefault(name.strip().lower(), value)
+    return found
+
+
+def _text(path: Path, most: int) -> str:
+    """The content of an ordinary file that is no larger than ``most``; else nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as stream:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode) or info.st_size > most:
+            return ""
+        return stream.read(most).decode(errors="replace")

@@ -1,0 +1,170 @@
+"""From an image's folder to files that are verified and can be offered."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aitne
+from aitne.adapters.images import bill, definition, layers
+from aitne.adapters.images.daemon import DOCKER, Daemon
+from aitne.adapters.images.folder import Recipe
+from aitne.adapters.images.install import check_program, ensure_apptainer
+from aitne.adapters.images.sif import Apptainer
+from aitne.adapters.images.store import APPTAINER, ImageFolder
+from aitne.adapters.images.work import Progress, Work
+from aitne.core.errors import SetupError
+from aitne.core.models.image import Artifact, ImageApp, Package
+from aitne.core.settings import Settings
+
+LAB = "/opt/aitne/lab"
+"""Where a session's launcher lies in a container."""
+_LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
+_EARLY = (
+    f"import sys; sys.path.insert(0, {LAB!r}); import launcher; launcher.import_early(plain=False)"
+)
+_ROOT_BYTES, _DEBIAN_BYTES, _PYTHON_BYTES = 40 << 20, 1 << 20, 16 << 20
+"""Of the file: an empty Debian, and what a package on a list brings, with what it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came out. The files are in their place; nobody has been told of them yet."""
+
+    artifacts: tuple[Artifact, ...]
+    packages: tuple[Package, ...]
+    log: Path
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a build is going to do."""
+
+    recipe: Recipe
+    runtimes: tuple[str, ...]
+    """For which to make an artifact."""
+    missing_layers: tuple[str, ...]
+    expected_bytes: int
+    """Of the image file, roughly."""
+
+
+def plan(recipe: Recipe, runtimes: Sequence[str]) -> Plan:
+    """Say what there is to do, without doing any of it."""
+    expected = _ROOT_BYTES + len(recipe.debian) * _DEBIAN_BYTES + len(recipe.python) * _PYTHON_BYTES
+    return Plan(recipe, tuple(runtimes), layers.missing(recipe), expected)
+
+
+def require_root() -> None:
+    """Raise ``SetupError`` unless we are root."""
+    if os.geteuid() != 0:
+        raise SetupError(
+            "Images are built by root, because what is in them belongs to root: run it with sudo. "
+            "`aitne admin image import` takes in what others have built."
+        )
+
+
+def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
+    """For which runtimes to build: for Docker if that is asked for, or if jobs here can use it.
+
+    Raises:
+        SetupError: Docker is asked for and does not answer.
+    """
+    containers = settings.containers
+    useful = not settings.on_slurm or containers.docker_cgroup_parent is not None
+    if not docker and not useful:
+        return [APPTAINER]
+    refusal = Daemon(containers.docker_url, containers.tmp_dir).refusal()
+    if docker and refusal is not None:
+        raise SetupError(refusal)
+    return [APPTAINER] if refusal is not None else [APPTAINER, DOCKER]
+
+
+def log_of(name: str) -> Path:
+    """Where the log of the last work on the image is."""
+    return layers.cache() / "logs" / f"{name}.log"
+
+
+def build(plan: Plan, settings: Settings, progress: Progress) -> Made:
+    """Make the layers, the artifacts and the software bill, and try what was made.
+
+    Raises:
+        SetupError: not root, or a step failed; the message names the log. Nothing is left then.
+    """
+    require_root()
+    folder = ImageFolder(settings.images_dir)
+    # Before the minutes that layers take: a folder that cannot be written is said at once.
+    with folder.making() as making:
+        return _build(plan, settings, folder, making, progress)
+
+
+def _build(
+    plan: Plan, settings: Settings, folder: ImageFolder, making: Path, progress: Progress
+) -> Made:
+    recipe = plan.recipe
+    ensure_apptainer(progress)
+    check_program(settings.containers.apptainer)
+    work = Work(log_of(recipe.file.name), progress)
+    if APPTAINER in plan.runtimes:
+        folder.check_space(2 * plan.expected_bytes)
+    made = layers.make(recipe, settings.containers.apptainer, work)
+    with work.step("Reading what is in the layers"):
+        packages = bill.joined(*(bill.bill_of(layer) for _, layer in made.folders()))
+    artifacts = []
+    target = making / "image.sif"
+    if APPTAINER in plan.runtimes:
+        apptainer = Apptainer(settings.containers.apptainer, settings.containers.tmp_dir)
+        apptainer.build(made, definition.definition(recipe), target, work)
+        try_sif(apptainer, target, recipe.smoke, recipe.file.apps, recipe.env, making, work)
+    if DOCKER in plan.runtimes:
+        artifacts.append(_build_docker(recipe, made, settings, work))
+    if APPTAINER in plan.runtimes:
+        with work.step("Keeping the image"):
+            artifact = folder.keep(target, recipe.file.name, recipe.file.version)
+            artifacts.append(artifact)
+    work.say("Built and tried")
+    return Made(tuple(artifacts), packages, work.path, work.seconds)
+
+
+def _build_docker(recipe: Recipe, made: layers.Layers, settings: Settings, work: Work) -> Artifact:
+    daemon = Daemon(settings.containers.docker_url, settings.containers.tmp_dir)
+    artifact = daemon.build(made, definition.dockerfile(recipe), recipe.reference, work)
+    daemon.smoke(artifact.digest, _shell(recipe.smoke), work, env=recipe.env)
+    return artifact
+
+
+def try_sif(
+    apptainer: Apptainer,
+    image: Path,
+    smoke: Iterable[str],
+    apps: dict[str, ImageApp],
+    env: dict[str, str],
+    scratch: Path,
+    work: Work,
+) -> None:
+    """Run the smoke commands in an image file; if it has JupyterLab, do what a session does first.
+
+    ``scratch`` is a folder that nobody needs afterwards.
+
+    Raises:
+        SetupError: one failed; the message has what it said.
+    """
+    commands = _shell(smoke)
+    binds = []
+    pythons = {app.python for app in apps.values() if app.kind == "jupyterhub" and app.python}
+    if pythons:
+        # A copy: nobody else may be able to reach where this package is installed.
+        lab = scratch / "lab"
+        lab.mkdir(mode=0o755)
+        shutil.copy(_LAUNCHER, lab)
+        (lab / _LAUNCHER.name).chmod(0o644)
+        binds.append((lab, LAB))
+        commands += [[python, "-c", _EARLY] for python in sorted(pythons)]
+    apptainer.smoke(image, commands or [["/bin/sh", "-c", "true"]], work, env=env, binds=binds)
+
+
+def _shell(commands: Iterable[str]) -> list[list[str]]:
+    return [["/bin/sh", "-c", command] for command in commands]

@@ -1,0 +1,170 @@
+"""Images of Docker's (or Podman's) own store, made from the same layers through the Dockerfile."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aitne.adapters.images.definition import DOCKERFILE
+from aitne.adapters.images.layers import Layers
+from aitne.adapters.images.sif import NOBODY
+from aitne.adapters.images.store import SCRATCH
+from aitne.adapters.images.work import Work
+from aitne.adapters.runtimes.docker import DEFAULT_URL
+from aitne.core.errors import SetupError
+from aitne.core.models.image import Artifact
+
+DOCKER = "docker"
+_TIMEOUT_S = 1_800
+_PROBE_S = 5
+
+
+class Daemon:
+    """One Docker daemon, by the package ``docker``."""
+
+    def __init__(self, url: str | None, tmp: Path) -> None:
+        self.url = url or DEFAULT_URL
+        self._tmp = tmp
+
+    def refusal(self) -> str | None:
+        """Why it cannot be used, as a sentence; None: it answers."""
+        if importlib.util.find_spec("docker") is None:
+            return "The Python package docker is not installed here: pip install 'aitne[docker]'."
+        import docker
+
+        try:
+            client = docker.APIClient(base_url=self.url, timeout=_PROBE_S)
+            try:
+                client.ping()
+            finally:
+                client.close()
+        except (docker.errors.DockerException, OSError) as error:
+            return (
+                f"Docker does not answer at {self.url}: {error}. Start it, or say where it is in "
+                "[containers] docker_url."
+            )
+        return None
+
+    def build(self, layers: Layers, text: str, reference: str, work: Work) -> Artifact:
+        """Put the layers together as the Dockerfile ``text`` says.
+
+        Raises:
+            SetupError: it failed; the message names the log.
+        """
+        import docker
+
+        work.say("Handing the layers to Docker")
+        what = "Making Docker's image"
+        with (
+            work.step(what),
+            tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._tmp) as folder,
+        ):
+            for name, layer in layers.folders():
+                # Always the same archive of the same layer, so that Docker knows it again.
+                argv = ["tar", "--sort=name", "--numeric-owner", "-C", str(layer)]
+                argv += ["-cf", str(Path(folder, f"{name}.tar")), "."]
+                work.run(argv, what=what)
+            Path(folder, DOCKERFILE).write_text(text)
+            client = docker.APIClient(base_url=self.url, timeout=_TIMEOUT_S)
+            try:
+                tag = f"aitne/{reference.replace('+', '_')}"
+                said = client.build(path=folder, tag=tag, rm=True, forcerm=True, decode=True)
+                self._follow(said, what, work)
+                found: dict[str, Any] = client.inspect_image(tag)
+            except docker.errors.DockerException as error:
+                raise work.failure(what, str(error)) from error
+            finally:
+                client.close()
+        return Artifact(runtime=DOCKER, digest=found["Id"], size_bytes=found["Size"])
+
+    def _follow(self, said: Any, what: str, work: Work) -> None:
+        for part in said:
+            if text := str(part.get("stream", "")).strip():
+                work.note(text)
+            if "error" in part:
+                raise work.failure(what, str(part["error"]))
+
+    def smoke(
+        self, digest: str, commands: Sequence[Sequence[str]], work: Work, *, env: Mapping[str, str]
+    ) -> None:
+        """Run commands in the image as nobody, without a network or a right; each must succeed.
+
+        Raises:
+            SetupError: one failed; the message has what it said.
+        """
+        import docker
+
+        client = docker.DockerClient(base_url=self.url, timeout=300)
+        try:
+            for number, command in enumerate(commands, 1):
+                work.say(f"Trying Docker's image, {number} of {len(commands)}")
+                self._try(client, digest, command, work, env)
+        finally:
+            client.close()
+
+    def _try(
+        self, client: Any, digest: str, command: Sequence[str], work: Work, env: Mapping[str, str]
+    ) -> None:
+        import docker
+
+        what = f"Trying `{' '.join(command)}` in Docker's image"
+        work.note(f"$ {' '.join(command)}")
+        try:
+            said = client.containers.run(
+                digest,
+                list(command),
+                environment=dict(env),
+                user=f"{NOBODY}:{NOBODY}",
+                network_mode="none",
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                remove=True,
+                stderr=True,
+                tmpfs={"/tmp": "mode=1777"},  # noqa: S108 - in the container
+            )
+            work.note(said.decode(errors="replace").strip())
+        except docker.errors.ContainerError as error:
+            text = (error.stderr or b"").decode(errors="replace").strip()
+            work.note(text)
+            last = text.splitlines()[-1:] or [f"it ended with status {error.exit_status}"]
+            raise work.failure(what, last[0]) from error
+        except docker.errors.DockerException as error:
+            raise work.failure(what, str(error)) from error
+
+    def remove(self, digest: str) -> None:
+        """Take an image out of the store; what is not there is gone already.
+
+        Raises:
+            SetupError: the daemon refused, or does not answer.
+        """
+        import docker
+
+        try:
+            client = docker.APIClient(base_url=self.url, timeout=60)
+            try:
+                client.remove_image(digest, force=True)
+            finally:
+                client.close()
+        except docker.errors.ImageNotFound:
+            return
+        except docker.errors.DockerException as error:
+            raise SetupError(f"Docker did not remove {digest}: {error}.") from error
+
+    def has(self, digest: str) -> bool:
+        """Whether the store holds the image. Raises ``SetupError`` if the daemon does not answer."""
+        import docker
+
+        try:
+            client = docker.APIClient(base_url=self.url, timeout=60)
+            try:
+                client.inspect_image(digest)
+            finally:
+                client.close()
+        except docker.errors.ImageNotFound:
+            return False
+        except docker.errors.DockerException as error:
+            raise SetupError(f"Docker does not answer at {self.url}: {error}.") from error
+        return True

@@ -1,0 +1,83 @@
+"""The Apptainer definition and the Dockerfile of an image, both made from its one package list.
+
+Neither installs anything by itself. Both put the same layers together, which ``layers`` makes from the
+lists of ``image.yaml``: ``debian``, a root file system, and ``python``, a virtual environment. So the
+two cannot hold different packages, and none of them asks a registry.
+"""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+
+from aitne.adapters.images.folder import SUITE, Recipe
+
+DEFINITION = "apptainer.def"
+DOCKERFILE = "Dockerfile"
+DEBIAN = "debian"
+"""The folder (for Docker: the archive ``debian.tar``) with the Debian layer."""
+PYTHON = "python"
+LABEL = "org.aitne.image"
+_WIDTH = 100
+
+
+def definition(recipe: Recipe) -> str:
+    """What ``apptainer build`` reads, in a folder where the layers lie."""
+    parts = [
+        _head(recipe, f"{DEBIAN}/ and {PYTHON}/" if recipe.python_prefix else f"{DEBIAN}/"),
+        f"Bootstrap: localimage\nFrom: {DEBIAN}\n",
+    ]
+    if recipe.python_prefix:
+        place = f'"${{APPTAINER_ROOTFS}}{recipe.python_prefix}"'
+        parts.append(f"%setup\n    mkdir -p {place}\n    cp -a {PYTHON}/. {place}\n")
+    if recipe.env:
+        lines = [f"    export {name}={shlex.quote(value)}" for name, value in recipe.env.items()]
+        parts.append("\n".join(["%environment", *lines]) + "\n")
+    parts.append(f"%labels\n    {LABEL} {recipe.reference}\n")
+    parts.append('%runscript\n    exec /bin/bash "$@"\n')
+    return "\n".join(parts)
+
+
+def dockerfile(recipe: Recipe) -> str:
+    """What ``docker build`` reads, in a folder where the layers lie as archives."""
+    archives = f"{DEBIAN}.tar and {PYTHON}.tar" if recipe.python_prefix else f"{DEBIAN}.tar"
+    lines = ["FROM scratch", f"ADD {DEBIAN}.tar /"]
+    if recipe.python_prefix:
+        lines.append(f"ADD {PYTHON}.tar {recipe.python_prefix}/")
+    lines += [f"ENV {name}={_docker_quoted(value)}" for name, value in recipe.env.items()]
+    lines.append(f"LABEL {LABEL}={_docker_quoted(recipe.reference)}")
+    lines.append('CMD ["/bin/bash"]')
+    return _head(recipe, archives) + "\n" + "\n".join(lines) + "\n"
+
+
+def _head(recipe: Recipe, layers: str) -> str:
+    """What is in the image, for people: the packages are read from ``image.yaml`` alone."""
+    text = [
+        f"{recipe.reference}: made from image.yaml, which alone says what is in it. Do not change this "
+        f"file. `aitne admin image build` puts {layers} beside it, which hold:",
+        f"Debian {SUITE}: {' '.join(recipe.debian)}.",
+    ]
+    if recipe.python_prefix:
+        text.append(f"In {recipe.python_prefix}, from PyPI: {' '.join(recipe.python)}.")
+    if recipe.wheels:
+        text.append(f"And wheels of the machine that builds: {' '.join(recipe.wheels)}.")
+    lines = [line for part in text for line in _wrapped(part)]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _docker_quoted(value: str) -> str:
+    """A word in a Dockerfile that means ``value`` and nothing more: `$` would be filled in."""
+    for char in '\\"$':
+        value = value.replace(char, f"\\{char}")
+    return f'"{value}"'

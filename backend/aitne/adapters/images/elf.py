@@ -1,0 +1,121 @@
+"""Lets a program that was built against a newer C library run on an older one, where that is harmless.
+
+glibc 2.38 gave ``strtol`` and its sisters a second version that also reads ``0b1``. What was compiled
+there asks for ``__isoc23_strtol@GLIBC_2.38`` and runs on nothing older, though ``strtol`` would do. So
+the symbol's name is moved on by the nine letters of ``__isoc23_`` inside the same string, and the
+version it asks for becomes the one that ``strtol`` has had since ever.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+MAGIC = b"\x7fELF"
+_PREFIX = "__isoc23_"
+_HARMLESS = ("__isoc23_strtol", "__isoc23_strtoul", "__isoc23_strtoll", "__isoc23_strtoull")
+_OLDEST = "GLIBC_2.2.5"
+"""Of x86-64: the first version of its C library (elf/ldd, ``shlib-versions`` of glibc)."""
+Version = tuple[int, ...]
+
+
+class NotMovable(ValueError):
+    """The file needs something of the newer library that the older one does not have."""
+
+
+def unpin(content: bytes, have: Version) -> bytes | None:
+    """The same file for a C library of version ``have`` such as ``(2, 36)``; None: it runs as it is.
+
+    Raises:
+        NotMovable: it is no 64-bit little-endian ELF, damaged, or needs what the library lacks.
+    """
+    try:
+        return _unpin(bytearray(content), have)
+    except (struct.error, ValueError, IndexError, KeyError) as error:
+        if isinstance(error, NotMovable):
+            raise
+        raise NotMovable(f"it cannot be read as an ELF file: {error}") from error
+
+
+def unpin_file(path: Path, have: Version) -> bool:
+    """``unpin`` in place; whether the file was changed. Raises ``NotMovable`` and ``OSError``."""
+    try:
+        changed = unpin(path.read_bytes(), have)
+    except NotMovable as error:
+        raise NotMovable(f"{path}: {error}") from error
+    if changed is not None:
+        with path.open("r+b") as stream:
+            stream.write(changed)
+    return changed is not None
+
+
+def _unpin(data: bytearray, have: Version) -> bytes | None:
+    if data[:4] != MAGIC or data[4:6] != b"\x02\x01":
+        raise NotMovable("it is not a 64-bit little-endian ELF file")
+    sections = _sections(data)
+    if ".gnu.version_r" not in sections:
+        return None  # linked without libraries
+    strings = sections[".dynstr"][0]
+    needs = _needs(data, sections[".gnu.version_r"][0], strings)
+    newer = {
+        index
+        for index, (library, version, _) in needs.items()
+        if library.startswith("libc.so") and _number(version) > have
+    }
+    if not newer:
+        return None
+    oldest = next((entry for _, name, entry in needs.values() if name == _OLDEST), None)
+    if oldest is None:
+        raise NotMovable(f"it does not use {_OLDEST}, which would replace the newer version")
+    symbols, size = sections[".dynsym"]
+    versions = sections[".gnu.version"][0]
+    for number in range(size // 24):
+        (index,) = struct.unpack_from("<H", data, versions + 2 * number)
+        if index & 0x7FFF not in newer:
+            continue
+        (name_at,) = struct.unpack_from("<I", data, symbols + 24 * number)
+        name = _text(data, strings + name_at)
+        if name not in _HARMLESS:
+            raise NotMovable(f"it needs {name}@{needs[index & 0x7FFF][1]}")
+        struct.pack_into("<I", data, symbols + 24 * number, name_at + len(_PREFIX))
+    version_hash, _, _, version_name, _ = struct.unpack_from("<IHHII", data, oldest)
+    for index in newer:
+        entry = needs[index][2]
+        struct.pack_into("<I", data, entry, version_hash)
+        struct.pack_into("<I", data, entry + 8, version_name)
+    return bytes(data)
+
+
+def _sections(data: bytearray) -> dict[str, tuple[int, int]]:
+    """Where each section lies and how long it is, by name (elf(5))."""
+    (table,) = struct.unpack_from("<Q", data, 0x28)
+    size, count, names_at = struct.unpack_from("<HHH", data, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", data, table + n * size) for n in range(count)]
+    names = headers[names_at][4]
+    return {_text(data, names + header[0]): (header[4], header[5]) for header in headers}
+
+
+def _needs(data: bytearray, at: int, strings: int) -> dict[int, tuple[str, str, int]]:
+    """Library, version and the entry's place, by the index that symbols use."""
+    found: dict[int, tuple[str, str, int]] = {}
+    while True:
+        _, count, file, first, following = struct.unpack_from("<HHIII", data, at)
+        library, entry = _text(data, strings + file), at + first
+        for _ in range(count):
+            _, _, index, name, step = struct.unpack_from("<IHHII", data, entry)
+            found[index] = (library, _text(data, strings + name), entry)
+            entry += step
+        if not following:
+            return found
+        at += following
+
+
+def _text(data: bytearray, at: int) -> str:
+    return data[at : data.index(0, at)].decode()
+
+
+def _number(version: str) -> Version:
+    prefix, _, number = version.partition("_")
+    if prefix != "GLIBC" or not number.startswith("2"):
+        return (0,)  # GLIBC_PRIVATE, GLIBC_ABI_DT_RELR: not versions of functions
+    return tuple(int(part) for part in number.split("."))

@@ -1,0 +1,205 @@
+"""The folders of ``containers/``: one image each, described by an ``image.yaml``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from aitne.core.errors import InvalidInput
+from aitne.core.layout import shipped
+from aitne.core.models.image import IMAGE_NAME, ImageFile
+
+FILE = "image.yaml"
+CONSTRAINTS = "constraints.txt"
+"""Beside ``image.yaml``, in pip's words: which versions are meant where the list names none."""
+SUITE = "bookworm"
+"""The Debian release of every image, so that an image is the same whatever it is made on."""
+STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_MAX_BYTES = 1 << 20
+_MOST_BASES = 8
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """An image with everything that it takes from those it extends."""
+
+    file: ImageFile
+    bases: tuple[str, ...]
+    """What it extends, nearest first."""
+    debian: tuple[str, ...]
+    """Sorted, each once."""
+    python: tuple[str, ...]
+    """In the order of the lists, the base's first."""
+    python_prefix: str | None
+    env: dict[str, str]
+    smoke: tuple[str, ...]
+    wheels: tuple[str, ...] = ()
+    """Of the machine that builds, the base's first."""
+    constraints: str = field(default="", repr=False)
+
+    @property
+    def reference(self) -> str:
+        """``name:version``."""
+        return f"{self.file.name}:{self.file.version}"
+
+    @property
+    def document(self) -> dict[str, object]:
+        """What the catalogue is told of it, as JSON."""
+        file = self.file.model_dump(
+            mode="json", include={"name", "version", "description", "apps", "needs"}
+        )
+        return file | {"env": self.env}
+
+
+def builtin_folder() -> Path:
+    """The images we ship."""
+    return shipped("containers")
+
+
+def known(root: Path) -> tuple[str, ...]:
+    """The names of the images whose folders lie in ``root``."""
+    return tuple(sorted(path.parent.name for path in root.glob(f"*/{FILE}")))
+
+
+def find(name: str, root: Path | None = None) -> Path:
+    """The folder that is meant: the name of an image we ship, or a path with a slash in it.
+
+    Raises:
+        InvalidInput: there is no such image; the message lists those that there are.
+    """
+    shipped = root or builtin_folder()
+    if "/" in name or name in (".", ".."):
+        folder = Path(name).expanduser().absolute()
+        if not (folder / FILE).is_file():
+            raise InvalidInput.field("NAME", f"there is no {FILE} in {folder}", value=name)
+        return folder
+    if re.fullmatch(IMAGE_NAME, name) is None or not (shipped / name / FILE).is_file():
+        names = ", ".join(known(shipped))
+        raise InvalidInput.field(
+            "NAME",
+            f"there is no image folder {name!r}",
+            value=name,
+            allowed=f"{names}, or the path of a folder of your own such as ./{_example(name)}",
+        )
+    return shipped / name
+
+
+def _example(name: str) -> str:
+    return name if re.fullmatch(IMAGE_NAME, name) else "my-image"
+
+
+def load(folder: Path) -> ImageFile:
+    """What the folder's ``image.yaml`` says.
+
+    Raises:
+        InvalidInput: it cannot be read or does not keep to the schema; one problem per field.
+    """
+    path = folder / FILE
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InvalidInput(f"{path} is larger than {_MAX_BYTES} bytes.")
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = "" if mark is None else f":{mark.line + 1}"
+        raise InvalidInput(f"{path}{line}: {error.problem or 'this is not YAML'}.") from error
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, RecursionError) as error:
+        # Not YAMLError: a date or a number that has the form of one and is none.
+        raise InvalidInput(f"{path} is not YAML: {error}.") from error
+    if not isinstance(content, dict):
+        raise InvalidInput(f"{path} is not a mapping of fields, such as name: …")
+    try:
+        found = ImageFile.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidInput(f"{path}: {where}: {first['msg']}.") from error
+    _check(path, found)
+    return found
+
+
+def _check(path: Path, file: ImageFile) -> None:
+    """What the schema alone cannot see.
+
+    Values go into files with rules of their own (an Apptainer definition, a Dockerfile), where a line
+    break would begin another instruction and Apptainer would fill in what stands in double braces.
+    """
+    for name, value in file.env.items():
+        if _UNPRINTABLE.search(value) or "{{" in value:
+            raise InvalidInput(
+                f"{path}: env.{name}: a variable of an image has one line and no double braces."
+            )
+    if (file.python or file.wheels) and file.base is None and file.python_prefix is None:
+        raise InvalidInput(
+            f"{path}: python_prefix is missing: where do the Python packages go? Such as "
+            f"/opt/{file.name}."
+        )
+    if _UNPRINTABLE.search(file.description):
+        raise InvalidInput(f"{path}: description: it is one line.")
+
+
+def read(folder: Path, root: Path | None = None) -> Recipe:
+    """The image of a folder with what it takes from its bases: siblings, or images we ship.
+
+    Raises:
+        InvalidInput: a file is wrong, a base is missing, or the bases go round in a circle.
+    """
+    chain = _chain(folder, root or builtin_folder())
+    files = [load(each) for each in chain]
+    prefixes = [file.python_prefix for file in files if file.python_prefix is not None]
+    if len(set(prefixes)) > 1:
+        raise InvalidInput(
+            f"{folder / FILE}: python_prefix {prefixes[0]} is not its base's, {prefixes[1]}. An image "
+            "has one virtual environment."
+        )
+    prefix = prefixes[0] if prefixes else None
+    rootward = list(reversed(files))
+    env = {} if prefix is None else {"PATH": f"{prefix}/bin:{STANDARD_PATH}"}
+    for file in rootward:
+        env.update(file.env)
+    return Recipe(
+        file=files[0],
+        bases=tuple(file.name for file in files[1:]),
+        debian=tuple(sorted({package for file in files for package in file.debian})),
+        python=tuple(dict.fromkeys(package for file in rootward for package in file.python)),
+        python_prefix=prefix,
+        env=env,
+        smoke=tuple(dict.fromkeys(command for file in rootward for command in file.smoke)),
+        wheels=tuple(dict.fromkeys(name for file in rootward for name in file.wheels)),
+        constraints=_constraints(chain),
+    )
+
+
+def _chain(folder: Path, shipped: Path) -> list[Path]:
+    chain = [folder]
+    while (base := load(chain[-1]).base) is not None:
+        places = (chain[-1].parent / base, shipped / base)
+        found = next((place for place in places if (place / FILE).is_file()), None)
+        if found is None:
+            raise InvalidInput(
+                f"{chain[-1] / FILE}: base: there is no image folder {base} beside it, nor among "
+                f"those we ship ({', '.join(known(shipped))})."
+            )
+        if found in chain or len(chain) > _MOST_BASES:
+            raise InvalidInput(f"{folder / FILE}: base: its bases go round in a circle.")
+        chain.append(found)
+    return chain
+
+
+def _constraints(chain: list[Path]) -> str:
+    """Of the image itself, else of the nearest base that has some."""
+    for folder in chain:
+        path = folder / CONSTRAINTS
+        if path.is_file():
+            try:
+                return path.read_text(encoding="utf-8")
+            except (OSError, ValueError) as error:
+                raise InvalidInput(f"{path} cannot be read: {error}.") from error
+    return ""

@@ -1,0 +1,122 @@
+"""Taking in images that others have made: image files, what ``docker save`` wrote, folders."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from aitne.adapters.images.build import Made, log_of, try_sif
+from aitne.adapters.images.install import check_program, ensure_apptainer
+from aitne.adapters.images.sif import Apptainer, is_sif
+from aitne.adapters.images.store import ImageFolder, check_digest, digest_of, size_of
+from aitne.adapters.images.work import Progress, Work
+from aitne.core.errors import InvalidInput
+from aitne.core.models.image import ImageApp
+from aitne.core.settings import Settings
+
+SIF, ARCHIVE, FOLDER = "image file", "Docker archive", "folder"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is to be taken in."""
+
+    path: Path
+    kind: str
+    size_bytes: int
+
+
+def look(path: Path) -> Source:
+    """What lies at ``path``.
+
+    Raises:
+        InvalidInput: nothing, or nothing that an image can be made of.
+    """
+    path = path.expanduser().absolute()
+    try:
+        if path.is_dir():
+            if not ((path / "bin").is_dir() and (path / "etc").is_dir()):
+                raise _not_one(path, "a root file system has the folders bin and etc")
+            # About what the file will take: squashed, a root file system is a third of itself.
+            return Source(path, FOLDER, size_of(path) // 3)
+        if not path.is_file():
+            raise _not_one(path, "it is not there" if not path.exists() else "it is no file")
+        size = path.stat().st_size
+        if is_sif(path):
+            return Source(path, SIF, size)
+        if _is_archive(path):
+            return Source(path, ARCHIVE, size)
+    except OSError as error:
+        raise _not_one(path, f"it cannot be read: {error.strerror}") from error
+    raise _not_one(path, "it is neither an image file of Apptainer nor what `docker save` writes")
+
+
+def take(
+    source: Source,
+    name: str,
+    version: str,
+    settings: Settings,
+    progress: Progress,
+    *,
+    digest: str | None,
+    apps: dict[str, ImageApp],
+) -> Made:
+    """Make an image file of it, read its software bill and try it.
+
+    ``digest`` is of the source, if it is a file.
+
+    Raises:
+        InvalidInput: the digest is another.
+        SetupError: a step failed; the message names the log. Nothing is left then.
+    """
+    if digest is not None and source.kind == FOLDER:
+        raise InvalidInput.field("--digest", "a folder has none; it is for files", value=digest)
+    ensure_apptainer(progress)
+    check_program(settings.containers.apptainer)
+    work = Work(log_of(name), progress)
+    folder = ImageFolder(settings.images_dir)
+    folder.check_space(source.size_bytes)
+    apptainer = Apptainer(settings.containers.apptainer, settings.containers.tmp_dir)
+    with folder.making() as making:
+        target = making / "image.sif"
+        copy = target if source.kind == SIF else making / "archive.tar"
+        if source.kind == FOLDER:
+            apptainer.convert(str(source.path), target, work)
+        else:
+            work.say(f"Copying the {source.kind}")
+            with work.step(f"Copying {source.path}"):
+                shutil.copyfile(source.path, copy)
+                copy.chmod(0o644)
+                # Of the copy: what is checked is what is used.
+                check_digest(digest, digest_of(copy), source.path)
+        if source.kind == ARCHIVE:
+            apptainer.convert(f"docker-archive:{copy}", target, work)
+            copy.unlink()
+        work.say("Reading what is in it")
+        packages = apptainer.bill(target, work)
+        try_sif(apptainer, target, (), apps, {}, making, work)
+        with work.step("Keeping the image"):
+            artifact = folder.keep(target, name, version)
+    work.say("Taken in and tried")
+    return Made((artifact,), packages, work.path, work.seconds)
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether it is a tar archive with the list that ``docker save`` puts in, whatever compressed by."""
+    try:
+        with tarfile.open(path) as archive:
+            return any(member.name in ("manifest.json", "./manifest.json") for member in archive)
+    except (tarfile.TarError, EOFError, ValueError):
+        return False
+
+
+def _not_one(path: Path, reason: str) -> InvalidInput:
+    return InvalidInput.field(
+        "SOURCE",
+        f"{path} is not an image: {reason}",
+        value=path,
+        allowed="an image file of Apptainer (.sif), what `docker save` writes, or a folder with a root "
+        "file system",
+    )

@@ -1,0 +1,258 @@
+"""Installs Apptainer where it is missing, as root on a Debian or what is made from it.
+
+Debian 12 and 13 have no package of it. There sid's own build is taken through a view of the archive of
+its own, so that the machine's sources stay as they are; where the machine's C library is older than
+the one it was built with, the program is changed to do without (``elf``) and packed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+from aitne.adapters import debian
+from aitne.adapters.debian import Progress
+from aitne.adapters.images import elf
+from aitne.adapters.programs import run
+from aitne.core.errors import SetupError
+from aitne.core.settings import cache_dir
+
+PROGRAM = "apptainer"
+HELPERS = (
+    "squashfs-tools",
+    "squashfuse",
+    "fuse2fs",
+    "fuse-overlayfs",
+    "uidmap",
+    "fakeroot",
+    "e2fsprogs",
+)
+"""What Apptainer starts to serve ordinary users; the package only recommends some of them."""
+FUSE = Path("/dev/fuse")
+SUITE = "sid"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_OURS = "~aitne1"
+_PROGRAM_FOLDERS = ("usr/bin", "usr/lib")
+_ADVICE = "Install Apptainer 1.3 or newer yourself; its makers have packages for this system."
+
+
+def ensure_apptainer(progress: Progress) -> None:
+    """Have ``apptainer`` on this machine, and have it serve ordinary users.
+
+    Raises:
+        SetupError: it is missing and cannot be installed here; the message says what to do.
+    """
+    if shutil.which(PROGRAM) is None:
+        _install(progress)
+    if os.geteuid() == 0:
+        open_fuse(progress)
+
+
+def check_program(program: str) -> None:
+    """Raise ``SetupError`` if root was to run a program that others than root could replace: the
+    settings that name it are the platform's, which may be of an account without rights."""
+    found = shutil.which(program)
+    if os.geteuid() != 0 or found is None:
+        return
+    real = Path(found).resolve()
+    for path in (real, *real.parents):
+        facts = path.stat()
+        others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
+        if facts.st_uid != 0 or others:
+            raise SetupError(
+                f"[containers] apptainer is {real}, and others than root could replace {path}: root "
+                "does not run it. Give it to root, or name another program."
+            )
+
+
+def open_fuse(progress: Progress, device: Path = FUSE) -> None:
+    """Let ordinary users mount images, as udev would: some machines run without it."""
+    try:
+        mode = stat.S_IMODE(device.stat().st_mode)
+    except FileNotFoundError:
+        progress(f"There is no {device}, which Apptainer needs: run `modprobe fuse`.")
+        return
+    if mode & 0o006 != 0o006:
+        progress(f"Opening {device} for everybody: no udev has done that here.")
+        device.chmod(0o666)
+
+
+def _install(progress: Progress) -> None:
+    if os.geteuid() != 0:
+        raise SetupError(
+            "Apptainer is not installed, and only root can install it: run "
+            "`sudo aitne admin image build base`, or install it yourself."
+        )
+    if not debian.has_apt():
+        raise SetupError(f"Apptainer is not installed, and there is no apt-get here. {_ADVICE}")
+    debian.apt("update")
+    if _in_archive():
+        progress("Installing Apptainer …")
+        debian.apt("install", "-y", "--no-install-recommends", PROGRAM, *HELPERS)
+    else:
+        package = repacked(progress)
+        progress(f"Installing {package.name} …")
+        debian.apt("install", "-y", "--no-install-recommends", str(package), *HELPERS)
+    if shutil.which(PROGRAM) is None:
+        raise SetupError(f"Apptainer was installed, but there is no {PROGRAM} in PATH. {_ADVICE}")
+
+
+def _in_archive() -> bool:
+    """Whether the machine's own sources have it; a package that was put there by hand does not count."""
+    said = run(["apt-cache", "madison", PROGRAM], env=dict(os.environ))
+    return any(line.split("|")[0].strip() == PROGRAM for line in said.splitlines())
+
+
+def repacked(progress: Progress) -> Path:
+    """Debian sid's package, made to run here; kept below the cache directory.
+
+    Raises:
+        SetupError: this is not Debian on x86-64, or a part of it cannot be made to run here.
+    """
+    have = _libc()
+    release = platform.freedesktop_os_release()
+    if release.get("ID") != "debian" or platform.machine() != "x86_64" or not KEYRING.exists():
+        raise SetupError(
+            f"{release.get('PRETTY_NAME', 'This system')} has no package of Apptainer, and that of "
+            f"Debian {SUITE} can only be taken on Debian for x86-64. {_ADVICE}"
+        )
+    folder = cache_dir() / "apptainer"
+    pattern = f"apptainer_*{_OURS}_libc{'.'.join(map(str, have))}.deb"
+    made = sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
+    if made:
+        return made[-1]
+    folder.mkdir(parents=True, exist_ok=True)
+    # Not below the cache, which may be closed to the user that apt-get downloads as.
+    with tempfile.TemporaryDirectory(prefix="aitne-apptainer-") as scratch:
+        progress(f"Fetching Apptainer from Debian {SUITE} …")
+        fetched = _fetch(Path(scratch))
+        progress(f"Fitting it to this machine's C library {'.'.join(map(str, have))} …")
+        version = _refit(fetched, Path(scratch, "package"), have)
+        target = folder / pattern.replace("*", version.replace(":", "."))
+        partial = target.with_suffix(f".{os.getpid()}.partial")
+        packing = ("--root-owner-group", "-Zgzip", "-z1", "--build")
+        try:
+            _dpkg_deb(*packing, str(Path(scratch, "package")), str(partial))
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    return target
+
+
+def _fetch(scratch: Path) -> Path:
+    """Download the package through a view of the archive that nothing else sees."""
+    scratch.chmod(0o755)
+    for name in ("lists/partial", "archives/partial", "parts"):
+        (scratch / name).mkdir(parents=True)
+    sources = scratch / "sources.list"
+    sources.write_text(f"deb [signed-by={KEYRING}] {debian.mirror()} {SUITE} main\n")
+    view = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": scratch / "parts",
+        "Dir::State::lists": scratch / "lists",
+        "Dir::Cache": scratch,
+        "Dir::Cache::archives": "archives",
+        "Acquire::Languages": "none",
+        "APT::Sandbox::User": "root",
+    }
+    options = [word for name, value in view.items() for word in ("-o", f"{name}={value}")]
+    debian.apt("update", options=options)
+    debian.apt("download", PROGRAM, options=options, cwd=str(scratch))
+    found = list(scratch.glob("apptainer_*.deb"))
+    if len(found) != 1:
+        raise SetupError(f"Debian {SUITE} has no Apptainer at this machine's mirror. {_ADVICE}")
+    return found[0]
+
+
+def _refit(package: Path, tree: Path, have: elf.Version) -> str:
+    """Unpack, change what needs a newer C library, and say so in the version, which is returned."""
+    _dpkg_deb("--raw-extract", str(package), str(tree))
+    changed = False
+    for path in _programs(tree):
+        try:
+            changed |= elf.unpin_file(path, have)
+        except elf.NotMovable as error:
+            raise SetupError(
+                f"Debian {SUITE}'s Apptainer does not run on this machine's C library: "
+                f"{str(error).replace(str(tree), '')}. {_ADVICE}"
+            ) from error
+    control = tree / "DEBIAN" / "control"
+    text, version = refit_control(control.read_text(encoding="utf-8"), have, changed=changed)
+    control.write_text(text, encoding="utf-8")
+    _write_sums(tree)
+    return version
+
+
+def refit_control(text: str, have: elf.Version, *, changed: bool) -> tuple[str, str]:
+    """A package's control file for what was changed, and the version it then names.
+
+    Raises:
+        SetupError: it names no version.
+    """
+    found = re.search(r"^Version: (\S+)$", text, re.MULTILINE)
+    if found is None:
+        raise SetupError(f"The package of Debian {SUITE} names no version. {_ADVICE}")
+    if not changed:
+        return text, found[1]
+    wanted = ".".join(map(str, have))
+    text = text.replace(found[0], f"Version: {found[1]}{_OURS}", 1)
+    text = re.sub(r"libc6 \(>= 2\.\d+\)", f"libc6 (>= {wanted})", text)
+    return re.sub(r"^(?:Static-)?Built-Using:.*\n(?: .*\n)*", "", text, flags=re.MULTILINE), found[
+        1
+    ]
+
+
+def _programs(tree: Path) -> list[Path]:
+    found = []
+    for folder in _PROGRAM_FOLDERS:
+        for path in sorted((tree / folder).rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                with path.open("rb") as stream:
+                    if stream.read(4) == elf.MAGIC:
+                        found.append(path)
+    return found
+
+
+def _write_sums(tree: Path) -> None:
+    lines = []
+    for path in sorted(tree.rglob("*")):
+        name = path.relative_to(tree)
+        if path.is_symlink() or not path.is_file() or name.parts[0] in ("DEBIAN", "etc"):
+            continue
+        digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+        lines.append(f"{digest}  {name}\n")
+    (tree / "DEBIAN" / "md5sums").write_text("".join(lines), encoding="utf-8")
+
+
+def _dpkg_deb(*words: str) -> None:
+    run(["dpkg-deb", *words], env=dict(os.environ), timeout_s=300)
+
+
+def _libc() -> elf.Version:
+    """The version of this machine's C library (confstr(3))."""
+    try:
+        name = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):
+        name = ""
+    found = re.fullmatch(r"glibc (\d+)\.(\d+).*", name)
+    if found is None:
+        raise SetupError(f"This machine has another C library than glibc. {_ADVICE}")
+    return int(found[1]), int(found[2])
+
+
+def version() -> str:
+    """What the installed Apptainer calls itself. Raises ``SetupError``."""
+    try:
+        said = subprocess.run(
+            [PROGRAM, "--version"], capture_output=True, text=True, check=True, timeout=30
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SetupError(f"Apptainer does not start: {error}. {_ADVICE}") from error
+    return said.stdout.strip()

@@ -1,0 +1,320 @@
+"""The layers that images are put together from, kept between builds.
+
+``debian-<digest>`` is a root file system by mmdebstrap, ``python-<digest>`` a virtual environment that
+was made inside of it. The digest is of the package lists, so images with the same list share a layer.
+A layer is used for 30 days; then it is made anew, because Debian has mended things since.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from aitne.adapters import debian
+from aitne.adapters.images import definition, wheels
+from aitne.adapters.images.folder import SUITE, Recipe
+from aitne.adapters.images.work import Work
+from aitne.adapters.once import only_builder
+from aitne.core.errors import SetupError
+from aitne.core.settings import cache_dir
+
+FORMAT = 1
+"""Raised when the same lists are to give another layer."""
+FRESH_S = 30 * 86_400
+NEEDED_BYTES = {"debian": 1 << 30, "python": 4 << 30}
+"""What making a layer takes on disk, with the downloads."""
+REPORT_EVERY_S = 10.0
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+_LEFT_OUT = ("man", "doc", "info", "locale", "lintian")
+"""Below /usr/share: nobody reads them in a container."""
+_MADE = ".made"
+_SCRATCH, _DOWNLOADS = "/tmp", "/mnt"  # noqa: S108 - in the image, where nobody else is
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Where the layers of one image lie."""
+
+    debian: Path
+    python: Path | None = None
+
+    def folders(self) -> Iterator[tuple[str, Path]]:
+        """Each with the name that the definition has for it."""
+        yield definition.DEBIAN, self.debian
+        if self.python is not None:
+            yield definition.PYTHON, self.python
+
+
+def cache() -> Path:
+    """Where layers, downloads and logs are kept; all of it can be made again."""
+    return cache_dir() / "images"
+
+
+def keys(recipe: Recipe) -> tuple[str, str | None]:
+    """The names of the two layers; the second is None without Python packages."""
+    base = f"debian-{_digest(SUITE, platform.machine(), *recipe.debian)}"
+    if recipe.python_prefix is None:
+        return base, None
+    own = [f"{name}={wheels.identity(name)}" for name in recipe.wheels]
+    lists = (base, recipe.python_prefix, *recipe.python, recipe.constraints, *own)
+    return base, f"python-{_digest(*lists)}"
+
+
+def missing(recipe: Recipe) -> tuple[str, ...]:
+    """Which layers a build would have to make: ``debian``, ``python``, both or none."""
+    names = [name for name in keys(recipe) if name is not None]
+    return tuple(name.partition("-")[0] for name in names if not _is_fresh(cache() / name))
+
+
+def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
+    """The layers of an image, made where they are missing.
+
+    Raises:
+        SetupError: one could not be made; the message names the log.
+    """
+    base_name, python_name = keys(recipe)
+    base = cache() / base_name
+    with only_builder(base, lambda: work.say("Another build makes the Debian layer; waiting")):
+        if not _is_fresh(base):
+            _check_space("debian")
+            with _anew(base, work) as partial:
+                _make_debian(recipe, partial, work)
+        os.utime(base)
+    if python_name is None:
+        return Layers(base / "root")
+    python = cache() / python_name
+    with only_builder(python, lambda: work.say("Another build makes the Python layer; waiting")):
+        if not _is_fresh(python):
+            _check_space("python")
+            with _anew(python, work) as partial:
+                _make_python(recipe, base / "root", partial, apptainer, work)
+        os.utime(python)
+    return Layers(base / "root", python / "root")
+
+
+def stale() -> list[Path]:
+    """Layers that no build has used for as long as a layer is good for, and remains of broken builds."""
+    found = []
+    for path in sorted(cache().glob("*-*")):
+        if path.is_dir() and time.time() - path.stat().st_mtime > FRESH_S:
+            found.append(path)
+    return found
+
+
+def _is_fresh(layer: Path) -> bool:
+    try:
+        return time.time() - (layer / _MADE).stat().st_mtime < FRESH_S
+    except OSError:
+        return False
+
+
+@contextmanager
+def _anew(layer: Path, work: Work) -> Iterator[Path]:
+    """An empty folder that takes the layer's place if it can be filled, and is gone otherwise.
+
+    It is never one that was there: what a killed build has started may still write into that.
+    """
+    name = f"partial-{layer.name}"
+    with work.step("Making room for a layer"):
+        for remains in layer.parent.glob(f"{name}*"):
+            shutil.rmtree(remains, ignore_errors=True)
+        layer.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=layer.parent))
+        partial.chmod(0o755)
+    try:
+        yield partial
+        (partial / _MADE).touch()
+        remove_tree(layer)
+        partial.rename(layer)
+    except BaseException:
+        with suppress(OSError):
+            remove_tree(partial)
+        raise
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder if it is there. Raises ``OSError``."""
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _make_debian(recipe: Recipe, folder: Path, work: Work) -> None:
+    debian.ensure(("mmdebstrap",), work.say, purpose="An image")
+    work.say(f"Making the Debian layer of {len(recipe.debian)} packages and what they need")
+    options = ["force-unsafe-io"]
+    options += [f"path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT]
+    argv = [
+        "mmdebstrap",
+        "--quiet",
+        "--mode=root",
+        "--variant=essential",
+        *(f"--aptopt={option}" for option in debian.mirror_options()),
+        *(f"--dpkgopt={option}" for option in options),
+        f"--include={','.join(recipe.debian)}",
+        SUITE,
+        str(folder / "root"),
+        debian.mirror(),
+    ]
+    # With the caller's environment: that is where a proxy would be named.
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    work.run(argv, what="Making the Debian layer", env=env, timeout_s=1_800)
+    with work.step("Cleaning the Debian layer"):
+        _clean(folder / "root")
+
+
+def _clean(root: Path) -> None:
+    """Take out what is only true of this machine, or of no use in a container."""
+    for name in ("dev", "run", "tmp", "var/tmp", "var/cache", "var/log", "var/lib/apt/lists"):
+        for path in (root / name).iterdir() if (root / name).is_dir() else ():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    for name in ("apt/apt.conf.d/99mmdebstrap", "dpkg/dpkg.cfg.d/99mmdebstrap", "hostname"):
+        (root / "etc" / name).unlink(missing_ok=True)
+    for name, text in (
+        ("apt/sources.list", ""),  # the machine's own mirror is nobody else's
+        ("resolv.conf", ""),
+        ("machine-id", ""),
+        ("hosts", "127.0.0.1 localhost\n::1 localhost\n"),
+    ):
+        path = root / "etc" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        path.chmod(0o644)
+
+
+def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work: Work) -> None:
+    """A virtual environment at its own place, made by the image's own Python.
+
+    The Debian layer is only read; the environment is a folder that lies over it at that place.
+    """
+    if recipe.python_prefix is None:
+        return
+    venv, scratch, downloads = folder / "root", folder / "scratch", cache() / "downloads"
+    for path in (venv, scratch, downloads):
+        path.mkdir(exist_ok=True)
+    (scratch / "constraints.txt").write_text(recipe.constraints)
+    settings = _pip_settings()
+    binds = [f"{venv}:{recipe.python_prefix}", f"{scratch}:{_SCRATCH}", f"{downloads}:{_DOWNLOADS}"]
+    binds += [f"{path}:{path}:ro" for path in _local_paths(settings.values())]
+    inside = [apptainer, "--quiet", "exec", "--containall", "--no-home", "--no-privs"]
+    inside += [word for bind in binds for word in ("--bind", bind)] + [str(root)]
+    env = {
+        # pip's settings may hold a password: they stand in no argument vector.
+        **{f"APPTAINERENV_{name}": value for name, value in settings.items()},
+        "APPTAINERENV_PIP_CACHE_DIR": _DOWNLOADS,
+        "APPTAINER_CONFIGDIR": str(scratch / "apptainer"),
+        "HOME": str(scratch),
+    }
+    work.say(f"Making the Python layer of {len(recipe.python)} packages and what they need")
+    made = [*inside, "/usr/bin/python3", "-m", "venv", recipe.python_prefix]
+    work.run(made, what="Making the virtual environment (Debian's python3-venv)", env=env)
+    if recipe.python:
+        pip = [*inside, f"{recipe.python_prefix}/bin/python", "-m", "pip", "install"]
+        pip += ["--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
+        # pip compiles what it installs: without the compiled files a session starts in twice the time.
+        pip += ["--prefer-binary", "--constraint", f"{_SCRATCH}/constraints.txt", *recipe.python]
+        work.run(pip, what="Installing the Python packages", env=env, watch=_Counter(work).see)
+    if recipe.wheels:
+        own = [f"{_SCRATCH}/{wheels.put(name, scratch).name}" for name in recipe.wheels]
+        pip = [*inside, f"{recipe.python_prefix}/bin/python", "-m", "pip", "install"]
+        pip += ["--no-input", "--no-index", "--no-deps", "--disable-pip-version-check", *own]
+        work.run(pip, what="Installing this machine's wheels", env=env)
+    with work.step("Cleaning the Python layer"):
+        remove_tree(scratch)
+
+
+class _Counter:
+    """Says from time to time how far pip has come."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._seen = 0
+        self._last = time.monotonic()
+
+    def see(self, line: str) -> None:
+        """Look at a line of what pip says."""
+        self._seen += line.startswith("Collecting ")
+        if line.startswith("Installing collected packages"):
+            self._last = float("inf")
+            self._work.say(f"Installing {line.count(',') + 1} Python packages")
+        elif time.monotonic() - self._last > REPORT_EVERY_S:
+            self._last = time.monotonic()
+            self._work.say(f"Looked at {self._seen} Python packages")
+
+
+def _pip_settings() -> dict[str, str]:
+    """What pip is told on this machine (its files, PIP_* and proxies), as variables for the pip inside."""
+    found = {}
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    )
+    if listed.returncode == 0:
+        found = parse_pip_settings(listed.stdout)
+    for name, value in os.environ.items():
+        if name.startswith("PIP_") or name.lower() in ("http_proxy", "https_proxy", "no_proxy"):
+            found[name] = value
+    if CERTIFICATES.exists():
+        found.setdefault("PIP_CERT", str(CERTIFICATES))
+    return found
+
+
+def parse_pip_settings(listed: str) -> dict[str, str]:
+    """The output of ``pip config list`` as variables; those for other commands than install stay out."""
+    found = {}
+    for line in listed.splitlines():
+        key, equals, value = line.partition("=")
+        section, _, name = key.rpartition(".")
+        if not equals or section not in ("global", "install", ":env:") or not name:
+            continue
+        try:
+            text = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            continue
+        if isinstance(text, str) and name not in ("cache-dir", "require-virtualenv", "target"):
+            # Several values stand on lines of their own in a file, and in one line in a variable.
+            found[f"PIP_{name.upper().replace('-', '_')}"] = " ".join(text.split())
+    return found
+
+
+def _local_paths(values: Iterable[str]) -> list[Path]:
+    """Folders and files of this machine that pip's settings name: wheels, an index, certificates.
+
+    Of an index the folder around it, because its pages link to what lies beside them.
+    """
+    found = []
+    for word in " ".join(values).split():
+        path = Path(word.removeprefix("file://"))
+        if path.is_absolute() and path.exists():
+            found.append(path.parent if word.startswith("file://") else path)
+    unique = sorted(set(found))
+    return [path for path in unique if not any(other in path.parents for other in unique)]
+
+
+def _check_space(kind: str) -> None:
+    folder = cache()
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < NEEDED_BYTES[kind]:
+        raise SetupError(
+            f"An image's layers need {NEEDED_BYTES[kind] >> 30} GiB in {folder}, where "
+            f"{free / (1 << 30):.1f} GiB are free. Make room, or set XDG_CACHE_HOME to another disk."
+        )
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256(json.dumps([FORMAT, *parts]).encode()).hexdigest()[:12]

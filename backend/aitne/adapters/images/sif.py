@@ -1,0 +1,186 @@
+"""Image files of Apptainer: made from layers or from what others made, looked into, tried."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aitne.adapters.images import bill
+from aitne.adapters.images.definition import DEFINITION
+from aitne.adapters.images.layers import Layers
+from aitne.adapters.images.store import SCRATCH
+from aitne.adapters.images.work import Work
+from aitne.core.models.image import Package
+
+MAGIC = b"SIF_MAGIC"
+_MAGIC_AT = 32
+"""After the line that makes the file executable (the SIF specification, `sif/image.go`)."""
+SQUASH = "-comp zstd -Xcompression-level 3"
+"""Half the size of nothing, a fifth of the time of gzip; higher levels win 7 % and take thrice as long."""
+NOBODY = 65_534
+_PARTITION = re.compile(r"\|\s*(\d+)-(\d+)\s*\|FS \((Encrypted )?(\w+)/\*System/(\w+)\)")
+_LISTED = "squashfs-root/"
+
+
+@dataclass(frozen=True, slots=True)
+class Apptainer:
+    """The program and the folder for what it needs on the way: it copies whole root file systems."""
+
+    program: str
+    tmp: Path
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Variables that keep everything it writes in ``folder``, which goes away afterwards."""
+        return {
+            "APPTAINER_TMPDIR": str(folder),
+            "APPTAINER_CACHEDIR": str(folder / "cache"),
+            "APPTAINER_CONFIGDIR": str(folder / "config"),
+            "HOME": str(folder),
+        }
+
+    def build(self, layers: Layers, text: str, target: Path, work: Work) -> None:
+        """Put the layers together as the definition ``text`` says.
+
+        Raises:
+            SetupError: it failed; the message names the log.
+        """
+        work.say("Putting the image together")
+        with (
+            work.step("Putting the image together"),
+            tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as folder,
+        ):
+            for name, layer in layers.folders():
+                Path(folder, name).symlink_to(layer)
+            Path(folder, DEFINITION).write_text(text)
+            self._build(DEFINITION, target, Path(folder), work)
+
+    def convert(self, source: str, target: Path, work: Work) -> None:
+        """Make an image of a folder, or of an archive: ``docker-archive:/path``.
+
+        Raises:
+            SetupError: it is none, or damaged; the message names the log.
+        """
+        work.say("Making an image file of it")
+        with (
+            work.step("Making an image file of it"),
+            tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as folder,
+        ):
+            self._build(source, target, Path(folder), work)
+
+    def _build(self, source: str, target: Path, folder: Path, work: Work) -> None:
+        argv = [self.program, "build", "--force", "--mksquashfs-args", SQUASH, str(target), source]
+        env = self.environment(folder)
+        work.run(argv, what="Making the image file", env=env, cwd=folder)
+        target.chmod(0o644)
+
+    def system(self, image: Path, work: Work) -> int:
+        """Where the image's file system begins in the file.
+
+        Raises:
+            SetupError: it holds none that can be served, or is cut short.
+        """
+        what = f"Looking at {image.name}"
+        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as folder:
+            argv = [self.program, "sif", "list", str(image)]
+            said = work.run(argv, what=what, env=self.environment(Path(folder)))
+        found = next(filter(None, map(_PARTITION.search, said)), None)
+        if found is None:
+            raise work.failure(what, "it holds no root file system")
+        start, end, encrypted, kind, _ = found.groups()
+        if encrypted or kind != "Squashfs":
+            raise work.failure(what, f"its file system is {encrypted or ''}{kind}, not Squashfs")
+        if int(end) > image.stat().st_size:
+            raise work.failure(what, "it is damaged: its end is missing")
+        return int(start)
+
+    def bill(self, image: Path, work: Work) -> tuple[Package, ...]:
+        """What packages the image holds, read out of the file without running anything of it.
+
+        As nobody, where we are root: the file may come from anybody.
+
+        Raises:
+            SetupError: it is damaged, or no image.
+        """
+        offset = ["-o", str(self.system(image, work))]
+        what = f"Reading what is in {image.name}"
+        with (
+            work.step(what),
+            tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as name,
+        ):
+            folder = Path(name)
+            user = _give_to_nobody(folder, image)
+            listing: list[str] = []
+            argv = ["unsquashfs", *offset, "-lc", str(image)]
+            work.run(argv, what=what, user=user, watch=listing.append)
+            paths = [line.removeprefix(_LISTED) for line in listing if line.startswith(_LISTED)]
+            wanted = [path for path in paths if path == bill.STATUS or bill.is_metadata(path)]
+            if not wanted:
+                return ()
+            (folder / "wanted").write_text("".join(f"{path}\n" for path in wanted))
+            (folder / "wanted").chmod(0o644)
+            argv = ["unsquashfs", *offset, "-no-xattrs", "-no-progress", "-no-wildcards"]
+            argv += ["-d", str(folder / "root"), "-ef", str(folder / "wanted"), str(image)]
+            work.run(argv, what=what, user=user)
+            return bill.bill_of(folder / "root")
+
+    def smoke(
+        self,
+        image: Path,
+        commands: Sequence[Sequence[str]],
+        work: Work,
+        *,
+        env: Mapping[str, str],
+        binds: Sequence[tuple[Path, str]] = (),
+    ) -> None:
+        """Run commands in the image as an ordinary user without a network; each must succeed.
+
+        Where nobody else than its owner can reach the file, as its owner: so do jobs.
+
+        Raises:
+            SetupError: one failed; the message has what it said.
+        """
+        with (
+            work.step("Trying the image"),
+            tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as name,
+        ):
+            folder = Path(name)
+            user = _give_to_nobody(folder, image)
+            argv = [self.program, "--quiet", "exec", "--containall", "--no-home", "--no-privs"]
+            argv += ["--net", "--network", "none", "--pwd", "/"]
+            for source, target in binds:
+                argv += ["--bind", f"{source}:{target}:ro"]
+            given = {f"APPTAINERENV_{key}": value for key, value in env.items()}
+            for number, command in enumerate(commands, 1):
+                work.say(f"Trying the image, {number} of {len(commands)}")
+                work.run(
+                    [*argv, str(image), *command],
+                    what=f"Trying `{' '.join(command)}` in the image",
+                    env={**self.environment(folder), **given},
+                    cwd=folder,
+                    user=user,
+                    timeout_s=300,
+                )
+
+
+def is_sif(path: Path) -> bool:
+    """Whether a file says of itself that it is one. Raises ``OSError``."""
+    with path.open("rb") as stream:
+        return stream.read(_MAGIC_AT + len(MAGIC))[_MAGIC_AT:] == MAGIC
+
+
+def _give_to_nobody(folder: Path, image: Path) -> int | None:
+    """Who is to look at the image, with the folder made theirs; None: ourselves."""
+    if os.geteuid() != 0 or not _open_to_all(image) or not _open_to_all(folder.parent):
+        return None
+    os.chown(folder, NOBODY, NOBODY)
+    return NOBODY
+
+
+def _open_to_all(path: Path) -> bool:
+    mode = path.stat().st_mode
+    readable = mode & (0o001 if path.is_dir() else 0o004)
+    return bool(readable) and all(each.stat().st_mode & 0o001 for each in path.absolute().parents)

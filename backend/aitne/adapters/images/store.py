@@ -1,0 +1,225 @@
+"""The images' folder: files come into it whole or not at all, and are read through when asked.
+
+A file is made under ``.making-…`` and gets its name, which holds the beginning of its digest, last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from aitne.adapters.images.work import said_by
+from aitne.core.errors import InvalidInput, SetupError
+from aitne.core.models.image import Artifact
+
+APPTAINER = "apptainer"
+REPORT_EVERY_S = 2.0
+SCRATCH = "aitne-image-"
+"""How folders for temporary files begin."""
+_MAKING = ".making-"
+_CHUNK = 1 << 22
+_ABANDONED_S = 86_400
+_SETTLED_S = 3_600
+"""A younger file may be one that is being registered."""
+Seen = Callable[[int, int], None]
+"""Told from time to time how many bytes were read, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something in the folder that belongs to no image."""
+
+    path: Path
+    size_bytes: int
+
+
+class ImageFolder:
+    """``settings.images_dir``. Constructing it writes nothing."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @contextmanager
+    def making(self) -> Iterator[Path]:
+        """A folder for files on their way, which is gone afterwards.
+
+        Raises:
+            SetupError: the images' folder cannot be written to.
+        """
+        try:
+            self._make()
+            folder = Path(tempfile.mkdtemp(prefix=_MAKING, dir=self.root))
+            folder.chmod(0o755)
+        except OSError as error:
+            raise SetupError(
+                f"Images lie in {self.root}, which cannot be written: {said_by(error)}. Run this as an "
+                "account that may, or set [containers] images_dir."
+            ) from error
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def check_space(self, needed: int) -> None:
+        """Raise ``SetupError`` if there is less room than ``needed`` bytes."""
+        place = self.root
+        while not place.exists():
+            place = place.parent
+        free = shutil.disk_usage(place).free
+        if free < needed:
+            raise SetupError(
+                f"{self.root} needs {needed >> 20} MiB for the image, and {free >> 20} MiB are free. "
+                "`aitne admin image gc` removes what nothing uses."
+            )
+
+    def keep(self, made: Path, name: str, version: str) -> Artifact:
+        """Give a finished file its name; from here on it is there for jobs.
+
+        Raises ``OSError``."""
+        digest = digest_of(made)
+        final = self.root / f"{name}-{version}-{digest.removeprefix('sha256:')[:12]}.sif"
+        made.chmod(0o644)
+        os.utime(made)  # `leftovers` counts from here: reading and trying it may have taken hours
+        if os.geteuid() == 0:
+            os.chown(made, 0, 0)
+        with made.open("rb") as stream:
+            os.fsync(stream.fileno())
+        made.replace(final)
+        info = final.stat()
+        return Artifact(
+            runtime=APPTAINER,
+            digest=digest,
+            size_bytes=info.st_size,
+            path=str(final),
+            mtime_ns=info.st_mtime_ns,
+        )
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path is of a file in this folder."""
+        return path.parent == self.root
+
+    def leftovers(self, known: Collection[Path]) -> list[Leftover]:
+        """What lies here and is none of the ``known`` files, without what may still be under way."""
+        if not self.root.is_dir():
+            return []
+        found = []
+        # By what they are, not by their names: the settings may reach the folder by another path now.
+        used = {_identity(path) for path in known}
+        for path in sorted(self.root.iterdir()):
+            info = path.lstat()
+            age_s = time.time() - info.st_mtime
+            if path.name.startswith(_MAKING) and path.is_dir():
+                if age_s > _ABANDONED_S:
+                    found.append(Leftover(path, size_of(path)))
+            elif path.suffix == ".sif" and _identity(path) not in used and age_s > _SETTLED_S:
+                found.append(Leftover(path, info.st_size))
+        return found
+
+    def _make(self) -> None:
+        if not self.root.is_dir():
+            self.root.mkdir(parents=True)
+            self.root.chmod(0o755)
+
+
+def abandoned(tmp: Path) -> list[Leftover]:
+    """What killed work on images has left of ours in the folder for temporary files."""
+    found = []
+    for path in sorted(tmp.glob(f"{SCRATCH}*")):
+        info = path.lstat()
+        ours = info.st_uid == os.geteuid() and stat.S_ISDIR(info.st_mode)
+        if ours and time.time() - info.st_mtime > _ABANDONED_S:
+            found.append(Leftover(path, size_of(path)))
+    return found
+
+
+def _identity(path: Path) -> tuple[int, int] | Path:
+    """What is the same for all paths of one file; of a file that cannot be seen its path."""
+    try:
+        info = path.stat()
+    except OSError:
+        return path
+    return info.st_dev, info.st_ino
+
+
+def remove(path: Path) -> int:
+    """Remove a file or a folder; how many bytes that freed. What is gone already frees none.
+
+    Raises ``OSError``."""
+    try:
+        info = path.lstat()
+    except FileNotFoundError:
+        return 0
+    if path.is_dir() and not path.is_symlink():
+        size = size_of(path)
+        shutil.rmtree(path)
+        return size
+    path.unlink()
+    return info.st_size
+
+
+def size_of(folder: Path) -> int:
+    """What lies in a folder, in bytes. Raises ``OSError``."""
+    return sum(
+        os.lstat(os.path.join(where, name)).st_size
+        for where, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def digest_of(path: Path, seen: Seen | None = None) -> str:
+    """``sha256:…`` of a file's content. Raises ``OSError``."""
+    digest = hashlib.sha256()
+    last = time.monotonic()
+    with path.open("rb", buffering=0) as stream:
+        size, done = os.fstat(stream.fileno()).st_size, 0
+        with suppress(OSError):  # not every file system takes advice
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        buffer = memoryview(bytearray(_CHUNK))
+        while count := stream.readinto(buffer):
+            digest.update(buffer[:count])
+            done += count
+            if seen is not None and time.monotonic() - last > REPORT_EVERY_S:
+                last = time.monotonic()
+                seen(done, size)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def damage_of(artifact: Artifact, seen: Seen | None = None) -> str | None:
+    """What is wrong with an artifact's file, as a sentence; None: it is what it was.
+
+    Raises:
+        SetupError: it is closed to us, which tells nothing about it.
+    """
+    if artifact.path is None:
+        return None
+    path = Path(artifact.path)
+    try:
+        size = path.stat().st_size
+        if size != artifact.size_bytes:
+            return f"{path} has {size} bytes instead of {artifact.size_bytes}."
+        digest = digest_of(path, seen)
+    except FileNotFoundError:
+        return f"{path} is missing."
+    except PermissionError as error:
+        raise SetupError(f"{path} is closed to this account: run this as root.") from error
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}."
+    if digest != artifact.digest:
+        return f"The content of {path} has changed: it is {digest} instead of {artifact.digest}."
+    return None
+
+
+def check_digest(given: str | None, found: str, source: Path) -> None:
+    """Raise ``InvalidInput`` if a digest was given and is another."""
+    if given is not None and given != found:
+        raise InvalidInput.field(
+            "--digest", f"{source} is {found}; it is not the file that was meant", value=given
+        )

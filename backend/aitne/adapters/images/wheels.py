@@ -1,0 +1,110 @@
+"""Python wheels of this machine that go into an image: the training runtime, and what was built here.
+
+``aitne`` is this installation's own training runtime, packed as a wheel that needs nothing. Any other
+name is a folder of the user's cache that holds one wheel; the folder's name says what it was built
+for, as ``scripts/horovod_wheel.py`` does.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shutil
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import aitne
+from aitne.core.errors import SetupError
+from aitne.core.settings import cache_dir
+
+OWN = "aitne"
+_PARTS = ("core", "distrib", "launch")
+"""Of our package: what ranks of a program import. The rest would need more than PyTorch."""
+_DATE = (1980, 1, 1, 0, 0, 0)
+# The kernel is known by its sources, and where it does not fit it can be compiled from them.
+_SUFFIXES = frozenset({".c", ".h", ".py", ".so", ".typed"})
+
+
+def identity(name: str) -> str:
+    """Changes whenever what ``put`` would put does.
+
+    Raises:
+        SetupError: there is no such wheel.
+    """
+    if name != OWN:
+        return _digest(_cached(name).read_bytes())
+    return _digest(*(data for path, data in _own_files().items() for data in (path.encode(), data)))
+
+
+def put(name: str, folder: Path) -> Path:
+    """The wheel, in ``folder``.
+
+    Raises:
+        SetupError: there is no such wheel.
+        OSError: it cannot be written.
+    """
+    if name != OWN:
+        return Path(shutil.copy(_cached(name), folder))
+    return _pack(folder)
+
+
+def _cached(name: str) -> Path:
+    place = cache_dir() / "wheels" / name
+    found = sorted(place.glob("*.whl"))
+    if len(found) != 1:
+        raise SetupError(
+            f"The image takes a wheel from {place}, which holds {len(found)}. Build it first, on a "
+            "machine with the image's Debian and Python; Horovod's: python scripts/horovod_wheel.py "
+            "--build, as the user who builds images."
+        )
+    return found[0]
+
+
+def _own_files() -> dict[str, bytes]:
+    root = Path(aitne.__file__).parent
+    paths = [root / "__init__.py", root / "py.typed"]
+    for part in _PARTS:
+        paths += [path for path in (root / part).rglob("*") if path.suffix in _SUFFIXES]
+    return {
+        f"aitne/{path.relative_to(root)}": path.read_bytes()
+        for path in sorted(paths)
+        if path.is_file()
+    }
+
+
+def _pack(folder: Path) -> Path:
+    """A wheel by its specification: packaging.python.org/en/latest/specifications/binary-distribution-format."""
+    files = _own_files()
+    compiled = any(path.endswith(".so") for path in files)
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    tag = f"py3-none-{platform if compiled else 'any'}"
+    info = f"aitne-{aitne.__version__}.dist-info"
+    files[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: aitne\nVersion: {aitne.__version__}\n"
+        "Summary: Aitne's training runtime: aitne.distrib and aitne-run\n"
+    ).encode()
+    files[f"{info}/WHEEL"] = (
+        f"Wheel-Version: 1.0\nGenerator: aitne\nRoot-Is-Purelib: {str(not compiled).lower()}\n"
+        f"Tag: {tag}\n"
+    ).encode()
+    files[f"{info}/entry_points.txt"] = b"[console_scripts]\naitne-run = aitne.launch.main:run\n"
+    record = "".join(
+        f"{path},sha256={_record_hash(data)},{len(data)}\n" for path, data in files.items()
+    )
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    target = folder / f"aitne-{aitne.__version__}-{tag}.whl"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in files.items():
+            entry = zipfile.ZipInfo(path, _DATE)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    return target
+
+
+def _record_hash(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]

@@ -1,0 +1,169 @@
+"""The log of one piece of work on an image: programs run into it, people see a line per step."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from aitne.adapters.programs import PATH, tail, unbroken
+from aitne.core.errors import AitneError, SetupError
+
+Progress = Callable[[str], None]
+_END_S = 15.0
+FULL = "No space left on device"
+_CHATTER = ("INFO:", "WARNING:")
+"""How lines of Apptainer begin that are no reason for anything."""
+
+
+class Work:
+    """``say`` is told of each step; ``path`` is the log, written anew."""
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self.path = path
+        self._progress = progress
+        self._began = time.monotonic()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been at work."""
+        return time.monotonic() - self._began
+
+    def say(self, text: str) -> None:
+        """Tell of a step."""
+        line = f"{text} ({self.seconds:.0f} s)"
+        self.note(f"== {line}")
+        self._progress(line)
+
+    def note(self, text: str) -> None:
+        """Write into the log alone."""
+        with self.path.open("a", encoding="utf-8", errors="replace") as stream:
+            stream.write(text + "\n")
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        what: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path = Path("/"),
+        user: int | None = None,
+        timeout_s: float = 3_600,
+        watch: Progress | None = None,
+    ) -> list[str]:
+        """Run a program to its end; its last lines of output, which all go to the log.
+
+        ``what`` is the step as the message of a failure names it. ``env`` comes on top of a fixed PATH
+        and locale. The program and all it started end with the one who waits for them.
+
+        Raises:
+            SetupError: it is missing, failed, or did not end in time.
+        """
+        self.note(f"$ {' '.join(argv)}")
+        lines: deque[str] = deque(maxlen=200)
+        with ExitStack() as stack:
+            with unbroken():
+                process = stack.enter_context(self._begun(argv, what, env, cwd, user))
+                timed_out = stack.enter_context(_ended(process, timeout_s))
+            assert process.stdout is not None  # noqa: S101 (a pipe was asked for)
+            for line in process.stdout:
+                self.note(line.rstrip())
+                lines.append(line.rstrip())
+                if watch is not None:
+                    watch(line.rstrip())
+            process.wait()
+        if timed_out:
+            raise self.failure(what, f"it did not end within {timeout_s:g} s")
+        if process.returncode:
+            telling = [line for line in lines if not line.startswith(_CHATTER)] or lines
+            said = tail(telling) or f"{Path(argv[0]).name} ended with status {process.returncode}"
+            raise self.failure(what, said)
+        return list(lines)
+
+    def _begun(
+        self,
+        argv: Sequence[str],
+        what: str,
+        env: Mapping[str, str] | None,
+        cwd: Path,
+        user: int | None,
+    ) -> subprocess.Popen[str]:
+        try:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env={"PATH": PATH, "LANG": "C.UTF-8", **(env or {})},
+                cwd=cwd,
+                umask=0o022,
+                start_new_session=True,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else (),
+            )
+        except OSError as error:
+            raise self.failure(what, f"{argv[0]}: {error.strerror}") from error
+
+    def failure(self, what: str, reason: str) -> SetupError:
+        """An error that names the step, the reason and the log."""
+        if FULL.lower() in reason.lower():
+            reason = f"a disk is full ({reason})"
+        return SetupError(f"{what} failed: {reason.rstrip('.')}. The whole log: {self.path}")
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Turn what the file system refuses into an error that names the step and the log."""
+        try:
+            yield
+        except OSError as error:
+            raise self.failure(what, said_by(error)) from error
+        except AitneError as error:
+            self.note(f"== {error.message}")
+            raise
+
+
+def said_by(error: OSError) -> str:
+    """``No space left on device: /srv/images/…``."""
+    reason = FULL if error.errno == errno.ENOSPC else error.strerror or str(error)
+    return f"{reason}: {error.filename}" if error.filename else reason
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[str], timeout_s: float) -> Iterator[list[bool]]:
+    """End the program's group after ``timeout_s``, and whenever waiting for it is broken off."""
+    timed_out: list[bool] = []
+
+    def expire() -> None:
+        timed_out.append(True)
+        _signal(process, signal.SIGKILL)
+
+    timer = threading.Timer(timeout_s, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timed_out
+    except BaseException:
+        _signal(process, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+        _signal(process, signal.SIGKILL)
+        raise
+    finally:
+        timer.cancel()
+
+
+def _signal(process: subprocess.Popen[str], number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

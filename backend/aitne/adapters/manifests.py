@@ -1,0 +1,217 @@
+"""Keeps datasets' manifests: packed, one folder each, named by the digest of the text.
+
+An upload waits in a folder of its user's until a dataset names it. What no dataset has named within
+a day is removed by the next upload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aitne.core import manifest
+from aitne.core.errors import InvalidInput, RateLimited, Unavailable
+from aitne.core.manifest import ManifestError, Summary
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 4
+"""Uploads of one user that no dataset has named yet; with one more the oldest goes."""
+MOST_AT_ONCE = 4
+UNUSED_S = 86_400.0
+SPARE_BYTES = 256 << 20
+"""Must stay free where manifests lie: the database may be there too."""
+_RETRY_S = 10.0
+_CHUNK = 1 << 20
+_TEXT, _SUMMARY = "manifest.gz", "summary.json"
+_WAITING = "waiting"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class ManifestFolder:
+    """Fulfils ``core.ports.catalogue_files.Manifests``. Nothing is made before the first upload."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        most_bytes: int = manifest.MOST_BYTES,
+        spare_bytes: int = SPARE_BYTES,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder = folder
+        self._most = most_bytes
+        self._spare = spare_bytes
+        self._now = now
+        self._busy: set[str] = set()
+
+    async def receive(
+        self, user: str, digest: str, chunks: AsyncIterator[bytes], used: Collection[str]
+    ) -> Summary:
+        """See the port."""
+        with self._turn(user):
+            mine = self._folder / _WAITING / user
+            with _translated(self._folder):
+                await asyncio.to_thread(self._prepare, mine, used)
+                fresh = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=".", dir=mine))
+                try:
+                    await self._write(fresh / _TEXT, chunks)
+                    found = await asyncio.to_thread(self._check, fresh, digest)
+                    await asyncio.to_thread(_put, fresh, mine / digest)
+                finally:
+                    await asyncio.to_thread(shutil.rmtree, fresh, ignore_errors=True)
+        return found
+
+    async def find(self, user: str, digest: str, *, kept: bool) -> Summary | None:
+        """See the port."""
+        places = [self._folder / _WAITING / user / digest]
+        if kept:
+            places.append(self._folder / digest)
+        with _translated(self._folder):
+            return await asyncio.to_thread(_find, places)
+
+    async def keep(self, user: str, digest: str) -> None:
+        """See the port."""
+        with _translated(self._folder):
+            await asyncio.to_thread(self._keep, user, digest)
+
+    def path(self, digest: str) -> Path:
+        """See the port."""
+        found = self._folder / digest / _TEXT
+        if not found.is_file():
+            raise Unavailable(
+                f"The manifest {digest} is missing in {self._folder}. Put it back from a backup."
+            )
+        return found
+
+    @contextmanager
+    def _turn(self, user: str) -> Iterator[None]:
+        if user in self._busy:
+            raise RateLimited(
+                "Another manifest of yours is being uploaded. Wait for its end.", _RETRY_S
+            )
+        if len(self._busy) >= MOST_AT_ONCE:
+            raise RateLimited("Too many manifests are being uploaded. Try again soon.", _RETRY_S)
+        self._busy.add(user)
+        try:
+            yield
+        finally:
+            self._busy.discard(user)
+
+    def _prepare(self, mine: Path, used: Collection[str]) -> None:
+        mine.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._folder.chmod(0o700)
+        uploads = sorted(mine.iterdir(), key=_age)
+        stale = uploads[: max(0, len(uploads) - MOST_WAITING + 1)]
+        kept = [
+            each
+            for each in self._folder.iterdir()
+            if _DIGEST.fullmatch(each.name) and each.name not in used
+        ]
+        waiting = [each for user in (self._folder / _WAITING).iterdir() for each in user.iterdir()]
+        stale += [each for each in (*kept, *waiting) if self._now() - _age(each) > UNUSED_S]
+        for each in dict.fromkeys(stale):
+            shutil.rmtree(each, ignore_errors=True)
+
+    async def _write(self, path: Path, chunks: AsyncIterator[bytes]) -> None:
+        written = since_look = 0
+        with path.open("xb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            async for chunk in chunks:
+                written += len(chunk)
+                since_look += len(chunk)
+                if written > self._most:
+                    raise ManifestError(f"is larger than {self._most} bytes")
+                if since_look >= 16 * _CHUNK or since_look == written:
+                    since_look = 0
+                    self._check_space()
+                await asyncio.to_thread(file.write, chunk)
+
+    def _check_space(self) -> None:
+        free = shutil.disk_usage(self._folder).free
+        if free < self._spare:
+            raise Unavailable(
+                f"The disk that holds {self._folder} is full: {free} bytes are left, and "
+                f"{self._spare} must be. Nothing was kept; ask an administrator to free some space."
+            )
+
+    def _check(self, fresh: Path, digest: str) -> Summary:
+        with (fresh / _TEXT).open("rb") as file:
+            packed = iter(lambda: file.read(_CHUNK), b"")
+            found = manifest.summarize(manifest.unpack(packed, most_bytes=self._most))
+        if found.digest != digest:
+            raise InvalidInput.field(
+                "sha256",
+                "the digest of what was uploaded is another; upload it again",
+                value=digest,
+                allowed=found.digest,
+            )
+        (fresh / _SUMMARY).write_text(json.dumps(found._asdict()))
+        return found
+
+    def _keep(self, user: str, digest: str) -> None:
+        kept = self._folder / digest
+        try:
+            (self._folder / _WAITING / user / digest).rename(kept)
+        except OSError:
+            # Somebody has kept the same; what waits is removed when its day is over.
+            if not kept.exists():
+                raise
+
+
+def _find(places: Iterable[Path]) -> Summary | None:
+    for folder in places:
+        try:
+            found = Summary(**json.loads((folder / _SUMMARY).read_text()))
+            os.utime(folder)
+        except FileNotFoundError:
+            continue
+        return found
+    return None
+
+
+def _put(fresh: Path, place: Path) -> None:
+    """Have the upload where it is looked for; one that is there already is the same."""
+    for name in (_TEXT, _SUMMARY):
+        _sync(fresh / name)
+    if place.exists():
+        os.utime(place)
+    else:
+        fresh.rename(place)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _age(path: Path) -> float:
+    """When it was last touched; what is gone meanwhile has just been."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
+
+
+@contextmanager
+def _translated(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        log.error("A manifest cannot be kept in %s: %s", folder, error)
+        raise Unavailable(
+            f"The platform cannot keep the manifest: {error.strerror or error}. Nothing was kept; "
+            "ask an administrator to look at the platform's data folder."
+        ) from error

@@ -1,0 +1,86 @@
+"""Running another program to its end, for set-up work that people wait for."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from aitne.core.errors import SetupError
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+TAIL_LINES = 4
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    env: dict[str, str],
+    timeout_s: float = 60,
+    stdin: str = "",
+    cwd: Path = Path("/"),
+) -> str:
+    """Run a program to its end and return what it printed.
+
+    Raises:
+        SetupError: it is missing, failed, or did not end in time; with the last lines it printed.
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=env,
+            cwd=cwd,
+            timeout=timeout_s,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise SetupError(f"{error.filename} is not installed on this machine.") from error
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(f"`{' '.join(argv)}` did not end within {timeout_s:g} s.") from error
+    if done.returncode:
+        said = tail((done.stderr or done.stdout).splitlines())
+        raise SetupError(f"`{' '.join(argv)}` failed ({done.returncode}): {said}")
+    return done.stdout
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Within this, a signal that would break off the main thread waits until the end.
+
+    For taking a process into one's hands: broken off between its start and the place that will end
+    it, it would run on alone. Signals are put off with handlers and not with a mask, which the
+    program would inherit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python runs handlers in the main thread alone.
+        return
+    came: list[int] = []
+
+    def keep(number: int, _: FrameType | None) -> None:
+        came.append(number)
+
+    # A handler that was not set from Python can neither be put back nor raise anything here.
+    before = {each: handler for each in _ENDING if callable(handler := signal.getsignal(each))}
+    for each in before:
+        signal.signal(each, keep)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in dict.fromkeys(came):
+            signal.raise_signal(number)
+
+
+def tail(lines: Iterable[str]) -> str:
+    """The last lines that say something, in one."""
+    return " / ".join([line.strip() for line in lines if line.strip()][-TAIL_LINES:])

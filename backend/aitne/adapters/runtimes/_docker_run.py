@@ -1,0 +1,295 @@
+"""The launcher of one container: ``python -m ..._docker_run JSON TMP [--gpus] -- PROGRAM ARGUMENT...``
+
+The agent starts it in the program's stead. Before anything else it leaves a guard behind, a process of
+its own session that removes the container when the launcher is gone, however it went. What even the
+guard could not remove, because the machine failed, the next launcher's guard finds by its label.
+
+Variables with the prefix that the JSON names are the program's; no other reaches it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound
+from docker.types import DeviceRequest
+
+from aitne.adapters.runtimes._docker_stream import Stream, say
+
+FAILED = 125
+"""The container could not be made: what ``docker run`` says, too."""
+OWNER = "aitne.launcher"
+"""The label with the launcher's identity."""
+PIDS = "pids"
+"""The file in TMP that names the container's first process, for who counts the job's processes."""
+_FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_ANSWER_S = 60
+_OUT_OF_MEMORY = 137
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run one container and leave with its exit code."""
+    container, tmp, *rest = arguments
+    end = rest.index("--")
+    facts = json.loads(container)
+    wake = _listen()
+    try:
+        code = _run(facts, tmp, rest[end + 1 :], wake, gpus="--gpus" in rest[:end])
+    except (DockerException, OSError) as error:  # OSError: the connection's own, of requests
+        say(f"Docker at {facts['url']} did not do it: {_line(error)}")
+        code = FAILED
+    os._exit(code)
+
+
+_NVIDIA = "NVIDIA_VISIBLE_DEVICES"
+
+
+def container_options(
+    facts: dict[str, Any], tmp: str, argv: Sequence[str], *, gpus: bool
+) -> dict[str, Any]:
+    """The body of the request that makes the container."""
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    memory = facts["memory_bytes"]
+    host: dict[str, Any] = {
+        "Init": True,  # so that the program is not process 1, which default signals do not end
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
+        "Privileged": False,
+        "ReadonlyRootfs": not facts["writable"],
+        "IpcMode": "private",
+        "NetworkMode": "host" if facts["network"] else "none",
+        "GroupAdd": [str(group) for group in os.getgroups()],
+        "Mounts": [
+            _mount(os.path.join(tmp, "tmp"), "/tmp", writable=True),  # noqa: S108 - the container's
+            _mount(os.path.join(tmp, "var_tmp"), "/var/tmp", writable=True),  # noqa: S108
+            *(
+                _mount(source, target, writable=writable)
+                for source, target, writable in facts["binds"]
+            ),
+        ],
+        # As large as a node's own /dev/shm; what lies there counts as the container's memory.
+        "ShmSize": half if memory is None else memory,
+        "LogConfig": {"Type": "none", "Config": {}},
+    }
+    if memory is not None:
+        host |= {"Memory": memory, "MemorySwap": memory}
+    if facts["cpus"] is not None:
+        host["NanoCpus"] = facts["cpus"] * 1_000_000_000
+    if facts["cgroup_parent"] is not None:
+        host["CgroupParent"] = facts["cgroup_parent"]
+    variables = _variables(facts["env_prefix"])
+    # Where NVIDIA's runtime is Docker's default one, this variable alone would give GPUs
+    # (https://docs.nvidia.com/datacenter/cloud-native/container-toolkit, "void" gives none).
+    variables.pop(_NVIDIA, None)
+    if not gpus:
+        variables[_NVIDIA] = "void"
+    else:
+        host["DeviceRequests"] = [_gpu_request(variables.get("CUDA_VISIBLE_DEVICES", ""))]
+    return {
+        "Image": facts["image"],
+        # An entry point of the image would be put before the program.
+        "Entrypoint": [],
+        "Cmd": list(argv),
+        "User": f"{os.getuid()}:{os.getgid()}",
+        "WorkingDir": facts["workdir"],
+        "Env": [f"{name}={value}" for name, value in (variables | {"HOME": facts["home"]}).items()],
+        "Labels": {**facts["labels"], OWNER: identity(os.getpid())},
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": False,
+        "HostConfig": host,
+    }
+
+
+def _mount(source: str, target: str, *, writable: bool) -> dict[str, Any]:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": not writable}
+
+
+def _variables(prefix: str) -> dict[str, str]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in os.environ.items()
+        if name.startswith(prefix) and name != prefix
+    }
+
+
+def _gpu_request(visible: str) -> DeviceRequest:
+    """The GPUs that have names; with numbers all of them, for they would be counted anew inside."""
+    names = [name.strip() for name in visible.split(",") if name.strip()]
+    if names and all(name.startswith(("GPU-", "MIG-")) for name in names):
+        return DeviceRequest(device_ids=names, capabilities=[["gpu"]])
+    return DeviceRequest(count=-1, capabilities=[["gpu"]])
+
+
+def _run(facts: dict[str, Any], tmp: str, argv: Sequence[str], wake: int, *, gpus: bool) -> int:
+    client = docker.APIClient(base_url=facts["url"], version="auto", timeout=_ANSWER_S)
+    if gpus and _is_podman(client):
+        say(
+            "Podman would start this without its GPUs and say nothing, so it is not started: "
+            "use apptainer or Docker for jobs with GPUs"
+        )
+        return FAILED
+    name = f"aitne-{uuid.uuid4().hex}"
+    done = _leave_guard(facts["url"], name)
+    try:
+        options = container_options(facts, tmp, argv, gpus=gpus)
+        return _run_container(client, facts["url"], name, options, tmp, wake)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(tmp, PIDS))
+        # What cannot be removed now is the guard's, and the next launcher's: how the program ended
+        # stays as it was.
+        with contextlib.suppress(DockerException, OSError):
+            remove(client, name)
+            os.write(done, b".")
+
+
+def _run_container(
+    client: docker.APIClient,
+    url: str,
+    name: str,
+    options: dict[str, Any],
+    tmp: str,
+    wake: int,
+) -> int:
+    try:
+        client.create_container_from_config(options, name)
+    except ImageNotFound:
+        say(f"the image {options['Image']} is not in Docker's store on this node")
+        return FAILED
+    stream = Stream(client, url, name, wake)
+    early = stream.signals()
+    stop = next((number for number in early if number in _STOPPING), None)
+    if stop is not None:
+        return 128 + stop
+    client.start(name)
+    pid = client.inspect_container(name)["State"]["Pid"]
+    if pid:
+        with open(os.path.join(tmp, PIDS), "w", encoding="ascii") as file:
+            file.write(f"{pid}\n")
+    code = stream.run(pid, early)
+    if code == _OUT_OF_MEMORY and _out_of_memory(client, name):
+        memory = options["HostConfig"].get("Memory")
+        limit = "" if memory is None else f" of {memory >> 20} MiB"
+        say(f"the container was ended at its memory limit{limit}")
+    return code
+
+
+def _out_of_memory(client: docker.APIClient, name: str) -> bool:
+    try:
+        return bool(client.inspect_container(name)["State"]["OOMKilled"])
+    except (DockerException, OSError):
+        return False  # nobody can tell any more
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _is_podman(client: docker.APIClient) -> bool:
+    parts = client.version().get("Components") or ()
+    return any(str(part.get("Name", "")).startswith("Podman") for part in parts)
+
+
+def remove(client: docker.APIClient, name: str) -> None:
+    """End and remove a container; nothing happens if there is none of that name."""
+    try:
+        client.remove_container(name, force=True, v=True)
+    except APIError as error:
+        if error.status_code not in (404, 409):  # 409: somebody removes it at this moment
+            raise
+
+
+# --- the guard -----------------------------------------------------------------------------------
+
+
+def _leave_guard(url: str, name: str) -> int:
+    """A child that waits for the launcher's end; a byte into the answer tells it that all is done."""
+    watched, done = os.pipe()
+    if os.fork():
+        os.close(watched)
+        return done
+    os.close(done)
+    _quietly(lambda: _guard(url, name, watched))
+    os._exit(0)
+
+
+def _guard(url: str, name: str, watched: int) -> None:
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in _FORWARDED:  # it ends soon enough, but not before its work is done
+        signal.signal(getattr(signal, number), signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    client = docker.APIClient(base_url=url, version="auto", timeout=_ANSWER_S)
+    _quietly(lambda: sweep(client))
+    if os.read(watched, 1) == b"":
+        remove(client, name)
+
+
+def _quietly(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except (DockerException, OSError):
+        return  # the daemon does not answer: the next launcher's guard tries again
+
+
+def sweep(client: docker.APIClient) -> None:
+    """Remove the containers of launchers that no longer live."""
+    for found in client.containers(all=True, filters={"label": OWNER}):
+        if not _lives(found["Labels"].get(OWNER, "")):
+            remove(client, found["Id"])
+
+
+def identity(pid: int) -> str:
+    """What no other process has had since: boot, PID namespace, number and time of its start."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    return f"{boot}/{os.readlink('/proc/self/ns/pid')}/{pid}/{_started(pid)}"
+
+
+def _started(pid: int) -> str | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+def _lives(owner: str) -> bool:
+    boot, _, rest = owner.partition("/")
+    namespace, _, number = rest.partition("/")
+    pid = number.partition("/")[0]
+    if not pid.isdecimal():
+        return False
+    here_boot, _, here = identity(int(pid)).partition("/")
+    if here_boot == boot and not here.startswith(namespace + "/"):
+        return True  # nobody here can tell: its guard is in that other namespace
+    return f"{here_boot}/{here}" == owner
+
+
+def _listen() -> int:
+    """From here on signals wait in a pipe, whose end to read from is the answer."""
+    wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    for number in _FORWARDED:
+        signal.signal(getattr(signal, number), lambda *_: None)
+    return wake
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,136 @@
+"""A container's streams and signals, carried to and from this process's own."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException
+
+_HEADER = 8
+"""Bytes before each piece of output: the stream's number, three zeros, the length."""
+_CHUNK = 65536
+_BEGIN_S, _DRAIN_S = 2.0, 10.0
+_POLL_S = 0.005
+
+
+def say(sentence: str) -> None:
+    """A line in the job's log."""
+    _write(2, f"aitne: {sentence}.\n".encode("utf-8", "replace"))
+
+
+class Stream:
+    """Attached before the container starts, so that no byte of it is missed."""
+
+    def __init__(self, client: docker.APIClient, url: str, name: str, wake: int) -> None:
+        self._client, self._url, self._name, self._wake = client, url, name, wake
+        wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+        self._held = client.attach_socket(name, params=wanted)
+        self._socket: socket.socket = getattr(self._held, "_sock", self._held)
+        self._socket.settimeout(None)
+        self._pending = b""
+        self._answer: int | None = None
+
+    def signals(self) -> list[int]:
+        """The numbers of those that have come since the last question."""
+        try:
+            return list(os.read(self._wake, 4096))
+        except BlockingIOError:
+            return []
+
+    def run(self, pid: int, early: Sequence[int]) -> int:
+        """Carry everything until the container has ended; its exit code.
+
+        ``pid`` is its first process here, and ``early`` the signals that came before it was there.
+        """
+        ended, teller = os.pipe()
+        threading.Thread(target=self._wait, args=(teller,), daemon=True).start()
+        threading.Thread(target=self._feed, daemon=True).start()
+        self._forward(pid, early)
+        watched: list[Any] = [self._socket, self._wake, ended]
+        give_up: float | None = None
+        while self._socket in watched or ended in watched:
+            left = None if give_up is None else max(0.0, give_up - time.monotonic())
+            ready, _, _ = select.select(watched, [], [], left)
+            if not ready and give_up is not None:
+                break  # something else holds its output open
+            if self._wake in ready:
+                self._forward(pid, self.signals())
+            if self._socket in ready and not self._carry():
+                watched.remove(self._socket)
+            if ended in ready:
+                watched.remove(ended)
+                give_up = time.monotonic() + _DRAIN_S
+        if self._answer is None:
+            say("Docker's daemon went away while the program ran")
+            return 125
+        return self._answer
+
+    def _wait(self, teller: int) -> None:
+        try:
+            # Of its own, for a client is not for two threads.
+            client = docker.APIClient(self._url, version=self._client.api_version, timeout=None)
+            self._answer = int(client.wait(self._name)["StatusCode"])
+        except (DockerException, OSError):
+            return  # it went away: there is no answer
+        finally:
+            os.close(teller)
+
+    def _feed(self) -> None:
+        try:
+            while chunk := os.read(0, _CHUNK):
+                self._socket.sendall(chunk)
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            return  # the program has ended, or reads no more
+
+    def _carry(self) -> bool:
+        """Pass on what has come; False when there will be no more."""
+        try:
+            found = self._socket.recv(_CHUNK)
+        except OSError:
+            return False
+        self._pending += found
+        while len(self._pending) >= _HEADER:
+            end = _HEADER + int.from_bytes(self._pending[4:_HEADER], "big")
+            if len(self._pending) < end:
+                break
+            _write(2 if self._pending[0] == 2 else 1, self._pending[_HEADER:end])
+            self._pending = self._pending[end:]
+        return bool(found)
+
+    def _forward(self, pid: int, numbers: Sequence[int]) -> None:
+        if numbers:
+            _wait_for_child(pid)
+        for number in numbers:
+            try:
+                self._client.kill(self._name, signal=number)
+            except APIError:
+                continue  # it has ended
+
+
+def _wait_for_child(pid: int) -> None:
+    """Process 1 of the container loses signals that come before it has started the program."""
+    give_up = time.monotonic() + _BEGIN_S
+    while time.monotonic() < give_up:
+        try:
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                if file.read().strip():
+                    return
+        except OSError:
+            return  # it has ended, or runs where we cannot see it
+        time.sleep(_POLL_S)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        try:
+            data = data[os.write(descriptor, data) :]
+        except OSError:
+            return  # a full disk must not change how the job ends

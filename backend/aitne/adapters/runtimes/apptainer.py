@@ -1,0 +1,114 @@
+"""Apptainer: programs of an ordinary user in an image file, without a daemon."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from aitne.core.containers import check_path, check_spec
+from aitne.core.errors import InvalidInput
+from aitne.core.ports.runtime import GPUS, PROGRAM, TMP, Bind, ContainerSpec, Launch, OwnEnding
+from aitne.core.settings import Settings
+from aitne.core.states import TerminationReason
+
+_CONTAINED = (
+    "--containall",  # its own PID and IPC namespaces, /dev, and no variable of the node
+    "--no-privs",  # no capability, not even for root, and no way to gain one
+    "--no-eval",  # variables arrive as they are: "$HOME" is not looked at
+    "--no-home",  # a home is bound like every other folder, or it is not there
+)
+# A scheduler that ends a job signals all of its processes (Slurm does). The servers of the image's file
+# systems among them must go on until the program has ended, or it loses its files while it saves its
+# work. libfuse leaves a signal alone that it finds ignored.
+_DEAF = f"#!/bin/sh\ntrap '' TERM USR1 USR2\nexec '{PROGRAM}' \"$@\"\n"
+_SERVERS = ("squashfuse_ll", "squashfuse", "fuse-overlayfs", "fuse2fs")
+_FAILED = OwnEnding(exit_code=255, words="FATAL:", reason=TerminationReason.START_FAILED)
+
+
+class ApptainerRuntime:
+    """Fulfils ``core.ports.runtime.Runtime`` with ``apptainer exec``, seen with 1.4.5.
+
+    ``ContainerSpec.limits`` are left to the scheduler and the agent: Apptainer itself could set them
+    only for root or through systemd. What is written to a ``writable`` image goes to memory, for
+    an ordinary user at most 64 MiB unless ``apptainer.conf`` says otherwise (``sessiondir max size``).
+
+    The launching program passes signals on. It ends squashfuse_ll, its server of the image's file
+    system, when it ends, but not when it is killed: then the agent does, as the orphan's new parent.
+    """
+
+    name = "apptainer"
+    serves_images = True
+
+    def __init__(self, settings: Settings, session_env: Path | None = None) -> None:
+        self._program = settings.containers.apptainer
+
+    def refusal(self, *, on_slurm: bool) -> str | None:
+        """On one machine it must be installed there; of a cluster's nodes only they themselves know."""
+        if on_slurm or shutil.which(self._program) is not None:
+            return None
+        return (
+            f"Apptainer is not installed on this machine: there is no program {self._program!r}. "
+            "Install the package apptainer, or name the program in [containers] apptainer"
+        )
+
+    def launch(self, spec: ContainerSpec) -> Launch:
+        """``apptainer exec`` with what ``spec`` says and nothing else.
+
+        Raises:
+            InvalidInput: no image, one without a file, a path that Apptainer cannot be told of, or a
+                bind that no container gets.
+        """
+        check_spec(spec)
+        image = spec.image
+        if image is None or image.path is None:
+            raise InvalidInput.field(
+                "image",
+                "Apptainer runs image files, and this is none",
+                value=None if image is None else image.reference,
+            )
+        check_path(image.path, "image")
+        if ":" in spec.home:
+            raise InvalidInput.field(
+                "home", "Apptainer takes no home folder with ':' in its name", value=spec.home
+            )
+        prefix = [self._program, "-q", "exec", *_CONTAINED, "--home", spec.home]
+        prefix += ["--pwd", spec.workdir, "--workdir", TMP]
+        if spec.gpus:
+            prefix.append(GPUS)
+        if spec.writable:
+            prefix.append("--writable-tmpfs")
+        if not spec.network:
+            prefix += ["--net", "--network", "none"]
+        for bind in spec.binds:
+            prefix += ["--mount", _mount(bind)]
+        return Launch(
+            prefix=(*prefix, image.path),
+            gpu_options={"nvidia": ("--nv",), "amd": ("--rocm",)},
+            env={
+                "APPTAINER_CACHEDIR": f"{TMP}/apptainer/cache",
+                "APPTAINER_CONFIGDIR": f"{TMP}/apptainer",
+                "APPTAINER_TMPDIR": f"{TMP}/var_tmp",
+            },
+            env_prefix="APPTAINERENV_",
+            helpers=dict.fromkeys(_SERVERS, _DEAF),
+            program=self._program,
+            forwards_signals=True,
+            own_endings=(_FAILED,),
+        )
+
+    def environment(self) -> Mapping[str, str]:
+        """The image's own."""
+        return {}
+
+    def path(self) -> tuple[str, ...]:
+        """The image's own."""
+        return ()
+
+
+def _mount(bind: Bind) -> str:
+    """A line of CSV with every field quoted: what ``--mount`` takes for any path."""
+    fields = ["type=bind", f"source={bind.source}", f"destination={bind.target}"]
+    if not bind.writable:
+        fields.append("ro")
+    return ",".join('"' + field.replace('"', '""') + '"' for field in fields)

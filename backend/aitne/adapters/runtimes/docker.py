@@ -1,0 +1,113 @@
+"""Docker, and Podman through the same API: for a platform on a single machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from aitne.core.containers import check_spec
+from aitne.core.errors import InvalidInput
+from aitne.core.ports.runtime import GPUS, TMP, ContainerSpec, Launch, OwnEnding
+from aitne.core.settings import Settings
+from aitne.core.states import TerminationReason
+
+DEFAULT_URL = "unix:///var/run/docker.sock"
+_LAUNCHER = "aitne.adapters.runtimes._docker_run"
+_ENV_PREFIX = "AITNEENV_"
+# What _docker_run says: its own failures, and what the daemon did to the container.
+_ENDINGS = (
+    OwnEnding(exit_code=125, words="aitne: Docker's daemon", reason=TerminationReason.FAILED),
+    OwnEnding(exit_code=125, words="aitne: ", reason=TerminationReason.START_FAILED),
+    OwnEnding(
+        exit_code=137,
+        words="aitne: the container was ended at its memory limit",
+        reason=TerminationReason.OUT_OF_MEMORY,
+    ),
+)
+
+
+class DockerRuntime:
+    """Fulfils ``core.ports.runtime.Runtime`` with a launcher of its own, ``_docker_run``.
+
+    The launcher asks the daemon for the container, and is for the agent what ``apptainer exec`` is:
+    it carries the streams, passes signals on and ends with the program's exit code. It holds the
+    container to ``ContainerSpec.limits``, for the daemon's children are in no cgroup of the job.
+    """
+
+    name = "docker"
+    serves_images = True
+
+    def __init__(self, settings: Settings, session_env: Path | None = None) -> None:
+        self._url = settings.containers.docker_url or DEFAULT_URL
+        self._cgroup_parent = settings.containers.docker_cgroup_parent
+
+    def refusal(self, *, on_slurm: bool) -> str | None:
+        """On Slurm it needs a cgroup parent; everywhere the package and the daemon's socket."""
+        if on_slurm and self._cgroup_parent is None:
+            return (
+                "Docker is for a single machine: its daemon's children leave the job's cgroup, so "
+                "Slurm could neither limit nor end them. Use apptainer, or set [containers] "
+                "docker_cgroup_parent if the site arranges for that"
+            )
+        if importlib.util.find_spec("docker") is None:
+            return "the Python package docker is not installed here: pip install 'aitne[docker]'"
+        scheme, _, socket = self._url.partition("://")
+        if scheme == "unix" and not on_slurm and not os.path.exists(socket):
+            return (
+                f"Docker's daemon does not run on this machine: there is no socket {socket}. Start "
+                "it, or say where it is in [containers] docker_url"
+            )
+        return None
+
+    def launch(self, spec: ContainerSpec) -> Launch:
+        """The launcher with a description of the container, which is all that it does.
+
+        Raises:
+            InvalidInput: no image, one that has no digest of Docker's store, or a bind that no
+                container gets.
+        """
+        check_spec(spec)
+        image = spec.image
+        if image is None or image.digest is None or image.path is not None:
+            raise InvalidInput.field(
+                "image",
+                "Docker runs images of its own store, and this is none",
+                value=None if image is None else image.reference,
+            )
+        container = {
+            "url": self._url,
+            "env_prefix": _ENV_PREFIX,
+            "image": image.digest,
+            "binds": [[bind.source, bind.target, bind.writable] for bind in spec.binds],
+            "home": spec.home,
+            "workdir": spec.workdir,
+            "writable": spec.writable,
+            "network": spec.network,
+            "memory_bytes": spec.limits.memory_bytes,
+            "cpus": spec.limits.cpus,
+            "cgroup_parent": self._cgroup_parent,
+            "labels": spec.labels,
+        }
+        prefix = [sys.executable, "-I", "-m", _LAUNCHER, json.dumps(container), TMP]
+        if spec.gpus:
+            prefix.append(GPUS)
+        return Launch(
+            prefix=(*prefix, "--"),
+            gpu_options={"nvidia": ("--gpus",)},
+            env_prefix=_ENV_PREFIX,
+            program=sys.executable,
+            forwards_signals=True,
+            own_endings=_ENDINGS,
+        )
+
+    def environment(self) -> Mapping[str, str]:
+        """The image's own."""
+        return {}
+
+    def path(self) -> tuple[str, ...]:
+        """The image's own."""
+        return ()
