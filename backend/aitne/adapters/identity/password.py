@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from datetime import datetime
 from functools import cached_property
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+
+from aitne.core.ports.identity import Identity
+from aitne.core.settings import Settings
 
 # OWASP's recommendation for argon2id: dear enough for who guesses, cheap enough for who logs in.
 _MEMORY_KIB = 19 * 1_024
@@ -19,7 +24,15 @@ class PasswordIdentity:
 
     name = "password"
 
-    def __init__(self, hasher: PasswordHasher | None = None, *, at_once: int = 2) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        clock: Callable[[], datetime] | None = None,
+        *,
+        hasher: PasswordHasher | None = None,
+        at_once: int = 2,
+    ) -> None:
+        """It needs neither settings nor clock, which every source is made with."""
         self._hasher = hasher or PasswordHasher(
             time_cost=_PASSES, memory_cost=_MEMORY_KIB, parallelism=_LANES
         )
@@ -34,6 +47,12 @@ class PasswordIdentity:
         """Hash a new password."""
         async with self._slots:
             return await asyncio.to_thread(self._hasher.hash, password)
+
+    async def authenticate(
+        self, username: str, password: str, stored: str | None
+    ) -> Identity | None:
+        """See the port."""
+        return Identity(username) if await self.verify(username, password, stored) else None
 
     async def verify(self, username: str, password: str, stored: str | None) -> bool:
         """Compare; an unknown name costs the same and fails."""

@@ -1,0 +1,43 @@
+"""Asks PAM whether a password is an account's. It needs root for any account but one's own."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from typing import Any
+
+from aitne.core.errors import SetupError
+
+
+def check_password(account: str, password: str, service: str) -> bool:
+    """Whether it is, and the account may log in now. Blocks, as long as PAM likes.
+
+    Raises:
+        SetupError: pamela is not installed.
+    """
+    try:
+        import pamela
+    except ImportError as error:
+        raise SetupError("PAM is asked by pamela: pip install aitne[pam].") from error
+    try:
+        # Credentials of a login are made for a session of the account, and here is none.
+        pamela.authenticate(account, password, service=service, resetcred=0, close=True)
+        pamela.check_account(account, service=service)
+    except pamela.PAMError:
+        return False
+    return True
+
+
+def facts_of(account: str) -> dict[str, Any]:
+    """The full name and the groups of an account of this machine."""
+    entry = pwd.getpwnam(account)
+    numbers = os.getgrouplist(account, entry.pw_gid)
+    return {"full_name": entry.pw_gecos.split(",")[0], "groups": [_name(each) for each in numbers]}
+
+
+def _name(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)

@@ -1,0 +1,1 @@
+"""What carries messages to people: one module is one channel."""

@@ -1,0 +1,138 @@
+"""Mail by SMTP: plain text, well formed, nothing of a message ever part of a header unchecked."""
+
+from __future__ import annotations
+
+import asyncio
+import smtplib
+import ssl
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime, make_msgid, parseaddr
+from typing import Any
+
+from aitne.core.errors import DeliveryFailed
+from aitne.core.notification_settings import MailSettings, mail_address
+from aitne.core.ports.channel import Person
+from aitne.core.settings import Settings
+
+_POLICY = SMTP.clone(max_line_length=78, cte_type="7bit")
+_SUBJECT_LENGTH = 200
+_PREFERENCES = "/account/notifications"
+_LEFT = "-- \n"
+
+
+class MailChannel:
+    """See ``core.ports.channel.Channel``."""
+
+    name = "mail"
+    patience_s = 3 * 86_400.0
+    """A mail server may be away for a weekend."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings: MailSettings = settings.mail
+        self._portal = settings.portal_url
+        self._title = settings.title
+
+    @property
+    def available(self) -> bool:
+        """Whether the site has named a server."""
+        return self._settings.host is not None
+
+    def targets(self, person: Person) -> Sequence[str]:
+        """The person's address, if there is one."""
+        return [""] if person.mail else []
+
+    async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
+        """Send it in a thread. Raises ``DeliveryFailed``."""
+        if person.mail is None:
+            raise DeliveryFailed(f"{person.name} has no mail address any more.", again=False)
+        try:
+            mail = self.compose(message, person.mail)
+        except ValueError as error:
+            raise DeliveryFailed(f"No mail can be made of it: {error}.", again=False) from error
+        return await asyncio.to_thread(self._send, mail, person.mail)
+
+    def compose(self, message: Mapping[str, Any], to: str) -> EmailMessage:
+        """The mail. Raises ``ValueError``: the address is none."""
+        mail = EmailMessage(policy=_POLICY)
+        name, sender = parseaddr(self._settings.sender)
+        # Words only, on one line: a header that was broken in two would be two.
+        subject = " ".join(_printable(f"[{self._title}] {message['title']}").split())
+        mail["Subject"] = subject[:_SUBJECT_LENGTH]
+        mail["From"] = Address(_printable(name or self._title), addr_spec=mail_address(sender))
+        mail["To"] = Address(addr_spec=mail_address(to))
+        mail["Date"] = format_datetime(datetime.fromisoformat(str(message["time"])))
+        mail["Message-ID"] = make_msgid(
+            idstring=_printable(str(message["id"])).replace(" ", ""), domain=sender.split("@")[1]
+        )
+        mail["List-Unsubscribe"] = f"<{self._portal}{_PREFERENCES}>"
+        mail["Auto-Submitted"] = "auto-generated"
+        mail["X-Aitne-Event"] = _printable(str(message["kind"]))
+        mail.set_content(self._body(message), charset="utf-8")
+        return mail
+
+    def _body(self, message: Mapping[str, Any]) -> str:
+        parts = [str(message["title"]), str(message["text"])]
+        if message.get("log"):
+            parts.append(
+                "\n".join(["Last lines of its log:", *(f"    {x}" for x in message["log"])])
+            )
+        parts.append(str(message["url"]))
+        foot = f"What you are told and how: {self._portal}{_PREFERENCES}\n"
+        return "\n\n".join(part for part in parts if part) + f"\n\n{_LEFT}{foot}"
+
+    def _send(self, mail: EmailMessage, to: str) -> int:
+        settings = self._settings
+        host = settings.host or ""
+        try:
+            with self._connect(host) as server:
+                if settings.security == "starttls":
+                    server.starttls(context=ssl.create_default_context())
+                if settings.user is not None and settings.password_file is not None:
+                    server.login(settings.user, settings.password_file.read_text().strip())
+                refused = server.send_message(mail, to_addrs=[to])
+        except smtplib.SMTPRecipientsRefused as error:
+            code, said = next(iter(error.recipients.values()))
+            raise _refused(f"{to} is not taken", code, said) from error
+        except smtplib.SMTPAuthenticationError as error:
+            raise DeliveryFailed(
+                f"The mail server {host} refuses the platform's login.",
+                again=True,
+                status=error.smtp_code,
+            ) from error
+        except smtplib.SMTPResponseException as error:
+            raise _refused("the mail is not taken", error.smtp_code, error.smtp_error) from error
+        except (OSError, smtplib.SMTPException) as error:
+            raise DeliveryFailed(
+                f"The mail server {host} cannot be used: {error}.", again=True
+            ) from error
+        if refused:
+            code, said = refused[to]
+            raise _refused(f"{to} is not taken", code, said)
+        return 250
+
+    def _connect(self, host: str) -> smtplib.SMTP:
+        settings = self._settings
+        where = (host, settings.port_of_server)
+        if settings.security == "tls":
+            context = ssl.create_default_context()
+            return smtplib.SMTP_SSL(*where, timeout=settings.timeout, context=context)
+        return smtplib.SMTP(*where, timeout=settings.timeout)
+
+
+def _printable(text: str) -> str:
+    """Without control characters, which no header has."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _refused(what: str, code: int, said: bytes | str) -> DeliveryFailed:
+    words = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    # By the first digit, servers say whether to come back (RFC 5321, section 4.2.1).
+    return DeliveryFailed(
+        f"The mail server says {code}, {what}: {' '.join(words.split())[:300]}",
+        again=400 <= code < 500,
+        status=code,
+    )

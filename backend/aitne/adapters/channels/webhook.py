@@ -1,0 +1,129 @@
+"""Webhooks: the message as JSON, signed, to an address that the person has given."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import SplitResult
+
+import httpx
+
+from aitne.adapters.channels._addresses import resolve
+from aitne.core.errors import DeliveryFailed
+from aitne.core.models.notification import Webhook
+from aitne.core.ports.channel import Person
+from aitne.core.settings import Settings
+from aitne.core.webhooks import SECRET_KEY, SIGNATURE, check_url, derive_secret, signature
+
+_TAKEN = range(200, 300)
+_AGAIN = frozenset({408, 425, 429})
+_MOST_ANSWER = 65_536
+"""So much of an answer is read, and none of it kept."""
+
+
+class WebhookChannel:
+    """See ``core.ports.channel.Channel``."""
+
+    name = "webhook"
+    patience_s = 6 * 3_600.0
+
+    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    @property
+    def available(self) -> bool:
+        """Whether the site permits them."""
+        return self._settings.webhooks.enabled
+
+    def targets(self, person: Person) -> Sequence[str]:
+        """Each of the person's webhooks."""
+        return [webhook.id for webhook in person.webhooks]
+
+    async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
+        """POST it once. Raises ``DeliveryFailed``."""
+        webhook = next((each for each in person.webhooks if each.id == target), None)
+        if webhook is None:
+            raise DeliveryFailed("The webhook was removed or is disabled.", again=False)
+        try:
+            url = check_url(webhook.url, self._settings.webhooks)
+        except ValueError as error:
+            raise DeliveryFailed(f"The webhook's URL is refused: {error}.", again=False) from error
+        body = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            async with asyncio.timeout(self._settings.webhooks.timeout):
+                return await self._post(webhook, url, body)
+        except TimeoutError as error:
+            raise DeliveryFailed(
+                f"{url.hostname} did not answer within {self._settings.webhooks.timeout} s.",
+                again=True,
+            ) from error
+
+    async def _post(self, webhook: Webhook, url: SplitResult, body: bytes) -> int:
+        host = url.hostname or ""
+        port = url.port or (443 if url.scheme == "https" else 80)
+        address = await resolve(host, port, self._settings.webhooks.private_networks)
+        shown = f"[{address}]" if ":" in address else address
+        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        request = httpx.Request(
+            "POST",
+            f"{url.scheme}://{shown}:{port}{path}",
+            headers={
+                "Host": url.netloc.rpartition("@")[2],
+                "Content-Type": "application/json",
+                "User-Agent": "Aitne-Webhook/1",
+                SIGNATURE: signature(self._secret(webhook), int(self._clock()), body),
+            },
+            content=body,
+            # The certificate must be the name's, though the connection goes to the address.
+            extensions={"sni_hostname": host},
+        )
+        async with httpx.AsyncClient(
+            timeout=self._settings.webhooks.timeout, trust_env=False, follow_redirects=False
+        ) as client:
+            try:
+                answer = await client.send(request, stream=True)
+                try:
+                    await _drain(answer)
+                finally:
+                    await answer.aclose()
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise DeliveryFailed(
+                    f"{host} cannot be reached: {error or type(error).__name__}.", again=True
+                ) from error
+        return _judged(host, answer.status_code)
+
+    def _secret(self, webhook: Webhook) -> str:
+        path = self._settings.secrets_dir / SECRET_KEY
+        try:
+            key = path.read_text().strip()
+        except OSError as error:
+            raise DeliveryFailed(
+                f"The platform cannot read its key {path}: {error.strerror}.", again=True
+            ) from error
+        return derive_secret(key, webhook.id, webhook.generation)
+
+
+async def _drain(answer: httpx.Response) -> None:
+    read = 0
+    async for part in answer.aiter_raw():
+        read += len(part)
+        if read > _MOST_ANSWER:
+            return
+
+
+def _judged(host: str, status: int) -> int:
+    if status in _TAKEN:
+        return status
+    if 300 <= status < 400:
+        raise DeliveryFailed(
+            f"{host} answers {status}: redirects are not followed. Give the address it leads to.",
+            again=False,
+            status=status,
+        )
+    raise DeliveryFailed(
+        f"{host} answers {status}.", again=status >= 500 or status in _AGAIN, status=status
+    )

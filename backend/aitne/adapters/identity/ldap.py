@@ -1,0 +1,195 @@
+"""A directory (RFC 4511), by bonsai over OpenLDAP's own library.
+
+The user's password is proved by binding as the user's entry. Where the entry is, a search says that a
+service account makes, or a pattern. What people type is escaped before it goes into a filter or a name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import bonsai
+from bonsai.utils import escape_attribute_value, escape_filter_exp
+
+from aitne.core.errors import SetupError, Unavailable
+from aitne.core.identity_settings import LdapSettings
+from aitne.core.ports.identity import Identity, require_group, role_by_groups
+from aitne.core.settings import Settings
+
+_GROUPS_OF_ENTRY = "memberOf"
+_PLAIN = re.compile(r"[!-~]{1,200}")
+"""Directories overlook spaces and what is not seen (RFC 4518): one name would have many spellings."""
+_AT_ONCE = 4
+_TWO = 2
+"""So many answers are enough to know that a search is not about one person."""
+
+
+class LdapIdentity:
+    """One connection for each login: a bind is of one person."""
+
+    name = "ldap"
+
+    def __init__(self, settings: Settings, clock: Callable[[], datetime]) -> None:
+        self._settings: LdapSettings = settings.auth.ldap
+        self._service_password = _password_in(self._settings)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def authenticate(
+        self, username: str, password: str, stored: str | None
+    ) -> Identity | None:
+        """See the port."""
+        # An empty password is no bind at all, which every directory lets succeed (RFC 4513, 5.1.2).
+        if not _PLAIN.fullmatch(username) or not password or "\0" in password:
+            return None
+        async with self._slots:
+            return await asyncio.to_thread(self._ask, username, password)
+
+    def _ask(self, username: str, password: str) -> Identity | None:
+        """Blocks: the library's own way to wait without a thread loses connections that fail."""
+        entry = None
+        if self._settings.user_dn is None:
+            entry = self._search_user(username)
+            if entry is None:
+                return None
+        dn = str(entry.dn) if entry is not None else self._pattern(username)
+        try:
+            with self._connection(dn, password) as own:
+                if entry is None:
+                    entry = self._read(own, dn)
+                groups = self._groups(own, dn, username, entry)
+        except bonsai.AuthenticationError:
+            return None
+        except bonsai.LDAPError as error:
+            raise self._silent(error) from error
+        name = _first(entry, self._settings.name_attribute) or username
+        require_group(name, groups, self._settings.allowed_groups)
+        return Identity(
+            name=name.lower(),
+            display_name=_first(entry, self._settings.display_name_attribute),
+            mail=_first(entry, self._settings.mail_attribute),
+            role=role_by_groups(groups, self._settings.admin_groups),
+        )
+
+    def _connection(self, dn: str | None, password: str | None) -> Any:
+        known = self._settings
+        assert known.url is not None  # noqa: S101 - the settings say so of a source in use
+        client = bonsai.LDAPClient(known.url, tls=known.start_tls and known.url[:6] == "ldap:/")
+        client.set_cert_policy("demand")
+        if known.ca_file is not None:
+            client.set_ca_cert(str(known.ca_file))
+        # References to other servers would carry the password there.
+        client.set_server_chase_referrals(False)
+        if dn is not None:
+            client.set_credentials("SIMPLE", user=dn, password=password or "")
+        return client.connect(timeout=known.timeout_s)
+
+    def _search_user(self, username: str) -> Any:
+        known = self._settings
+        search = known.search_filter.replace("{user}", escape_filter_exp(username))
+        try:
+            with self._connection(known.bind_dn, self._service_password) as service:
+                found = service.search(
+                    known.search_base,
+                    bonsai.LDAPSearchScope.SUBTREE,
+                    search,
+                    self._attributes(),
+                    timeout=known.timeout_s,
+                    sizelimit=_TWO,
+                )
+        except bonsai.SizeLimitError:
+            return None
+        except bonsai.LDAPError as error:
+            raise self._silent(error) from error
+        # Nobody is meant where a name fits two people.
+        return found[0] if len(found) == 1 else None
+
+    def _read(self, connection: Any, dn: str) -> Any:
+        found = connection.search(
+            dn,
+            bonsai.LDAPSearchScope.BASE,
+            "(objectClass=*)",
+            self._attributes(),
+            timeout=self._settings.timeout_s,
+        )
+        return found[0] if found else {}
+
+    def _groups(self, own: Any, dn: str, username: str, entry: Mapping[str, Any]) -> frozenset[str]:
+        known = self._settings
+        if not known.allowed_groups and not known.admin_groups:
+            return frozenset()
+        if known.group_base is None:
+            names = (_name_in(value) for value in _all(entry, _GROUPS_OF_ENTRY))
+            return frozenset(filter(None, names))
+        name = _first(entry, known.name_attribute) or username
+        search = known.group_filter.replace("{dn}", escape_filter_exp(dn)).replace(
+            "{user}", escape_filter_exp(name)
+        )
+        if known.bind_dn is None:
+            found = self._search_groups(own, search)
+        else:
+            with self._connection(known.bind_dn, self._service_password) as service:
+                found = self._search_groups(service, search)
+        return frozenset(value for group in found for value in _all(group, known.group_attribute))
+
+    def _search_groups(self, connection: Any, search: str) -> Sequence[Mapping[str, Any]]:
+        known = self._settings
+        found: Sequence[Mapping[str, Any]] = connection.search(
+            known.group_base,
+            bonsai.LDAPSearchScope.SUBTREE,
+            search,
+            [known.group_attribute],
+            timeout=known.timeout_s,
+        )
+        return found
+
+    def _pattern(self, username: str) -> str:
+        assert self._settings.user_dn is not None  # noqa: S101 - the caller has looked
+        return self._settings.user_dn.replace("{user}", escape_attribute_value(username))
+
+    def _attributes(self) -> list[str]:
+        known = self._settings
+        return [
+            known.name_attribute,
+            known.display_name_attribute,
+            known.mail_attribute,
+            _GROUPS_OF_ENTRY,
+        ]
+
+    def _silent(self, error: Exception) -> Unavailable:
+        return Unavailable(
+            f"The directory {self._settings.url} cannot be asked: {error}. Logins of its people wait; "
+            "a one-time link of `aitne open --print` works without it."
+        )
+
+
+def _password_in(settings: LdapSettings) -> str | None:
+    if settings.bind_password_file is None:
+        return None
+    try:
+        return settings.bind_password_file.read_text().strip()
+    except OSError as error:
+        raise SetupError(
+            f"The directory's bind_password_file {settings.bind_password_file} cannot be read: "
+            f"{error.strerror}."
+        ) from error
+
+
+def _all(entry: Mapping[str, Any], attribute: str) -> list[str]:
+    return [str(value) for value in entry.get(attribute, ())]
+
+
+def _first(entry: Mapping[str, Any], attribute: str) -> str | None:
+    return next(iter(_all(entry, attribute)), None)
+
+
+def _name_in(dn: str) -> str | None:
+    """The first name in a group's own: ``vision`` of ``cn=vision,ou=groups,dc=example,dc=org``."""
+    try:
+        ((_, name), *_), *_ = bonsai.LDAPDN(dn).rdns
+    except (bonsai.InvalidDN, ValueError):
+        return None
+    return str(name)

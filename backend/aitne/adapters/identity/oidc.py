@@ -1,0 +1,241 @@
+"""An OpenID provider: authorization code with PKCE, state and nonce (OpenID Connect Core 1.0, RFC 7636,
+RFC 9207, and the advice of RFC 9700).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import httpx
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from aitne.core.errors import NotAuthenticated, SetupError, Unavailable
+from aitne.core.identity_settings import OidcSettings
+from aitne.core.ports.identity import Identity, NotLetIn, require_group, role_by_groups
+from aitne.core.settings import Settings
+
+_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
+"""Signatures by the provider's own key: neither `none`, nor a secret that others may know."""
+_LEEWAY_S = 60
+_MOST_BYTES = 1 << 20
+
+
+class OidcIdentity:
+    """Knows its provider from the provider's own description, which is read when first needed."""
+
+    name = "oidc"
+
+    def __init__(self, settings: Settings, clock: Callable[[], datetime]) -> None:
+        self._settings: OidcSettings = settings.auth.oidc
+        self._clock = clock
+        self._secret = _secret_in(self._settings)
+        self._described: dict[str, Any] | None = None
+        self._keys: KeySet | None = None
+        ca_file = self._settings.ca_file
+        self._trust = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+
+    @property
+    def label(self) -> str:
+        """See the port."""
+        return self._settings.label
+
+    async def begin(self, state: str, redirect_uri: str) -> tuple[str, Mapping[str, Any]]:
+        """See the port."""
+        endpoint = str((await self._description())["authorization_endpoint"])
+        nonce, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest())
+        query = urlencode(
+            {
+                "response_type": "code",
+                "client_id": self._settings.client_id,
+                "redirect_uri": redirect_uri,
+                "scope": " ".join(self._settings.scopes),
+                "state": state,
+                "nonce": nonce,
+                "code_challenge": challenge.rstrip(b"=").decode(),
+                "code_challenge_method": "S256",
+            }
+        )
+        mark = "&" if "?" in endpoint else "?"
+        return f"{endpoint}{mark}{query}", {"nonce": nonce, "verifier": verifier}
+
+    async def finish(
+        self, kept: Mapping[str, Any], redirect_uri: str, answer: Mapping[str, str]
+    ) -> Identity:
+        """See the port."""
+        described = await self._description()
+        issuer = answer.get("iss")
+        if issuer is not None and issuer != self._settings.issuer:
+            raise NotAuthenticated("The answer came from another provider than was asked.")
+        if "error" in answer:
+            raise NotLetIn(f"The provider did not log you in: {answer['error'][:100]}.", "denied")
+        tokens = await self._exchange(described, answer.get("code", ""), redirect_uri, kept)
+        claims = await self._verified(described, str(tokens.get("id_token", "")))
+        if not hmac.compare_digest(str(claims.get("nonce", "")), str(kept["nonce"])):
+            raise NotAuthenticated("The provider's token is the answer to another login.")
+        said = await self._with_userinfo(described, claims, str(tokens.get("access_token", "")))
+        return self._identity(said)
+
+    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+        known = self._settings
+        name = claims.get(known.name_claim)
+        if not isinstance(name, str) or not name:
+            raise NotLetIn(
+                f"The provider tells no {known.name_claim}, which is your name here. Ask an "
+                "administrator.",
+                "bad_name",
+            )
+        value = claims.get(known.groups_claim, [])
+        groups = frozenset(map(str, value)) if isinstance(value, list) else frozenset({str(value)})
+        require_group(name, groups, known.allowed_groups)
+        # An address that the provider has not checked may be anybody's.
+        mail = None if claims.get("email_verified") is False else claims.get(known.mail_claim)
+        display_name = claims.get(known.display_name_claim)
+        return Identity(
+            name=name.lower(),
+            display_name=display_name if isinstance(display_name, str) else None,
+            mail=mail if isinstance(mail, str) else None,
+            role=role_by_groups(groups, known.admin_groups),
+            subject=f"{known.issuer}#{claims['sub']}",
+        )
+
+    async def _exchange(
+        self, described: Mapping[str, Any], code: str, redirect_uri: str, kept: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": str(kept["verifier"]),
+        }
+        headers = {"Accept": "application/json"}
+        methods = described.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        if self._secret is not None and "client_secret_basic" in methods:
+            pair = f"{quote(self._settings.client_id, safe='')}:{quote(self._secret, safe='')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        else:
+            form["client_id"] = self._settings.client_id
+            if self._secret is not None:
+                form["client_secret"] = self._secret
+        status, found = await self._ask(
+            "POST", str(described["token_endpoint"]), data=form, headers=headers
+        )
+        if status != 200:
+            raise NotAuthenticated(f"The provider takes the code for no login: {found}.")
+        return found
+
+    async def _verified(self, described: Mapping[str, Any], id_token: str) -> dict[str, Any]:
+        """The claims of the token, if the provider signed them for this platform and for now."""
+        try:
+            token = await self._decoded(described, id_token)
+            claims = dict(token.claims)
+            now = int(self._clock().timestamp())
+            rules = jwt.JWTClaimsRegistry(
+                now=now,
+                leeway=_LEEWAY_S,
+                iss={"essential": True, "value": str(self._settings.issuer)},
+                aud={"essential": True, "value": self._settings.client_id},
+                sub={"essential": True},
+                exp={"essential": True},
+                iat={"essential": True},
+            )
+            rules.validate(claims)
+        except (JoseError, ValueError, TypeError) as error:
+            raise NotAuthenticated(f"The provider's token does not hold: {error}.") from error
+        audience = claims["aud"]
+        azp = claims.get("azp")
+        several = isinstance(audience, list) and len(audience) > 1
+        if (several or azp is not None) and azp != self._settings.client_id:
+            raise NotAuthenticated("The provider's token was made for another program.")
+        return claims
+
+    async def _decoded(self, described: Mapping[str, Any], id_token: str) -> jwt.Token:
+        if self._keys is not None:
+            try:
+                return jwt.decode(id_token, self._keys, algorithms=_ALGORITHMS)
+            except (JoseError, ValueError):
+                self._keys = (
+                    None  # the provider may have changed its keys: they are read again, once
+                )
+        _, found = await self._ask("GET", str(described["jwks_uri"]))
+        keys = KeySet.import_key_set(found)  # type: ignore[arg-type]
+        token = jwt.decode(id_token, keys, algorithms=_ALGORITHMS)
+        self._keys = keys
+        return token
+
+    async def _with_userinfo(
+        self, described: Mapping[str, Any], claims: Mapping[str, Any], access_token: str
+    ) -> Mapping[str, Any]:
+        """With what the provider tells only when it is asked; of the same person, or nothing of it."""
+        known = self._settings
+        wanted = [known.name_claim, known.display_name_claim, known.mail_claim]
+        if known.allowed_groups or known.admin_groups:
+            wanted.append(known.groups_claim)
+        endpoint = described.get("userinfo_endpoint")
+        if all(name in claims for name in wanted) or endpoint is None or not access_token:
+            return claims
+        status, found = await self._ask(
+            "GET", str(endpoint), headers={"Authorization": f"Bearer {access_token}"}
+        )
+        if status != 200 or found.get("sub") != claims["sub"]:
+            return claims
+        return {**found, **claims}
+
+    async def _description(self) -> dict[str, Any]:
+        if self._described is None:
+            issuer = str(self._settings.issuer)
+            url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+            status, found = await self._ask("GET", url)
+            wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+            if status != 200 or found.get("issuer") != issuer or not all(map(found.get, wanted)):
+                raise self._silent(f"{url} does not describe the provider {issuer}")
+            self._described = found
+        return self._described
+
+    async def _ask(self, method: str, url: str, **options: Any) -> tuple[int, dict[str, Any]]:
+        try:
+            async with (
+                httpx.AsyncClient(
+                    verify=self._trust, timeout=self._settings.timeout_s, trust_env=False
+                ) as client,
+                client.stream(method, url, **options) as answer,
+            ):
+                body = b""
+                async for chunk in answer.aiter_bytes():
+                    body += chunk
+                    if len(body) > _MOST_BYTES:
+                        raise self._silent(f"{url} does not end")
+        except httpx.HTTPError as error:
+            raise self._silent(str(error) or type(error).__name__) from error
+        try:
+            found = httpx.Response(200, content=body).json()
+        except ValueError as error:
+            raise self._silent(f"{url} does not answer in JSON") from error
+        if not isinstance(found, dict):
+            raise self._silent(f"{url} does not answer with an object")
+        return answer.status_code, found
+
+    def _silent(self, why: str) -> Unavailable:
+        return Unavailable(f"The provider {self._settings.issuer} cannot be asked: {why}.")
+
+
+def _secret_in(settings: OidcSettings) -> str | None:
+    if settings.client_secret_file is None:
+        return None
+    try:
+        return settings.client_secret_file.read_text().strip()
+    except OSError as error:
+        raise SetupError(
+            f"The provider's client_secret_file {settings.client_secret_file} cannot be read: "
+            f"{error.strerror}."
+        ) from error

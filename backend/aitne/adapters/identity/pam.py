@@ -1,0 +1,84 @@
+"""Accounts of this machine, by PAM: by the broker where there is one, else by this process itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from datetime import datetime
+
+from pydantic import TypeAdapter, ValidationError
+
+from aitne.adapters._pam import check_password, facts_of
+from aitne.adapters.accounts import permitted_user
+from aitne.adapters.broker import BrokerClient
+from aitne.core.broker_identity import PasswordChecked
+from aitne.core.errors import NotAllowed, SetupError
+from aitne.core.identity_settings import PamSettings
+from aitne.core.models.base import UserName
+from aitne.core.ports.identity import Identity, require_group, role_by_groups
+from aitne.core.settings import Settings
+
+_NAME: TypeAdapter[str] = TypeAdapter(UserName)
+_AT_ONCE = 4
+"""A wrong password keeps a thread for some seconds."""
+
+
+class PamIdentity:
+    """A user here is the account of the same name, or the one that ``[accounts] map`` says."""
+
+    name = "pam"
+
+    def __init__(self, settings: Settings, clock: Callable[[], datetime]) -> None:
+        self._settings: PamSettings = settings.auth.pam
+        self._accounts = settings.accounts
+        self._broker = None if settings.broker.socket is None else BrokerClient(settings)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        if self._broker is None and os.geteuid() != 0:
+            raise SetupError(
+                "`pam` among the sources needs root to ask for others' passwords. Set the socket of "
+                "the broker, which may, under [broker]; or use another source."
+            )
+
+    async def authenticate(
+        self, username: str, password: str, stored: str | None
+    ) -> Identity | None:
+        """See the port."""
+        try:
+            name = _NAME.validate_python(username)
+        except ValidationError:
+            return None
+        if not password or "\0" in password:
+            return None
+        account = self._accounts.map.get(name, name)
+        async with self._slots:
+            right = await self._right(account, password)
+        if not right:
+            return None
+        facts = await asyncio.to_thread(facts_of, account)
+        groups = frozenset(facts["groups"])
+        require_group(name, groups, self._settings.allowed_groups)
+        return Identity(
+            name=name,
+            display_name=facts["full_name"] or None,
+            role=role_by_groups(groups, self._settings.admin_groups),
+        )
+
+    async def close(self) -> None:
+        """Let go of the broker."""
+        if self._broker is not None:
+            await self._broker.close()
+
+    async def _right(self, account: str, password: str) -> bool:
+        if self._broker is not None:
+            args = {"account": account, "password": password}
+            try:
+                answer = await self._broker.call("check_password", args, PasswordChecked)
+            except NotAllowed:
+                return False  # an account that the broker acts for in nothing
+            return answer.right
+        try:
+            await asyncio.to_thread(permitted_user, account, self._accounts)
+        except NotAllowed:
+            return False  # nobody logs in as one of the machine's own accounts
+        return await asyncio.to_thread(check_password, account, password, self._settings.service)
