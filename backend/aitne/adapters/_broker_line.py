@@ -13,13 +13,13 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from aitne import __version__
+from aitne.core.broker_errors import error_from_wire
 from aitne.core.broker_protocol import (
     MAX_ANSWER_BYTES,
     MAX_REQUEST_BYTES,
     PROTOCOL,
     Hello,
     Welcome,
-    error_from_wire,
 )
 from aitne.core.errors import InvalidInput
 

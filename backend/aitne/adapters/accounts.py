@@ -99,7 +99,8 @@ class UnixAccounts:
         name = self._accounts.map.get(user, user)
         try:
             found = permitted_user(name, self._accounts)
-            return Account(name=name, folder=str(jobs_folder(self._pattern, found)))
+            folder = str(jobs_folder(self._pattern, found))
+            return Account(name=name, home=found.home, folder=folder, user=name, uid=found.uid)
         except NotAllowed as error:
             raise InvalidInput.field(
                 "account",
@@ -113,7 +114,14 @@ class OwnAccount:
     """Fulfils ``core.ports.accounts.Accounts`` without a broker: all jobs run as the platform."""
 
     def __init__(self, settings: Settings) -> None:
-        self._account = Account(name=None, folder=str(settings.jobs_dir))
+        home = os.path.expanduser("~")
+        self._account = Account(
+            name=None,
+            home=home,
+            folder=str(settings.jobs_dir),
+            user=own_account_name(),
+            uid=os.geteuid(),
+        )
 
     def of(self, user: str) -> Account:
         """The platform's own account."""

@@ -13,9 +13,9 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from aitne.adapters._broker_line import Line, NoAnswer, NotSent
+from aitne.core.broker_args import Done
 from aitne.core.broker_protocol import (
     VERBS,
-    Done,
     FenceRead,
     Forecasted,
     Found,
@@ -106,6 +106,7 @@ class BrokerScheduler:
     shared = True
 
     def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.name = settings.scheduler
         self.settle_s = 60.0
         self._client = BrokerClient(settings)
@@ -150,7 +151,7 @@ class BrokerScheduler:
             SubmitUncertain: it may or may not have been queued; ``find`` tells.
             SchedulerUnavailable: it has not been queued.
         """
-        with _refusals_are_rejections():
+        with refusals_are_rejections():
             answer = await self._client.call("submit", _request(request), Submitted)
         return answer.scheduler_id
 
@@ -160,7 +161,7 @@ class BrokerScheduler:
         Raises:
             SchedulerRejected: as ``submit`` would.
         """
-        with _refusals_are_rejections():
+        with refusals_are_rejections():
             return (await self._client.call("forecast", _request(request), Forecasted)).forecast
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
@@ -198,7 +199,7 @@ class BrokerScheduler:
             SchedulerRejected: the job does not run, or the limit is not allowed.
         """
         args = {"run": run.model_dump(mode="json"), "time_limit_s": time_limit_s}
-        with _refusals_are_rejections():
+        with refusals_are_rejections():
             await self._client.call("extend", args, Done)
 
     async def cluster(self) -> Cluster:
@@ -207,12 +208,12 @@ class BrokerScheduler:
 
     async def drain(self, node: str, reason: str) -> None:
         """Give the node no new work. Raises ``NotSupported``, ``SchedulerRejected``."""
-        with _refusals_are_rejections():
+        with refusals_are_rejections():
             await self._client.call("drain", {"node": node, "reason": reason}, Done)
 
     async def resume(self, node: str) -> None:
         """Let the node take work again. Raises ``NotSupported``, ``SchedulerRejected``."""
-        with _refusals_are_rejections():
+        with refusals_are_rejections():
             await self._client.call("resume", {"node": node}, Done)
 
     async def changed(self) -> None:
@@ -270,7 +271,7 @@ class BrokerFiles(FilesByVerb):
 
 
 @contextmanager
-def _refusals_are_rejections() -> Iterator[None]:
+def refusals_are_rejections() -> Iterator[None]:
     """What the broker will never do is, to the controller, what Slurm will never do."""
     try:
         yield

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from aitne.adapters.broker import BrokerClient
-from aitne.core.broker_protocol import Done, Used
+from aitne.core.broker_args import Done
+from aitne.core.broker_protocol import Used
 from aitne.core.models.limits import InUse, Usage
 from aitne.core.ports.accounting import Associations, Change
 from aitne.core.settings import Settings

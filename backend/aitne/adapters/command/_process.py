@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from aitne.core.errors import CommandTimeout, Unavailable
+from aitne.core.errors import CommandTimeout, RateLimited, Unavailable
 from aitne.core.ports.command import Completed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -104,3 +105,64 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             async with asyncio.timeout(2.0):
                 await process.wait()
     process._transport.close()  # type: ignore[attr-defined]
+
+
+class Connected:
+    """Processes that are spoken to over a socket. They are waited for here; nobody else has to."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: dict[str | None, int] = {}
+        self._waits: set[asyncio.Task[None]] = set()
+
+    async def start(
+        self, argv: Sequence[str], *, name: str, whose: str | None, env: Mapping[str, str] | None
+    ) -> socket.socket:
+        """Start it in a session of its own; ours is the other end of its standard streams.
+
+        Raises:
+            RateLimited: ``whose`` has ``most`` of them already.
+            Unavailable: it could not be started.
+        """
+        if self._running.get(whose, 0) >= self._most:
+            raise RateLimited(
+                f"{self._most} programs are attached to jobs of {whose or 'this account'} already. "
+                "Close a terminal or an SSH connection first.",
+                10.0,
+            )
+        self._running[whose] = self._running.get(whose, 0) + 1
+        ours, theirs = socket.socketpair()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=theirs.fileno(),
+                cwd="/",
+                env={"PATH": PATH, "LANG": "C.UTF-8", **(env or {})},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            ours.close()
+            self._ended(whose)
+            raise Unavailable(f"{name} could not be started: {error}.") from error
+        finally:
+            theirs.close()
+        wait = asyncio.create_task(self._wait(process, whose), name=f"wait for {name}")
+        self._waits.add(wait)
+        wait.add_done_callback(self._waits.discard)
+        return ours
+
+    async def _wait(self, process: asyncio.subprocess.Process, whose: str | None) -> None:
+        try:
+            await process.wait()
+        finally:
+            await _end(process)
+            self._ended(whose)
+
+    def _ended(self, whose: str | None) -> None:
+        left = self._running.get(whose, 1) - 1
+        if left:
+            self._running[whose] = left
+        else:
+            self._running.pop(whose, None)

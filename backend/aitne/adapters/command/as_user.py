@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Mapping, Sequence
 
 from aitne.adapters.accounts import UnixUser
-from aitne.adapters.command._process import run_process
+from aitne.adapters.command._process import Connected, run_process
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.command import Completed
 
@@ -25,7 +26,11 @@ COMMANDS = frozenset(
         "sshare",
     ]
 )
-"""The only programs that are ever started."""
+"""The only programs that are ever run to their end."""
+CONNECTED = frozenset(["srun"])
+"""The only programs that are started and spoken to."""
+MOST_CONNECTED = 30
+"""Of one account at a time."""
 
 
 class AsUserCommand:
@@ -46,6 +51,7 @@ class AsUserCommand:
         self._permitted = permitted
         self._operator = operator
         self._prefix = tuple(prefix)
+        self._connected = Connected(MOST_CONNECTED)
 
     async def run(
         self,
@@ -73,6 +79,25 @@ class AsUserCommand:
         drop = () if user is None else _drop(user)
         return await run_process(
             [*self._prefix, *drop, *argv], name=argv[0], stdin=stdin, env=env, timeout_s=timeout_s
+        )
+
+    async def connect(
+        self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
+    ) -> socket.socket:
+        """Start it as ``account``, with none of root's rights left, and let it run.
+
+        Raises:
+            NotAllowed: the account or the command is none that may be used.
+            RateLimited: so many of the account's run already.
+            Unavailable: it could not be started.
+        """
+        if account is None or not argv or argv[0] not in CONNECTED:
+            raise NotAllowed(
+                f"The broker connects nobody to {list(argv[:1])}, and nobody without an account."
+            )
+        user = await asyncio.to_thread(self._permitted, account)
+        return await self._connected.start(
+            [*self._prefix, *_drop(user), *argv], name=argv[0], whose=account, env=env
         )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping, Sequence
 
 from aitne.adapters.accounts import own_account_name
-from aitne.adapters.command._process import run_process
+from aitne.adapters.command._process import Connected, run_process
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.command import Completed
+
+MOST_CONNECTED = 200
+"""Programs beside jobs, of all users together: here everybody's jobs have one account."""
 
 
 class LocalCommand:
@@ -18,6 +22,7 @@ class LocalCommand:
 
     def __init__(self, prefix: Sequence[str] = ()) -> None:
         self._prefix = tuple(prefix)
+        self._connected = Connected(MOST_CONNECTED)
 
     async def run(
         self,
@@ -35,11 +40,30 @@ class LocalCommand:
             CommandTimeout: it did not end in time and was killed.
             Unavailable: it could not be started.
         """
-        if account not in (None, own_account_name()):
-            raise NotAllowed(
-                f"This platform runs as {own_account_name()} (uid {os.geteuid()}) and cannot act as "
-                f"{account}: it has no broker. Set broker.socket."
-            )
+        _check_own(account)
         return await run_process(
             [*self._prefix, *argv], name=argv[0], stdin=stdin, env=env, timeout_s=timeout_s
+        )
+
+    async def connect(
+        self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
+    ) -> socket.socket:
+        """Start it as the process's own account and let it run.
+
+        Raises:
+            NotAllowed: ``account`` is another one.
+            RateLimited: so many run already.
+            Unavailable: it could not be started.
+        """
+        _check_own(account)
+        return await self._connected.start(
+            [*self._prefix, *argv], name=argv[0], whose=account, env=env
+        )
+
+
+def _check_own(account: str | None) -> None:
+    if account not in (None, own_account_name()):
+        raise NotAllowed(
+            f"This platform runs as {own_account_name()} (uid {os.geteuid()}) and cannot act as "
+            f"{account}: it has no broker. Set broker.socket."
         )

@@ -12,13 +12,15 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
+from aitne.adapters.schedulers._local.attach import LocalAttacher
+from aitne.adapters.schedulers._local.cgroups import agent_cgroups
 from aitne.adapters.schedulers._local.engine import Engine
 from aitne.adapters.schedulers._local.machine import capacities
 from aitne.adapters.schedulers._local.planner import Capacity, Free, describe
 from aitne.adapters.schedulers._local.records import JobRecord, Records
 from aitne.adapters.schedulers._local.tasks import Job, Phase, Task
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
-from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
+from aitne.core.models.node import Cluster, GpuCount, Holder, Node, NodeState
 from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
@@ -37,6 +39,7 @@ class LocalScheduler:
 
     name = "local"
     shared = False
+    attacher = LocalAttacher
     settle_s = 0.0
 
     def __init__(
@@ -55,6 +58,7 @@ class LocalScheduler:
         self._root = settings.data_dir / "local"
         self._records = Records(self._root)
         self._nodes: tuple[Capacity, ...] = ()
+        self._agent_cgroups: tuple[str, ...] = ()
         self._engine_or_none: Engine | None = None
         self._next_number = 1
         self._started_at = clock()
@@ -72,6 +76,7 @@ class LocalScheduler:
             await asyncio.to_thread(self._records.prepare)
             self._lock = await self._take_lock()
             self._nodes = await asyncio.to_thread(capacities, self._settings.local)
+            self._agent_cgroups = await asyncio.to_thread(agent_cgroups)
             records, highest = await asyncio.to_thread(self._records.load)
             self._next_number = highest + 1
             self._engine_or_none = Engine(
@@ -291,7 +296,10 @@ class LocalScheduler:
             free.take(task.job.demand, task.grants)
         now = self._clock()
         return Cluster(
-            nodes=tuple(self._node(free, node, now) for node in self._nodes), seen_at=now
+            nodes=tuple(self._node(free, node, now) for node in self._nodes),
+            memory_held_by=Holder.SAMPLING,
+            agent_cgroups=self._agent_cgroups,
+            seen_at=now,
         )
 
     async def drain(self, node: str, reason: str) -> None:
@@ -329,6 +337,7 @@ class LocalScheduler:
             memory_total_bytes=node.memory_bytes,
             memory_used_bytes=node.memory_bytes - free.memory[node.name],
             gpus=gpus,
+            features=node.features,
             seen_at=now,
         )
 

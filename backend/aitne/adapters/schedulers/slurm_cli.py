@@ -14,6 +14,7 @@ from pathlib import PurePath
 
 from aitne.adapters.accounts import own_account_name
 from aitne.adapters.schedulers._slurm import answers, identity
+from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.adapters.schedulers._slurm.options import options
 from aitne.adapters.schedulers._slurm.site import Site
@@ -50,6 +51,7 @@ class SlurmCliScheduler:
 
     name = "slurm_cli"
     shared = True
+    attacher = SlurmAttacher
     settle_s: float
 
     def __init__(self, settings: Settings, tools: Tools) -> None:
@@ -324,7 +326,7 @@ class SlurmCliScheduler:
 
     async def _set_node(self, node: str, *words: str) -> None:
         # Slurm would take "ALL" and n[1-9] too.
-        if node not in {each.name for each in (await self._site.cluster()).nodes}:
+        if not await self._site.has_node(node):
             raise SchedulerRejected(f"Slurm has no node {node}.")
         done = await self._act("scontrol", "update", f"NodeName={node}", *words, account=None)
         self._check(done, f"Node {node} cannot be changed")

@@ -166,7 +166,8 @@ class Engine:
                 environment=environment,
                 log=log_name(task.index),
                 time_limit_s=limit,
-                memory_bytes=request.resources.memory_bytes,
+                # Its nodes are this machine: what it has on all of them.
+                memory_bytes=request.resources.memory_bytes * len(task.grants),
                 grace_s=self._grace_s,
             )
 

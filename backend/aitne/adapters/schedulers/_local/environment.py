@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ PASSED_ON = (
     "XDG_RUNTIME_DIR",
 )
 """What a login gives a program and a job may rely on; LC_* too."""
+
+LOCAL_NODES = "AITNE_LOCAL_NODES"
 
 
 def base_environment(source: Mapping[str, str]) -> dict[str, str]:
@@ -84,6 +87,14 @@ def slurm_variables(
         "SLURM_JOB_START_TIME": str(start),
         "SLURM_JOB_END_TIME": str(start + request.time_limit_s),
     }
+    if count > 1:
+        # For the agent of a distributed job, which starts one for each node here.
+        variables[LOCAL_NODES] = json.dumps(
+            [
+                {"node": grant.node, "gpus": list(grant.gpus) if has_gpus else None}
+                for grant in grants
+            ]
+        )
     if array is not None:
         array_id, index, indices = array
         variables |= {

@@ -7,6 +7,7 @@ import re
 import socket
 
 from aitne.adapters.schedulers._local.planner import Capacity, Gpu
+from aitne.core.drivers import feature_of
 from aitne.core.errors import SetupError
 from aitne.core.settings import LocalSettings
 from aitne.core.units import parse_gres
@@ -26,13 +27,13 @@ def capacities(settings: LocalSettings) -> tuple[Capacity, ...]:
         else [f"node{number:02}" for number in range(1, settings.nodes + 1)]
     )
     auto = settings.gpus.strip().lower() == "auto"
-    types = _found() if auto else _declared(settings.gpus)
+    types, features = _found() if auto else (_declared(settings.gpus), ())
     nodes = []
     for position, name in enumerate(names):
         first = 0 if auto else position * len(types)
         here = types if position == 0 or not auto else []
         gpus = tuple(Gpu(first + offset, kind) for offset, kind in enumerate(here))
-        nodes.append(Capacity(name, cpus, memory, gpus))
+        nodes.append(Capacity(name, cpus, memory, gpus, features if gpus else ()))
     return tuple(nodes)
 
 
@@ -55,23 +56,27 @@ def _declared(text: str) -> list[str | None]:
     return [gres.type for gres in resources for _ in range(gres.count)]
 
 
-def _found() -> list[str | None]:
-    """The GPUs that NVML shows; none where there is no NVML or no driver."""
+def _found() -> tuple[list[str | None], tuple[str, ...]]:
+    """The GPUs that NVML shows, and the feature that names their driver's CUDA; none where there is
+    no NVML or no driver."""
     try:
         import pynvml
     except ImportError:
-        return []
+        return [], ()
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return []
+        return [], ()
     try:
         handles = (
             pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
         )
-        return [gpu_type(_text(pynvml.nvmlDeviceGetName(handle))) for handle in handles]
+        types = [gpu_type(_text(pynvml.nvmlDeviceGetName(handle))) for handle in handles]
+        # 12040 is CUDA 12.4 (nvmlSystemGetCudaDriverVersion).
+        release = pynvml.nvmlSystemGetCudaDriverVersion()
+        return types, (feature_of(release // 1_000, release % 1_000 // 10),)
     except pynvml.NVMLError:
-        return []
+        return [], ()
     finally:
         pynvml.nvmlShutdown()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -26,6 +26,12 @@ def read_facts(run_dir: Path, identity: launcher.Identity | None) -> Facts | Non
     return facts
 
 
+def _moment(seconds: object) -> object:
+    """The runner writes seconds since the epoch; what is none is not taken for one."""
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return datetime.fromtimestamp(float(seconds), UTC) if known else seconds  # type: ignore[arg-type]
+
+
 def ending_of(
     facts: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
 ) -> Ending:
@@ -36,9 +42,12 @@ def ending_of(
         ending = (
             lost
             if facts is None
-            else Ending.model_validate({name: facts.get(name) for name in names})
+            else Ending.model_validate(
+                {name: facts.get(name) for name in names}
+                | {name: _moment(facts.get(name)) for name in ("started_at", "ended_at")}
+            )
         )
-    except ValidationError:
+    except (ValidationError, OverflowError, ValueError):
         ending = lost
     if cancelled and ending.reason is TerminationReason.NODE_FAILED:
         return ending.model_copy(update={"reason": TerminationReason.CANCELLED})

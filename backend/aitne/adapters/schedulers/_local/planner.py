@@ -35,6 +35,7 @@ class Capacity:
     cpus: int
     memory_bytes: int
     gpus: tuple[Gpu, ...] = ()
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ It claims the run (``runner.json``, made once), adopts every orphan of the job (
 time limit or when it takes more memory than it may, and leaves ``exit.json``, in one piece, only when no process
 of the job is left. ``control.json`` holds ``{"time_limit_s": …, "cancel": …}``: SIGUSR1 makes the runner read it,
 SIGTERM ends the job, as a cancellation if ``control.json`` says so, else because the machine goes down.
+Who connects to the socket ``door`` is given a process of the agent's beside the job (``--attach``).
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ from collections.abc import Sequence
 
 from aitne.adapters.schedulers._local import procfs
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # its import costs time that the script need not wait for
+    import socket
+
 RUNNER = "runner.json"
 EXIT = "exit.json"
 CONTROL = "control.json"
 SCRIPT = "script.sh"
+DOOR = "door"
 CLAIMED, TAKEN, FAILED = b"claimed", b"taken", b"failed"
 """What a runner tells who started it, before it lets go of its descriptors."""
 
@@ -88,6 +94,7 @@ class Runner:
         self._leader_is_agent = False
         self._leftovers_told = False
         self._wake = -1
+        self._beside: set[int] = set()
 
     # --- the start -------------------------------------------------------------------------------
 
@@ -158,6 +165,8 @@ class Runner:
         import signal
 
         self._read_control()
+        door = self._open_door()
+        watched: list[int | socket.socket] = [self._wake, *([] if door is None else [door])]
         next_look = 0.0
         while self._reap():
             now = time.monotonic()
@@ -168,14 +177,65 @@ class Runner:
             self._clear_leftovers()
             self._kill_when_due()
             until = self._next_event(next_look) - time.monotonic()
-            ready, _, _ = select.select([self._wake], [], [], max(0.0, until))
-            if ready:
+            ready, _, _ = select.select(watched, [], [], max(0.0, until))
+            if door is not None and door in ready:
+                self._let_in(door)
+            if self._wake in ready:
                 received = os.read(self._wake, 4096)
                 if signal.SIGUSR1 in received or signal.SIGTERM in received:
                     self._read_control()
                 if signal.SIGTERM in received:
                     self._end("cancelled" if self.cancelled else "node_failed")
+        if door is not None:
+            door.close()
+            os.unlink(self._path(DOOR))
         self._write_exit()
+
+    def _open_door(self) -> socket.socket | None:
+        """Where programs beside the job are asked for; None: there can be none."""
+        import socket
+
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # By a descriptor of the folder: the name of a socket has at most 107 bytes.
+            place = os.open(self.run_dir, os.O_PATH | os.O_DIRECTORY)
+            try:
+                door.bind(f"/proc/self/fd/{place}/{DOOR}")
+            finally:
+                os.close(place)
+            door.listen()
+            door.setblocking(False)
+        except OSError:
+            door.close()
+            return None
+        return door
+
+    def _let_in(self, door: socket.socket) -> None:
+        """Start the agent beside the job, with the connection as its standard streams."""
+        import sys
+
+        try:
+            connection, _ = door.accept()
+        except OSError:
+            return  # who asked has gone again
+        try:
+            if self.status is None:
+                number = connection.fileno()
+                self._beside.add(
+                    os.posix_spawn(
+                        sys.executable,
+                        [sys.executable, "-I", "-m", "aitne.agent", "--attach", os.getcwd()],
+                        os.environ,
+                        file_actions=[(os.POSIX_SPAWN_DUP2, number, each) for each in (0, 1, 2)],
+                        setsid=True,
+                        setsigmask=[],
+                        setsigdef=_EVERY_SIGNAL,
+                    )
+                )
+        except OSError as error:
+            connection.send(f"aitne: it could not be started: {error}\n".encode())
+        finally:
+            connection.close()
 
     def _reap(self) -> bool:
         """Collect who has ended; False when nobody is left (as subreaper we see everyone)."""
@@ -188,6 +248,7 @@ class Runner:
                 return True
             if pid == self.leader:
                 self.status = status
+            self._beside.discard(pid)
 
     def _next_event(self, next_look: float) -> float:
         if self.kill_at is None:
@@ -210,6 +271,8 @@ class Runner:
             self._leader_is_agent = _AGENT in procfs.command_line(self.leader)
         if self._leader_is_agent:
             processes.pop(self.leader, None)
+        for pid in self._beside:
+            processes.pop(pid, None)
         used = sum(map(procfs.resident_bytes, processes))
         if used > self.memory_bytes:
             # Shared pages were counted once per process; only here is the exact answer worth its price.

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from aitne.core.models.node import Holder
+
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_\[\]]*)\s*= (.*)")
 
 
@@ -28,6 +30,8 @@ class SlurmConfig:
     job_requeue: bool = True
     max_array_size: int | None = None
     slurm_user: str = "root"
+    memory_held_by: Holder = Holder.NOBODY
+    cpus_held_by: Holder = Holder.NOBODY
 
     @classmethod
     def parse(cls, output: str) -> SlurmConfig:
@@ -46,6 +50,8 @@ class SlurmConfig:
             job_requeue=said.get("JobRequeue", "1") != "0",
             max_array_size=int(size) if size.isdecimal() else None,
             slurm_user=said.get("SlurmUser", "root").partition("(")[0],
+            memory_held_by=_memory_holder(said),
+            cpus_held_by=_cpu_holder(said),
         )
 
     def notes(self, *, sees_all: bool, account: str) -> Iterator[str]:
@@ -79,6 +85,27 @@ def _pairs(output: str) -> Iterator[tuple[str, str]]:
     for line in output.splitlines():
         if (match := _LINE.fullmatch(line.rstrip())) is not None:
             yield match[1], match[2].strip()
+
+
+def _memory_holder(said: Mapping[str, str]) -> Holder:
+    """slurm.conf's TaskPlugin and JobAcctGatherParams, cgroup.conf's ConstrainRAMSpace."""
+    if "task/cgroup" in _words(said, "TaskPlugin") and _yes(said, "ConstrainRAMSpace"):
+        return Holder.CGROUP
+    gathers = not _words(said, "JobAcctGatherType") <= {"jobacct_gather/none"}
+    kills = "overmemorykill" in _words(said, "JobAcctGatherParams")
+    return Holder.SAMPLING if gathers and kills else Holder.NOBODY
+
+
+def _cpu_holder(said: Mapping[str, str]) -> Holder:
+    """slurm.conf's TaskPlugin, cgroup.conf's ConstrainCores."""
+    plugins = _words(said, "TaskPlugin")
+    if "task/cgroup" in plugins and _yes(said, "ConstrainCores"):
+        return Holder.CGROUP
+    return Holder.BINDING if "task/affinity" in plugins else Holder.NOBODY
+
+
+def _yes(said: Mapping[str, str], key: str) -> bool:
+    return said.get(key, "").lower() in ("yes", "true", "1")
 
 
 def _words(said: Mapping[str, str], key: str) -> frozenset[str]:

@@ -56,6 +56,7 @@ class Limits:
 
     def __init__(self, cluster: Cluster, qos_flags: Mapping[str, frozenset[str]] | None) -> None:
         """``qos_flags``: of each QOS; None: they are not known now, so any may lift a limit."""
+        self.nodes = frozenset(node.name for node in cluster.nodes)
         self._partitions = {partition.name: partition for partition in cluster.partitions}
         self._qos_flags = qos_flags
         shapes = {node.name: _Shape.of(node) for node in cluster.nodes}

@@ -186,6 +186,8 @@ class Site:
             qos=tuple(sorted(qos or ())),
             reservations=nodes.parse_reservations(said_reservations),
             max_array_size=config.max_array_size,
+            memory_held_by=config.memory_held_by,
+            cpus_held_by=config.cpus_held_by,
             seen_at=now,
         )
         self._snapshot = _Snapshot(Limits(cluster, qos), time.monotonic())
@@ -196,6 +198,12 @@ class Site:
         while self._snapshot is None or time.monotonic() - self._snapshot.at > _LIMITS_S:
             await self.cluster()
         return self._snapshot.limits
+
+    async def has_node(self, name: str) -> bool:
+        """Whether there is a node of exactly this name. One that may be new is looked for anew."""
+        if name in (await self.limits()).nodes:
+            return True
+        return any(node.name == name for node in (await self.cluster()).nodes)
 
     async def _qos_flags(self, config: SlurmConfig) -> QosFlags | None:
         """Every QOS with its flags. None: slurmdbd does not tell, which must stop no submission."""

@@ -1,0 +1,93 @@
+"""Attaching by the broker: a connection of its own for each, over which a socket comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from contextlib import suppress
+from typing import Any
+
+from pydantic_core import from_json
+
+from aitne import __version__
+from aitne.adapters.broker import refusals_are_rejections
+from aitne.core.broker_errors import error_from_wire
+from aitne.core.broker_protocol import PROTOCOL, VERBS, Hello
+from aitne.core.errors import NotAllowed, SetupError, Unavailable
+from aitne.core.ports.attach import AttachTarget
+from aitne.core.settings import Settings
+
+_GRACE_S = 5.0
+_LONGEST_LINE = 1 << 20
+
+
+class BrokerAttacher:
+    """Fulfils ``core.ports.attach.Attacher``: srun runs in the broker's care, as the job's account."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.broker.socket is None:
+            raise SetupError("There is no broker: broker.socket is not set.")
+        self._socket = settings.broker.socket
+
+    async def attach(self, target: AttachTarget) -> socket.socket:
+        """Ask the broker.
+
+        Raises:
+            SchedulerRejected: it does not run there, or the broker refuses.
+            NotSupported, RateLimited: as the broker says.
+            Unavailable: the broker does not answer.
+        """
+        if target.run.account is None:
+            raise NotAllowed(
+                "The job belongs to no Unix account, and the broker only acts for one."
+            )
+        with refusals_are_rejections():
+            return await asyncio.to_thread(self._attach, target.model_dump(mode="json"))
+
+    def _attach(self, args: dict[str, Any]) -> socket.socket:
+        handed_over: list[int] = []
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(VERBS["attach"].timeout_s + _GRACE_S)
+            connection.connect(str(self._socket))
+            hello = Hello(protocol=PROTOCOL, release=__version__)
+            connection.sendall(hello.model_dump_json().encode() + b"\n")
+            _answer(_line(connection, handed_over))
+            ask = {"id": 1, "verb": "attach", "args": args}
+            connection.sendall(json.dumps(ask).encode() + b"\n")
+            _answer(_line(connection, handed_over))
+            if len(handed_over) != 1:
+                raise Unavailable("The broker has answered without a connection to the job.")
+            return socket.socket(fileno=handed_over.pop())
+        except (OSError, ValueError) as error:
+            raise Unavailable(
+                f"The broker at {self._socket} does not answer: {error}. Nothing was started; look at "
+                "`systemctl status aitne-broker` if it stays so."
+            ) from error
+        finally:
+            for each in handed_over:
+                with suppress(OSError):
+                    socket.socket(fileno=each).close()
+            connection.close()
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _line(connection: socket.socket, handed_over: list[int]) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        data, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 4)
+        handed_over += descriptors
+        line += data
+        if not data or len(line) > _LONGEST_LINE:
+            raise ValueError("it hung up")
+    return line
+
+
+def _answer(line: bytes) -> None:
+    """Pass unless it is an error, which is raised."""
+    facts = from_json(line)
+    if "error" in facts:
+        raise error_from_wire(facts["error"])

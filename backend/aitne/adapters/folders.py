@@ -1,0 +1,184 @@
+"""Making the folders of users and projects, in places that others may try to bend."""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from aitne.adapters.accounts import UnixUser
+from aitne.adapters.storage._mounts import Mounts
+from aitne.core.models.storage import Area, AreaKind
+
+_USER_MODE = 0o700
+_PROJECT_MODE = 0o2770
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Refused(Exception):
+    """It is not made; the message is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    uid: int
+    gid: int
+    mode: int
+
+
+def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str | None:
+    """Make the area's folder if it is missing; a sentence about what is wrong, or None.
+
+    A user's belongs to the user alone (0700), a project's to root and the Unix group of the project's
+    name (2770), which the user must be in. The folder above must be there already and be root's or
+    this process's own, where nobody else can put anything in its place. No link is followed. A folder
+    that is there is never changed. May hang with the file system.
+    """
+    path = PurePath(area.path)
+    try:
+        # An automounter mounts when somebody looks.
+        with suppress(OSError):
+            os.stat(path.parent)
+        missing = (mounts or Mounts()).missing(area)
+        if missing is not None:
+            raise _Refused(
+                f"{path} is not made: no file system is mounted at {missing} on this machine. "
+                "Mount it."
+            )
+        wanted = _wanted(area, user)
+        with _parent(path) as parent:
+            try:
+                os.mkdir(path.name, 0o700, dir_fd=parent)
+            except FileExistsError:
+                return _wrong(path, parent, wanted, area)
+            _hand_over(path.name, parent, wanted)
+    except _Refused as refusal:
+        return str(refusal)
+    except OSError as error:
+        where = error.filename or path.name
+        return f"{path} cannot be made: {error.strerror} ({where}). Let an administrator make it."
+    return None
+
+
+def _wanted(area: Area, user: UnixUser) -> _Wanted:
+    if area.kind is AreaKind.USER:
+        return _Wanted(user.uid, user.gid, _USER_MODE)
+    group = area.project or ""
+    try:
+        found = grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise _Refused(
+            f"{area.path} is not made: there is no Unix group {group} on this machine that it could "
+            f"belong to. Let an administrator make that group, or the folder."
+        ) from None
+    if found not in user.groups:
+        raise _Refused(
+            f"{area.path} is not made: {user.name} is not in the Unix group {group} that it would "
+            "belong to. Let an administrator add the account to the group."
+        )
+    return _Wanted(os.geteuid(), found, _PROJECT_MODE)
+
+
+@contextmanager
+def _parent(path: PurePath) -> Iterator[int]:
+    """The folder above, reached from the root step by step."""
+    here = os.open("/", _STEP)
+    try:
+        passed = PurePath("/")
+        for name in path.parent.parts[1:]:
+            passed /= name
+            below = _step(name, here, passed, path)
+            os.close(here)
+            here = below
+            _check(here, passed, path)
+        yield here
+    finally:
+        os.close(here)
+
+
+def _step(name: str, here: int, passed: PurePath, path: PurePath) -> int:
+    try:
+        return os.open(name, _STEP, dir_fd=here)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise _Refused(
+                f"{path} is not made: the folder {passed} is not there. Let an administrator make "
+                "it, or mount what belongs there."
+            ) from None
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise _Refused(
+                f"{path} is not made: {passed} is a link or no folder, and links are not followed "
+                "here. Write the real path into the settings."
+            ) from None
+        raise
+
+
+def _check(folder: int, passed: PurePath, path: PurePath) -> None:
+    """Raises ``_Refused`` when somebody else could put another folder in the place of one below."""
+    facts = os.fstat(folder)
+    writable = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
+    if facts.st_uid not in (0, os.geteuid()) or writable:
+        raise _Refused(
+            f"{path} is not made: {passed} belongs to uid {facts.st_uid} (mode "
+            f"{stat.S_IMODE(facts.st_mode):04o}), so others could bend what is made there. Let an "
+            "administrator give it to root and take others' right to write, or make the folder."
+        )
+
+
+def _hand_over(name: str, parent: int, wanted: _Wanted) -> None:
+    try:
+        folder = os.open(name, _OPEN, dir_fd=parent)
+        try:
+            if os.fstat(folder).st_uid != os.geteuid():
+                raise _Refused(f"{name} was replaced while it was made.")
+            # In this order no right is needed but the one to give files away: the group's bit is
+            # kept for a group that one is in, and giving a folder away leaves its mode.
+            _give(folder, os.geteuid(), os.getegid())
+            os.fchmod(folder, wanted.mode)
+            _give(folder, wanted.uid, wanted.gid)
+        finally:
+            os.close(folder)
+    except OSError:
+        # One that is empty and not yet handed over; the next try begins anew.
+        with suppress(OSError):
+            os.rmdir(name, dir_fd=parent)
+        raise
+
+
+def _give(folder: int, uid: int, gid: int) -> None:
+    facts = os.fstat(folder)
+    if (facts.st_uid, facts.st_gid) != (uid, gid):
+        os.fchown(folder, uid, gid)
+
+
+def _wrong(path: PurePath, parent: int, wanted: _Wanted, area: Area) -> str | None:
+    """What is wrong with a folder that was there already."""
+    facts = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+    if stat.S_ISLNK(facts.st_mode):
+        facts = os.stat(path.name, dir_fd=parent)
+    mode = stat.S_IMODE(facts.st_mode)
+    if not stat.S_ISDIR(facts.st_mode):
+        return f"{path} is no folder. It was left as it is; let an administrator look at it."
+    if area.kind is AreaKind.USER and facts.st_uid != wanted.uid:
+        return (
+            f"{path} belongs to uid {facts.st_uid} instead of {wanted.uid}. It was left as it is; "
+            f"`chown {wanted.uid}:{wanted.gid} {path}` mends it."
+        )
+    if area.kind is AreaKind.PROJECT and facts.st_gid != wanted.gid:
+        return (
+            f"{path} belongs to the group {facts.st_gid} instead of {wanted.gid}. It was left as it "
+            f"is; `chgrp {wanted.gid} {path}` mends it."
+        )
+    others = 0o022 if area.kind is AreaKind.USER else 0o002
+    if mode & others:
+        return (
+            f"Others can write into {path} (mode {mode:04o}). It was left as it is; "
+            f"`chmod {wanted.mode:04o} {path}` mends it."
+        )
+    return None

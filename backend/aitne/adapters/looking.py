@@ -1,0 +1,182 @@
+"""Looking at files and folders with the rights that the process has, without ever hanging with them.
+
+A file system whose server is gone holds whoever asks it, perhaps for ever, and nobody can end a process
+that sleeps in the kernel. So every file system is asked by a thread of its own that is given up after a
+while; while that thread hangs, no second one is sent after it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import TypeVar
+
+from aitne.adapters.storage._base import absent
+from aitne.adapters.storage._mounts import Mounts
+from aitne.core.models.storage import Area, AreaFacts, PathFacts
+from aitne.core.ports.storage import Storage
+
+LIMIT_S = 6.0
+_MOUNTS = Mounts()
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_MOST_REFS = 4 << 20
+
+T = TypeVar("T")
+Task = tuple[str, Callable[[], T]]
+
+
+class Patience:
+    """Runs what may hang. May be used by several threads."""
+
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._hanging: dict[str, Thread] = {}
+        self._lock = Lock()
+
+    def gather(self, tasks: Sequence[Task[T]]) -> list[T | None]:
+        """What each task returned; None: its file system hangs. Each task is a key and what to do;
+        those of one key are done one after the other, the keys at the same time."""
+        found: list[T | None] = [None] * len(tasks)
+        done: SimpleQueue[tuple[int, T]] = SimpleQueue()
+        threads = self._start(tasks, done)
+        left = sum(1 for key, _ in tasks if key in threads)
+        until = time.monotonic() + self._limit_s
+        while left:
+            try:
+                number, result = done.get(timeout=max(0.0, until - time.monotonic()))
+            except Empty:
+                break
+            found[number] = result
+            left -= 1
+        if left:
+            with self._lock:
+                self._hanging.update(
+                    {k: thread for k, thread in threads.items() if thread.is_alive()}
+                )
+        return found
+
+    def _start(
+        self, tasks: Sequence[Task[T]], done: SimpleQueue[tuple[int, T]]
+    ) -> dict[str, Thread]:
+        by_key: dict[str, list[tuple[int, Callable[[], T]]]] = {}
+        for number, (key, task) in enumerate(tasks):
+            by_key.setdefault(key, []).append((number, task))
+        threads = {}
+        for key, mine in by_key.items():
+            with self._lock:
+                hangs = key in self._hanging and self._hanging[key].is_alive()
+                if not hangs:
+                    self._hanging.pop(key, None)
+            if not hangs:
+                # A daemon: the process may end while it hangs.
+                thread = Thread(target=_work, args=(mine, done), name=f"look {key}", daemon=True)
+                thread.start()
+                threads[key] = thread
+        return threads
+
+
+def look_at(
+    patience: Patience, storages: Mapping[str, Storage], areas: Sequence[Area], user: str
+) -> list[AreaFacts]:
+    """What is at each area, as its storage adapter tells."""
+    tasks = [(file_system_of(area.path), partial(_look, storages, area, user)) for area in areas]
+    return [
+        facts or absent(area, f"The file system of {area.path} does not answer.")
+        for area, facts in zip(areas, patience.gather(tasks), strict=True)
+    ]
+
+
+def look_at_paths(patience: Patience, paths: Sequence[str]) -> list[PathFacts]:
+    """What is at each path."""
+    tasks = [(file_system_of(path), partial(path_facts, path)) for path in paths]
+    return [
+        facts or PathFacts(path=path, problem="its file system does not answer")
+        for path, facts in zip(paths, patience.gather(tasks), strict=True)
+    ]
+
+
+def path_facts(path: str) -> PathFacts:
+    """What is at ``path``, links followed. Never raises; may hang with the file system."""
+    if not path.startswith("/") or "\0" in path:
+        return PathFacts(path=path, problem="it is no absolute path")
+    try:
+        real = os.path.realpath(path, strict=True)
+        facts = os.stat(real)
+    except OSError as error:
+        return PathFacts(path=path, problem=error.strerror or str(error))
+    except ValueError:
+        return PathFacts(path=path, problem="no file can have such a name")
+    folder, file = stat.S_ISDIR(facts.st_mode), stat.S_ISREG(facts.st_mode)
+    enter = os.X_OK if folder else 0
+    readable = os.access(real, os.R_OK | enter)
+    return PathFacts(
+        path=path,
+        real_path=real,
+        kind="folder" if folder else "file" if file else "other",
+        readable=readable,
+        writable=os.access(real, os.W_OK | enter),
+        size_bytes=facts.st_size if file else None,
+        mtime_ns=facts.st_mtime_ns,
+        commit=_commit(Path(real) / ".git") if folder else None,
+        problem=None if readable else "it may not be read",
+    )
+
+
+def _commit(git: Path) -> str | None:
+    """What is checked out, by git's own files; None: it is no working copy, or is told otherwise.
+
+    A branch is a file of its own, or a line among the packed ones."""
+    try:
+        if not git.is_dir():
+            return None
+        head = _first_bytes(git / "HEAD").strip()
+        if not head.startswith("ref: refs/"):
+            return head if _COMMIT.fullmatch(head) else None
+        name = head.removeprefix("ref: ")
+        if ".." in name:
+            return None
+        try:
+            found = _first_bytes(git / name).strip()
+        except OSError:
+            packed = _first_bytes(git / "packed-refs").splitlines()
+            found = next((line.split(" ")[0] for line in packed if line.endswith(f" {name}")), "")
+    except OSError:
+        return None
+    return found if _COMMIT.fullmatch(found) else None
+
+
+def _first_bytes(path: Path) -> str:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+        return file.read(_MOST_REFS).decode("utf-8", "replace")
+
+
+def file_system_of(path: str) -> str:
+    """The mount point that the path's name lies below; looking that up never hangs."""
+    try:
+        mount = _MOUNTS.of(path)
+    except OSError:
+        mount = None
+    return "/" if mount is None else mount.point
+
+
+def _look(storages: Mapping[str, Storage], area: Area, user: str) -> AreaFacts:
+    storage = storages.get(area.adapter)
+    if storage is None:
+        known = ", ".join(sorted(storages)) or "none"
+        return absent(area, f"Its storage adapter {area.adapter} is not in use here ({known}).")
+    try:
+        return storage.look(area, user=user)
+    except Exception as error:  # noqa: BLE001 - another distribution's adapter; the others go on
+        return absent(area, f"The storage adapter {area.adapter} failed: {type(error).__name__}.")
+
+
+def _work(tasks: list[tuple[int, Callable[[], T]]], done: SimpleQueue[tuple[int, T]]) -> None:
+    for number, task in tasks:
+        done.put((number, task()))

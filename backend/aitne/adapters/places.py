@@ -1,0 +1,153 @@
+"""Areas and paths as the account that they belong to: this process's own, or any by the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from aitne.adapters.accounts import UnixUser, own_account_name
+from aitne.adapters.broker import BrokerClient
+from aitne.adapters.folders import make_folder
+from aitne.adapters.looking import Patience, file_system_of, look_at, look_at_paths
+from aitne.core.areas import Owner, areas_of
+from aitne.core.broker_storage import (
+    MAX_AREAS,
+    MAX_PATHS,
+    AreasMade,
+    AreasSeen,
+    PathsSeen,
+)
+from aitne.core.errors import InvalidInput, NotAllowed
+from aitne.core.models.storage import Area, AreaFacts, PathFacts
+from aitne.core.ports.storage import Storage
+from aitne.core.settings import Settings
+from aitne.core.storage_settings import StorageSettings
+
+
+class OwnPlaces:
+    """Fulfils ``core.ports.storage.Places`` with the process's own account."""
+
+    def __init__(
+        self,
+        settings: StorageSettings,
+        storages: Mapping[str, Storage],
+        patience: Patience | None = None,
+    ) -> None:
+        self._settings = settings
+        self._storages = storages
+        self._patience = patience or Patience()
+
+    async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
+        """What is at each area."""
+        _own(account)
+        user = own_account_name()
+        return await asyncio.to_thread(look_at, self._patience, self._storages, areas, user)
+
+    async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
+        """What is at each absolute path."""
+        _own(account)
+        return await asyncio.to_thread(look_at_paths, self._patience, paths)
+
+    async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
+        """Make the folders that are missing; a sentence for each that could not be made."""
+        _own(account)
+        user = _own_user()
+        return await asyncio.to_thread(
+            make_folders, self._patience, self._settings, user, tuple(areas)
+        )
+
+
+class BrokerPlaces:
+    """Fulfils ``core.ports.storage.Places`` over the broker's socket."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._client = BrokerClient(settings)
+
+    async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
+        """What is at each area."""
+        found: list[AreaFacts] = []
+        for start in range(0, len(areas), MAX_AREAS):
+            args = _args(account, areas[start : start + MAX_AREAS])
+            found += (await self._client.call("areas", args, AreasSeen)).areas
+        return found
+
+    async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
+        """What is at each absolute path."""
+        found: list[PathFacts] = []
+        for start in range(0, len(paths), MAX_PATHS):
+            part = list(paths[start : start + MAX_PATHS])
+            args = {"account": _named(account), "paths": part}
+            found += (await self._client.call("paths", args, PathsSeen)).paths
+        return found
+
+    async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
+        """Make the folders that are missing; a sentence for each that could not be made."""
+        problems: list[str] = []
+        for start in range(0, len(areas), MAX_AREAS):
+            args = _args(account, areas[start : start + MAX_AREAS])
+            problems += (await self._client.call("make_areas", args, AreasMade)).problems
+        return problems
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._client.close()
+
+
+def make_folders(
+    patience: Patience, settings: StorageSettings, user: UnixUser, areas: Sequence[Area]
+) -> list[str]:
+    """Make those that are missing and that ``settings`` give this account; what went wrong.
+
+    Blocking; may be called by a thread.
+    """
+    owner = Owner(user=user.name, uid=user.uid, home=user.home)
+    problems = [_outside(settings, owner, area) for area in areas]
+    allowed = [area for area, outside in zip(areas, problems, strict=True) if outside is None]
+    tasks = [(file_system_of(area.path), partial(_make, area, user)) for area in allowed]
+    for area, made in zip(allowed, patience.gather(tasks), strict=True):
+        hangs = f"{area.path} was not made in time: its file system does not answer."
+        problems.append(hangs if made is None else made[0])
+    return [problem for problem in problems if problem is not None]
+
+
+def _make(area: Area, user: UnixUser) -> tuple[str | None]:
+    return (make_folder(area, user),)
+
+
+def _outside(settings: StorageSettings, owner: Owner, area: Area) -> str | None:
+    """Why this folder is none of the account's, by the settings of whoever makes it."""
+    try:
+        mine = areas_of(settings, owner, [] if area.project is None else [area.project])
+    except InvalidInput as error:
+        return f"{area.path} is not made: {error.message}."
+    if any(each.model_dump() == area.model_dump() for each in mine):
+        return None
+    return (
+        f"{area.path} is not made: it is not where [storage] puts {owner.user}'s {area.name}. Where "
+        "there is a broker, [storage] must be the same in its settings and in the platform's."
+    )
+
+
+def _own_user() -> UnixUser:
+    gid = os.getegid()
+    groups = (gid, *os.getgroups())
+    return UnixUser(own_account_name(), os.geteuid(), gid, groups, os.path.expanduser("~"))
+
+
+def _own(account: str | None) -> None:
+    if account is not None:
+        raise NotAllowed(
+            f"This platform cannot act as {account}: it has no broker. Set broker.socket."
+        )
+
+
+def _named(account: str | None) -> str:
+    if account is None:
+        raise NotAllowed("The broker acts for an account, and none was named.")
+    return account
+
+
+def _args(account: str | None, areas: Sequence[Area]) -> dict[str, object]:
+    return {"account": _named(account), "areas": [area.model_dump(mode="json") for area in areas]}

@@ -1,0 +1,82 @@
+"""Looks at what runs on this machine: by sockets and system calls alone."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from aitne.core.errors import Unavailable
+
+_T = TypeVar("_T")
+WITHIN_S = 3.0
+
+
+class LocalProbes:
+    """See ``core.ports.probes.Probes``."""
+
+    def __init__(self, *, within_s: float = WITHIN_S) -> None:
+        self._within_s = within_s
+
+    async def http(self, url: str) -> None:
+        """See the port."""
+        where = urlsplit(url)
+        host, port = where.hostname or "127.0.0.1", where.port or 80
+        try:
+            async with asyncio.timeout(self._within_s):
+                reader, writer = await asyncio.open_connection(host, port)
+                try:
+                    head = f"GET {where.path or '/'} HTTP/1.1\r\nHost: {where.netloc}\r\n"
+                    writer.write(f"{head}Connection: close\r\n\r\n".encode())
+                    await writer.drain()
+                    line = (await reader.readline()).decode("latin-1").split()
+                finally:
+                    writer.close()
+        except TimeoutError as error:
+            raise Unavailable(f"{url} gave no answer within {self._within_s:g} s.") from error
+        except OSError as error:
+            raise Unavailable(f"{url} cannot be reached: {_said(error)}.") from error
+        if len(line) < 2 or not line[0].startswith("HTTP/"):
+            raise Unavailable(f"What answers at {url} does not speak HTTP.")
+        if line[1] >= "500":
+            raise Unavailable(f"{url} answers with the error {line[1]}.")
+
+    async def socket(self, path: Path) -> None:
+        """See the port."""
+        try:
+            async with asyncio.timeout(self._within_s):
+                _, writer = await asyncio.open_unix_connection(path)
+                writer.close()
+        except TimeoutError as error:
+            raise Unavailable(f"{path} gave no answer within {self._within_s:g} s.") from error
+        except OSError as error:
+            raise Unavailable(f"Nobody listens at {path}: {_said(error)}.") from error
+
+    async def folder(self, path: Path) -> None:
+        """See the port."""
+        if not await self._aside(path, path.is_dir):
+            raise Unavailable(f"There is no folder {path}.")
+
+    async def space(self, path: Path) -> tuple[int, int]:
+        """See the port."""
+        usage = await self._aside(path, lambda: shutil.disk_usage(path))
+        return usage.free, usage.total
+
+    async def _aside(self, path: Path, look: Callable[[], _T]) -> _T:
+        try:
+            async with asyncio.timeout(self._within_s):
+                return await asyncio.to_thread(look)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"The file system of {path} gave no answer within {self._within_s:g} s."
+            ) from error
+        except OSError as error:
+            raise Unavailable(f"{path} cannot be looked at: {_said(error)}.") from error
+
+
+def _said(error: OSError) -> str:
+    # asyncio words the failure of several addresses as one long text.
+    return error.strerror or type(error).__name__

@@ -1,0 +1,102 @@
+"""A program beside a running job's own: its runner is asked for one, over a socket in the run's folder.
+
+So it is the runner's child like the job itself: it has the job's environment, counts to its memory, and
+ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from pathlib import Path
+
+from aitne.adapters.schedulers._local import runner
+from aitne.adapters.schedulers._local.records import JOB, JobRecord
+from aitne.core.errors import SchedulerRejected, Unavailable
+from aitne.core.ports.attach import AttachTarget
+from aitne.core.ports.tools import Tools
+from aitne.core.settings import Settings
+
+_CONNECT_WITHIN_S = 5.0
+_ASK_AGAIN_S = 0.05
+
+
+class LocalAttacher:
+    """Fulfils ``core.ports.attach.Attacher`` in any process of the platform's account."""
+
+    def __init__(self, settings: Settings, tools: Tools | None = None) -> None:
+        del tools
+        self._jobs = settings.data_dir / "local" / "jobs"
+
+    async def attach(self, target: AttachTarget) -> socket.socket:
+        """Beside the job; its nodes are one machine.
+
+        Raises:
+            SchedulerRejected: it does not run.
+            Unavailable: its runner does not answer.
+        """
+        return await asyncio.to_thread(self._attach, target)
+
+    def _attach(self, target: AttachTarget) -> socket.socket:
+        folder = self._run_dir(target)
+        give_up = time.monotonic() + _CONNECT_WITHIN_S
+        while True:
+            try:
+                return _connect(folder)
+            except (FileNotFoundError, ConnectionRefusedError) as error:
+                # A runner starts the job first and opens its door then.
+                if (folder / runner.EXIT).exists() or time.monotonic() >= give_up:
+                    raise SchedulerRejected(
+                        f"Nothing can be started beside job {target.run.scheduler_id}: it does not "
+                        "run any more, or an earlier release of the platform has started it."
+                    ) from error
+                time.sleep(_ASK_AGAIN_S)
+            except OSError as error:
+                raise Unavailable(
+                    f"The supervisor of job {target.run.scheduler_id} does not answer: {error}."
+                ) from error
+
+    def _run_dir(self, target: AttachTarget) -> Path:
+        """The latest start of the job or task."""
+        run = target.run
+        number, _, task = (run.scheduler_id or "").partition("_")
+        folder = self._jobs / (number if number.isdecimal() else "unknown")
+        if _is_record_of(folder / JOB, target):
+            runs = (folder / (f"task-{task}" if task else "task")).glob("run-*")
+            latest = max(runs, key=lambda each: int(each.name.partition("-")[2]), default=None)
+            if latest is not None:
+                return latest
+        raise SchedulerRejected(
+            f"Job {run.scheduler_id} does not run, so nothing can be started beside it."
+        )
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _connect(folder: Path) -> socket.socket:
+    """To the runner's door. Raises ``OSError``."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_CONNECT_WITHIN_S)
+        # By a descriptor of the folder: the name of a socket has at most 107 bytes.
+        place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+        try:
+            connection.connect(f"/proc/self/fd/{place}/{runner.DOOR}")
+        finally:
+            os.close(place)
+        connection.settimeout(None)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_record_of(path: Path, target: AttachTarget) -> bool:
+    try:
+        request = JobRecord.model_validate_json(path.read_bytes()).request
+    except (OSError, ValueError):
+        return False
+    return (request.job_id, request.attempt) == (target.run.job_id, target.run.attempt)

@@ -1,0 +1,36 @@
+"""What the agents of jobs can hold them to on this machine: asked of the agent's own program, once."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import aitne
+
+_BOOT = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from aitne.agent.cgroup import probe; sys.stdout.write(' '.join(probe()))"
+)
+_TIMEOUT_S = 20.0
+
+_log = logging.getLogger(__name__)
+
+
+def agent_cgroups() -> tuple[str, ...]:
+    """``memory`` and ``cpu``, as far as processes of this account can be held to them here."""
+    argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(aitne.__file__).parents[1])]
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        _log.warning("Whether jobs can have control groups of their own is not known: %s", error)
+        return ()
+    return tuple(done.stdout.split())

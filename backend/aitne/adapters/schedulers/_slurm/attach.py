@@ -1,0 +1,83 @@
+"""A program beside a running job's own: a step of it that shares what the job has (``srun --overlap``)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+
+from aitne.adapters.schedulers._slurm.commands import environment_of
+from aitne.adapters.schedulers._slurm.site import Site
+from aitne.core.errors import SchedulerRejected
+from aitne.core.ports.attach import AttachTarget
+from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.ports.tools import Tools
+from aitne.core.settings import Settings
+from aitne.core.states import JobState
+
+_ALLOCATED = frozenset({JobState.STARTING, JobState.RUNNING})
+# Not --cpu-bind: where a cluster has no binding, srun of 22.05 then loses the first byte of its input.
+_OPTIONS = (
+    "--quiet",
+    "--overlap",
+    "--nodes=1",
+    "--ntasks=1",
+    "--mem=0",  # all that the job has; without it some releases give a step a share of its own
+    "--mpi=none",
+    "--chdir=/",
+    "--job-name=aitne-attach",
+    "--export=ALL",
+)
+
+
+class SlurmAttacher:
+    """Fulfils ``core.ports.attach.Attacher``: srun as the job's account, which Slurm itself checks too."""
+
+    def __init__(self, settings: Settings, tools: Tools) -> None:
+        self._site = Site(settings, tools.command)
+        self._command = tools.command
+        conf = settings.slurm.conf
+        self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
+
+    async def attach(self, target: AttachTarget) -> socket.socket:
+        """A step on that node.
+
+        Raises:
+            SchedulerRejected: the attempt does not run there, or belongs to another account.
+            NotAllowed: nothing may be done as the account.
+            RateLimited: too many of the account's run already.
+            SchedulerUnavailable: Slurm does not answer.
+            Unavailable: srun could not be started.
+        """
+        run = target.run
+        number = self._number(target, await self._site.live([run]))
+        own = await asyncio.to_thread(environment_of, run.account)
+        argv = ["srun", f"--jobid={number}", f"--nodelist={target.node}", *_OPTIONS]
+        argv += ["--", *target.agent, "--attach", str(target.place.directory)]
+        return await self._command.connect(argv, account=run.account, env={**self._conf, **own})
+
+    def _number(self, target: AttachTarget, rows: Sequence[SchedulerJob]) -> str:
+        """The job's plain number: of an array's task too, which srun knows by no other name."""
+        run = target.run
+        found = [
+            row
+            for row in rows
+            if row.scheduler_id == run.scheduler_id
+            and run.account in (None, row.account)
+            and row.state in _ALLOCATED
+        ]
+        if not found:
+            raise SchedulerRejected(
+                f"Job {run.scheduler_id} does not run under this account, so nothing can be started "
+                "beside it."
+            )
+        if target.node not in found[0].nodes:
+            raise SchedulerRejected(
+                f"Job {run.scheduler_id} does not run on {target.node} but on "
+                f"{', '.join(found[0].nodes)}.",
+                "node",
+            )
+        return str(found[0].raw["JobID"])
+
+    async def close(self) -> None:
+        """Nothing is held."""

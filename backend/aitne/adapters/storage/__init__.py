@@ -1,0 +1,1 @@
+"""Storage systems, a module each: what a site's file systems say of an area."""

@@ -1,0 +1,59 @@
+"""What every file system can be asked, whatever it is."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from aitne.adapters.storage._mounts import Mount, Mounts
+from aitne.core.models.storage import Area, AreaFacts
+
+
+def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]:
+    """Whether it is there and what its file system has; may hang as long as that does."""
+    try:
+        # First: an automounter mounts when somebody looks.
+        facts = os.stat(area.path)
+        error = None
+    except OSError as failure:
+        facts, error = None, failure
+    try:
+        missing, mount = mounts.missing(area), mounts.of(area.path)
+    except OSError as failure:
+        missing, mount, error = None, None, error or failure
+    kind = None if mount is None else mount.kind
+    if missing is not None:
+        return absent(area, f"No file system is mounted at {missing} on this machine."), mount
+    if error is not None or facts is None:
+        return absent(area, _said(area, error), kind), mount
+    if not stat.S_ISDIR(facts.st_mode):
+        return absent(area, f"{area.path} is not a folder.", kind), mount
+    try:
+        space = os.statvfs(area.path)
+        total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
+        problem = None
+    except OSError as failure:
+        total, free = None, None
+        problem = f"The space of {area.path} cannot be asked: {failure.strerror}."
+    readable = os.access(area.path, os.R_OK | os.X_OK)
+    found = AreaFacts(
+        area=area,
+        there=True,
+        writable=os.access(area.path, os.W_OK | os.X_OK),
+        file_system=kind,
+        total_bytes=total,
+        free_bytes=free,
+        problem=problem or (None if readable else f"{area.path} may not be read."),
+    )
+    return found, mount
+
+
+def absent(area: Area, problem: str, kind: str | None = None) -> AreaFacts:
+    """The folder is not there, for this reason."""
+    return AreaFacts(area=area, there=False, file_system=kind, problem=problem)
+
+
+def _said(area: Area, error: OSError | None) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"There is no folder {area.path}."
+    return f"{area.path} cannot be looked at: {'' if error is None else error.strerror}."

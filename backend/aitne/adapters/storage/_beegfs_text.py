@@ -1,0 +1,169 @@
+"""Reading what BeeGFS's tools print: ``beegfs-ctl`` of 7.x and ``beegfs`` of 8.x. Leniently: a line that
+is not understood is passed over, a number that is not understood is unknown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aitne.core.models.storage import Quota, StorageTarget, Striping
+
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)\+?")
+_BINARY = {"": 1, "b": 1, "byte": 1} | {
+    unit: 1024**power
+    for power, letter in enumerate("kmgtpe", start=1)
+    for unit in (letter, f"{letter}b", f"{letter}ib")
+}
+_COUNT = {"": 1} | {letter: 1000**power for power, letter in enumerate("kmgt", start=1)}
+_POOL = re.compile(r"Quota information for storage pool (.*) \(ID: (\d+)\):")
+_STRIPE_POOL = re.compile(r"(\d+)\s+\((.*)\)")
+_DESIRED = re.compile(r"desired:\s*(\d+)")
+_TARGET = re.compile(
+    r"\s*(\d+)\s+(\S+|Probably Offline)\s+(\S+)\s+"
+    r"(\d[\d.]*\s?[A-Za-z]+)\s+(\d[\d.]*\s?[A-Za-z]+)\s"
+)
+_UNLIMITED = 1 << 62
+"""As numbers, 8.x also writes the largest there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolQuota:
+    """A user's or group's quota in one storage pool."""
+
+    name: str
+    """Whose: the user or the group."""
+    kind: str
+    """``user`` or ``group``."""
+    pool: str
+    """The pool's name in the file system."""
+    quota: Quota
+
+
+def parse_size(text: str) -> int | None:
+    """``601.03 GiB``, ``928.9GiB``, ``512K``, ``0 Byte`` or plain bytes; None: unlimited or unknown."""
+    return _parse(text, _BINARY)
+
+
+def parse_count(text: str) -> int | None:
+    """``836.44k``, ``17688628``, ``12+``; None: unlimited or unknown."""
+    return _parse(text, _COUNT)
+
+
+def _parse(text: str, units: Mapping[str, int]) -> int | None:
+    match = _NUMBER.fullmatch(text.strip())
+    scale = None if match is None else units.get(match[2].lower())
+    if match is None or scale is None:
+        return None
+    value = int(match[1]) * scale if match[1].isdigit() else round(float(match[1]) * scale)
+    return value if value < _UNLIMITED else None
+
+
+def parse_striping(text: str) -> Striping | None:
+    """``beegfs-ctl --getentryinfo`` and ``beegfs entry info --retro``, which print the same."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.strip().lstrip("+ ").partition(":")
+        if colon:
+            fields.setdefault(name.strip(), value.strip())
+    if "Type" not in fields:
+        return None
+    desired = _DESIRED.search(fields.get("Number of storage targets", ""))
+    pool = _STRIPE_POOL.search(fields.get("Storage Pool", ""))
+    return Striping(
+        pattern=fields["Type"],
+        chunk_bytes=parse_size(fields.get("Chunksize", "")),
+        targets=None if desired is None else int(desired[1]),
+        pool=None if pool is None else pool[2],
+    )
+
+
+def parse_quota_7(text: str, kind: str) -> list[PoolQuota]:
+    """``beegfs-ctl --getquota --csv``: a block for each pool. A limit of 0 is none."""
+    found, pool = [], ""
+    for line in text.splitlines():
+        heading = _POOL.search(line)
+        if heading is not None:
+            pool = heading[1]
+        fields = line.split(",")
+        if len(fields) != 6 or not fields[1].isdigit():
+            continue
+        quota = Quota(
+            used_bytes=parse_size(fields[2]),
+            limit_bytes=parse_size(fields[3]) or None,
+            used_files=parse_count(fields[4]),
+            limit_files=parse_count(fields[5]) or None,
+        )
+        found.append(PoolQuota(fields[0], kind, pool, quota))
+    return found
+
+
+def parse_quota_8(text: str) -> list[PoolQuota]:
+    """``beegfs quota list-usage --output ndjson``: an object a line, among lines of words."""
+    found = []
+    for each in _objects(text.splitlines()):
+        used, _, most = str(each.get("space", "")).partition("/")
+        files, _, most_files = str(each.get("inode", "")).partition("/")
+        quota = Quota(
+            used_bytes=parse_size(used),
+            limit_bytes=parse_size(most),
+            used_files=parse_count(files),
+            limit_files=parse_count(most_files),
+        )
+        words = [str(each.get(key, "")) for key in ("name", "type", "pool")]
+        found.append(PoolQuota(words[0], words[1], words[2], quota))
+    return found
+
+
+def parse_targets_7(text: str) -> list[StorageTarget]:
+    """``beegfs-ctl --listtargets --state --spaceinfo``."""
+    return [
+        StorageTarget(
+            name=match[1],
+            state=f"{match[2]}/{match[3]}",
+            total_bytes=parse_size(match[4]),
+            free_bytes=parse_size(match[5]),
+        )
+        for line in text.splitlines()
+        if (match := _TARGET.match(line)) is not None
+    ]
+
+
+def parse_targets_8(text: str) -> list[StorageTarget]:
+    """``beegfs target list --state --capacity --output json``; later releases renamed columns."""
+    try:
+        rows = json.loads(text[text.index("[") : text.rindex("]") + 1])
+    except ValueError:
+        return []
+    return [
+        StorageTarget(
+            name=str(row["alias"]),
+            state=f"{row.get('reachability', 'unknown')}/{row.get('consistency', 'unknown')}",
+            total_bytes=parse_size(str(row.get("space", ""))),
+            free_bytes=parse_size(str(row.get("space_free", row.get("sfree", "")))),
+        )
+        for row in rows
+        if isinstance(row, dict) and "alias" in row and row.get("type", "storage") == "storage"
+    ]
+
+
+def pick(quotas: Iterable[PoolQuota], kind: str, name: str, pool: str | None) -> Quota | None:
+    """The quota that holds in a folder of this storage pool."""
+    mine = [each for each in quotas if each.kind == kind and each.name == name]
+    exact = [each for each in mine if each.pool == pool]
+    chosen = exact or (mine if len(mine) == 1 else [])
+    return chosen[0].quota if chosen else None
+
+
+def _objects(lines: Iterable[str]) -> list[dict[str, Any]]:
+    found = []
+    for line in lines:
+        try:
+            each = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(each, dict):
+            found.append(each)
+    return found

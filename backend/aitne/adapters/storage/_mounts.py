@@ -1,0 +1,92 @@
+"""What is mounted on this machine, and what should be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aitne.core.areas import within
+from aitne.core.models.storage import Area
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A line of ``/proc/self/mountinfo`` (proc(5))."""
+
+    point: str
+    kind: str
+    """``ext4``, ``nfs4``, ``autofs``, …"""
+    options: tuple[str, ...]
+    """Those of the mount and of the file system."""
+
+    def option(self, name: str) -> str | None:
+        """The value of ``name=value``."""
+        prefix = f"{name}="
+        return next((o.removeprefix(prefix) for o in self.options if o.startswith(prefix)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Mounts:
+    """Reading these files never waits for a file system."""
+
+    mountinfo: Path = Path("/proc/self/mountinfo")
+    fstab: Path = Path("/etc/fstab")
+
+    def of(self, path: str) -> Mount | None:
+        """The mount that ``path`` lies on, as the names stand there."""
+        found = None
+        for mount in self._all():
+            above = mount.point == "/" or within(path, [mount.point])
+            # Of several at one point the last covers the others.
+            if above and (found is None or len(mount.point) >= len(found.point)):
+                found = mount
+        return found
+
+    def missing(self, area: Area) -> str | None:
+        """The mount point that the area should lie on, when nothing is mounted there; else None.
+
+        Look at the area first: an automounter mounts only when somebody does.
+        """
+        expected = area.mount or self._expected(area.path)
+        if expected is None:
+            return None
+        wanted = Path(expected)
+        points = (mount for mount in self._all() if mount.kind != "autofs")
+        return None if any(Path(mount.point) == wanted for mount in points) else expected
+
+    def _expected(self, path: str) -> str | None:
+        """The innermost mount point above ``path`` that ``/etc/fstab`` names."""
+        try:
+            lines = self.fstab.read_text(errors="surrogateescape").splitlines()
+        except OSError:
+            return None
+        fields = (line.split() for line in lines if not line.lstrip().startswith("#"))
+        points = [
+            _plain(parts[1])
+            for parts in fields
+            if len(parts) >= 4 and "noauto" not in parts[3].split(",")
+        ]
+        above = [point for point in points if within(path, [point])]
+        return max(above, key=len, default=None)
+
+    def _all(self) -> Sequence[Mount]:
+        text = self.mountinfo.read_text(errors="surrogateescape")
+        return [mount for line in text.splitlines() if (mount := _parse(line)) is not None]
+
+
+def _parse(line: str) -> Mount | None:
+    left, _, right = line.partition(" - ")
+    about, kind = left.split(), right.split()
+    if len(about) < 6 or len(kind) < 3:
+        return None
+    options = (*about[5].split(","), *kind[2].split(","))
+    return Mount(_plain(about[4]), kind[0], options)
+
+
+def _plain(text: str) -> str:
+    """Blanks and the like stand there as octal numbers."""
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)

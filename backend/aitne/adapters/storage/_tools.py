@@ -1,0 +1,91 @@
+"""Running a storage system's own programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/beegfs/sbin"
+_MOST_BYTES = 4 << 20
+
+
+class ToolFailed(Exception):
+    """It could not be run, failed, or did not answer; the message is a sentence without a full stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Programs found in ``search``, run with nothing of this process's environment."""
+
+    search: str = SEARCH
+    timeout_s: float = 4.0
+    """For all that are run at once."""
+
+    def has(self, program: str) -> bool:
+        """Whether it is installed here."""
+        return self._find(program) is not None
+
+    def run(self, argv: Sequence[str], *, fails: bool = True) -> str:
+        """What it printed. With ``fails`` False its exit code means nothing.
+
+        Raises:
+            ToolFailed: as the class says.
+        """
+        [found] = self.run_all([argv], fails=fails)
+        if isinstance(found, ToolFailed):
+            raise found
+        return found
+
+    def run_all(
+        self, commands: Sequence[Sequence[str]], *, fails: bool = True
+    ) -> list[str | ToolFailed]:
+        """What each printed, or how it failed; they run at the same time."""
+        until = time.monotonic() + self.timeout_s
+        started = [self._start(argv) for argv in commands]
+        return [
+            each if isinstance(each, ToolFailed) else self._end(argv[0], each, until, fails)
+            for argv, each in zip(commands, started, strict=True)
+        ]
+
+    def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes] | ToolFailed:
+        program = self._find(argv[0])
+        if program is None:
+            return ToolFailed(f"{argv[0]} is not installed here")
+        try:
+            return subprocess.Popen(
+                [program, *argv[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                env={"PATH": self.search, "LANG": "C.UTF-8", "HOME": "/"},
+            )
+        except OSError as error:
+            return ToolFailed(f"{argv[0]} could not be run: {error.strerror}")
+
+    def _end(
+        self, name: str, process: subprocess.Popen[bytes], until: float, fails: bool
+    ) -> str | ToolFailed:
+        with process:
+            try:
+                out, err = process.communicate(timeout=max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return ToolFailed(f"{name} did not answer within {self.timeout_s:g} s")
+        if process.returncode != 0 and fails:
+            said = _last_line((err or out).decode(errors="replace"))
+            return ToolFailed(f"{name} failed: {said or process.returncode}")
+        return out[:_MOST_BYTES].decode(errors="replace")
+
+    def _find(self, program: str) -> str | None:
+        found = shutil.which(program, path=self.search)
+        return found if found is not None and os.path.isabs(found) else None
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200].rstrip(".") if lines else ""

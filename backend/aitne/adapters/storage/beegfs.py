@@ -1,0 +1,125 @@
+"""BeeGFS, as its own tools tell: ``beegfs-ctl`` of 7.x, ``beegfs`` of 8.x.
+
+Written against documented output (``tests/assets/beegfs``); it never ran on a real BeeGFS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aitne.adapters.storage._base import absent, look_at_folder
+from aitne.adapters.storage._beegfs_text import (
+    PoolQuota,
+    parse_quota_7,
+    parse_quota_8,
+    parse_striping,
+    parse_targets_7,
+    parse_targets_8,
+    pick,
+)
+from aitne.adapters.storage._mounts import Mount, Mounts
+from aitne.adapters.storage._tools import ToolFailed, Tools
+from aitne.core.models.storage import Area, AreaFacts, StorageTarget
+
+_NEW, _OLD = "beegfs", "beegfs-ctl"
+
+
+class BeegfsStorage:
+    """Fulfils ``core.ports.storage.Storage``."""
+
+    name = "beegfs"
+
+    def __init__(self, mounts: Mounts | None = None, tools: Tools | None = None) -> None:
+        self._mounts = mounts or Mounts()
+        self._tools = tools or Tools()
+
+    def look(self, area: Area, *, user: str) -> AreaFacts:
+        """What is there now; never raises for what a file system may do."""
+        found, mount = look_at_folder(area, self._mounts)
+        if not found.there or mount is None:
+            return found
+        if mount.kind != "beegfs":
+            why = f"{area.path} lies on {mount.kind} and not on BeeGFS, which is not mounted there."
+            return absent(area, why, mount.kind)
+        if self._tools.has(_NEW):
+            return self._ask_8(found, user)
+        if self._tools.has(_OLD):
+            return self._ask_7(found, mount, user)
+        return _with_problem(
+            found,
+            [ToolFailed(f"neither {_NEW} (8.x) nor {_OLD} (7.x) is installed here")],
+        )
+
+    def _ask_7(self, found: AreaFacts, mount: Mount, user: str) -> AreaFacts:
+        # Which file system is meant: not by --mount, with which --getquota of 7.4.7 fails.
+        config = mount.option("cfgFile")
+        ctl = [_OLD] if config is None else [_OLD, f"--cfgFile={config}"]
+        project = found.area.project
+        commands = [
+            [*ctl, "--getentryinfo", found.area.path],
+            [*ctl, "--listtargets", "--nodetype=storage", "--state", "--spaceinfo"],
+            [*ctl, "--getquota", "--csv", "--uid", user],
+        ]
+        if project is not None:
+            commands.append([*ctl, "--getquota", "--csv", "--gid", project])
+        entry, targets, *quotas = self._tools.run_all(commands)
+        by_pool = [
+            each
+            for text, kind in zip(quotas, ("user", "group"), strict=False)
+            for each in parse_quota_7(_text(text), kind)
+        ]
+        facts = _filled(found, _text(entry), parse_targets_7(_text(targets)), by_pool, user)
+        return _with_problem(facts, [entry, targets, *quotas])
+
+    def _ask_8(self, found: AreaFacts, user: str) -> AreaFacts:
+        entry, targets, quotas = self._tools.run_all(
+            [
+                [_NEW, "entry", "info", "--retro", found.area.path],
+                [
+                    *(_NEW, "target", "list", "--node-type", "storage", "--state", "--capacity"),
+                    *("--raw", "--output", "json"),
+                ],
+                # Of others than oneself and one's groups only root may ask.
+                [
+                    *(_NEW, "quota", "list-usage", "--uids", "current", "--gids", "current"),
+                    *("--raw", "--output", "ndjson"),
+                ],
+            ]
+        )
+        by_pool = parse_quota_8(_text(quotas))
+        facts = _filled(found, _text(entry), parse_targets_8(_text(targets)), by_pool, user)
+        return _with_problem(facts, [entry, targets, quotas])
+
+
+def _filled(
+    found: AreaFacts,
+    entry: str,
+    targets: Sequence[StorageTarget],
+    quotas: Sequence[PoolQuota],
+    user: str,
+) -> AreaFacts:
+    striping = parse_striping(entry)
+    pool = None if striping is None else striping.pool
+    project = found.area.project
+    return found.model_copy(
+        update={
+            "striping": striping,
+            "targets": tuple(targets),
+            "user_quota": pick(quotas, "user", user, pool),
+            "project_quota": None if project is None else pick(quotas, "group", project, pool),
+        }
+    )
+
+
+def _text(answer: str | ToolFailed) -> str:
+    return "" if isinstance(answer, ToolFailed) else answer
+
+
+def _with_problem(facts: AreaFacts, answers: Sequence[str | ToolFailed]) -> AreaFacts:
+    failed = dict.fromkeys(str(each) for each in answers if isinstance(each, ToolFailed))
+    if not failed:
+        return facts
+    said = f"BeeGFS did not tell all of {facts.area.path}: {'; '.join(failed)}."
+    return facts.model_copy(
+        update={"problem": said if facts.problem is None else f"{facts.problem} {said}"}
+    )

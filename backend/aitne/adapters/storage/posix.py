@@ -1,0 +1,100 @@
+"""Any file system that the kernel has, with the quotas that ``quota`` (of quota-tools) tells."""
+
+from __future__ import annotations
+
+import fcntl
+import grp
+import os
+import struct
+from collections.abc import Sequence
+
+from aitne.adapters.storage._base import look_at_folder
+from aitne.adapters.storage._mounts import Mounts
+from aitne.adapters.storage._tools import ToolFailed, Tools
+from aitne.core.models.storage import Area, AreaFacts, AreaKind, Quota
+
+# struct fsxattr of linux/fs.h: the project's number is its fourth 32-bit field.
+_GET_FLAGS = 0x801C581F
+_FLAGS = struct.Struct("=5I8x")
+_NO_QUOTAS = frozenset({"tmpfs", "overlay", "squashfs", "ramfs", "iso9660", "erofs"})
+
+
+class PosixStorage:
+    """Fulfils ``core.ports.storage.Storage``. Where there are no quotas, or none that this account
+    may ask for, they stay unknown: that is how most sites are, and no problem."""
+
+    name = "posix"
+
+    def __init__(self, mounts: Mounts | None = None, tools: Tools | None = None) -> None:
+        self._mounts = mounts or Mounts()
+        self._tools = tools or Tools()
+
+    def look(self, area: Area, *, user: str) -> AreaFacts:
+        """What is there now; never raises for what a file system may do."""
+        found, mount = look_at_folder(area, self._mounts)
+        asked = found.there and mount is not None and mount.kind not in _NO_QUOTAS
+        if not asked or mount is None or not self._tools.has("quota"):
+            return found
+        asks = [("-u", user)]
+        if area.kind is AreaKind.PROJECT:
+            if number := _project_number(area.path):
+                asks.append(("-P", str(number)))
+            if area.project is not None and _is_group(area.project):
+                asks.append(("-g", area.project))
+        of_user, *of_project = self._quotas(asks, mount.point)
+        known = (quota for quota in of_project if quota is not None)
+        return found.model_copy(update={"user_quota": of_user, "project_quota": next(known, None)})
+
+    def _quotas(self, asks: Sequence[tuple[str, str]], mount_point: str) -> list[Quota | None]:
+        base = ["quota", "-w", "-p", "-v", f"--filesystem={mount_point}"]
+        # It fails with 1 for somebody who is over the quota.
+        answers = self._tools.run_all([[*base, kind, "--", who] for kind, who in asks], fails=False)
+        return [None if isinstance(each, ToolFailed) else parse_quota(each) for each in answers]
+
+
+def parse_quota(text: str) -> Quota | None:
+    """The one file system in what ``quota -w -p`` prints; None: it has no quotas.
+
+    A line is the device, then used, soft and hard limit and grace of 1024-byte blocks, then the same
+    of files. What is over its limit has a ``*``; a limit of 0 is none.
+    """
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) < 9:
+            continue
+        numbers = [field.rstrip("*") for field in fields[-8:]]
+        if not all(number.isdigit() for number in numbers):
+            continue
+        blocks, soft, hard, _, files, files_soft, files_hard, _ = map(int, numbers)
+        limit = hard or soft
+        return Quota(
+            used_bytes=blocks * 1024,
+            limit_bytes=limit * 1024 if limit else None,
+            used_files=files,
+            limit_files=files_hard or files_soft or None,
+        )
+    return None
+
+
+def _project_number(path: str) -> int:
+    """The project that the folder's file system counts it to (ext4, XFS); 0: none."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        answer = fcntl.ioctl(folder, _GET_FLAGS, b"\0" * _FLAGS.size)
+        number: int = _FLAGS.unpack(answer)[3]
+        return number
+    except OSError:
+        return 0
+    finally:
+        os.close(folder)
+
+
+def _is_group(name: str) -> bool:
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        return False
+    return True
