@@ -1,0 +1,121 @@
+"""Adasum over what an optimizer makes of its gradients (Maleki et al. 2021, "Scaling distributed training
+with adaptive summation")."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+
+from aitne.distrib import context, ops
+from aitne.distrib._named import Named
+from aitne.distrib.types import ReduceOp
+
+
+class AdasumOptimizer(Named):
+    """Comes before the user's optimizer class: each rank makes its own step, and steps are combined."""
+
+    def _distribute(self, names: dict[int, str], compression: Any, passes: int) -> None:
+        self._names = names
+        self._compression = compression
+        self._passes = [passes]
+        self._came: dict[int, int] = {}
+        hook = partial(_came, self._came, names, self._passes)
+        hooks = [each.register_post_accumulate_grad_hook(hook) for each in self._trained()]
+        # Parameters outlive their optimizer; its hooks on them must not.
+        weakref.finalize(self, _remove, hooks).atexit = False
+
+    @property
+    def backward_passes_per_step(self) -> int:
+        """How many backward passes make one step."""
+        return self._passes[0]
+
+    def _trained(self) -> list[torch.nn.Parameter]:
+        return [
+            each for group in self.param_groups for each in group["params"] if each.requires_grad
+        ]
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """From now on so many backward passes make one step."""
+        self._passes[0] = passes
+        self._came.clear()
+
+    def synchronize(self) -> None:
+        """Nothing: ranks exchange what ``step`` has done."""
+
+    @contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Not with Adasum.
+
+        Raises:
+            AssertionError: always.
+        """
+        raise AssertionError(
+            "Skipping synchronization is not supported when using Adasum optimizer."
+        )
+        yield
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Make this rank's step, and replace it by the Adasum of all ranks' steps.
+
+        Raises:
+            HorovodInternalError: ranks disagree, or one is gone.
+        """
+        loss = None if closure is None else closure()
+        trained = self._trained()
+        for each in trained:
+            if (
+                each.grad is None
+            ):  # momentum moves it all the same, as on ranks that have a gradient
+                each.grad = torch.zeros_like(each)
+        with torch.no_grad():
+            before = [each.detach().clone() for each in trained]
+            super().step()
+            sent = []
+            for each, start in zip(trained, before, strict=True):
+                row, kept = self._compression.compress(each.detach() - start)
+                name = f"adasum.{self._names.get(id(each), '')}"
+                sent.append((ops.allreduce_async_(row, name=name, op=ReduceOp.ADASUM), kept))
+            for each, start, (handle, kept) in zip(trained, before, sent, strict=True):
+                step = self._compression.decompress(ops.synchronize(handle), kept)
+                each.copy_(start.add_(step))
+        self._came.clear()
+        context.current().recorder.step()
+        return loss
+
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget gradients.
+
+        Raises:
+            AssertionError: some have come since the last ``step``.
+        """
+        if self._came:
+            raise AssertionError(
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(): "
+                "gradients would be lost to other ranks."
+            )
+        super().zero_grad(set_to_none)
+
+
+def _came(
+    came: dict[int, int], names: dict[int, str], passes: list[int], parameter: torch.nn.Parameter
+) -> None:
+    times = came.get(id(parameter), 0) + 1
+    if times > passes[0]:
+        raise AssertionError(
+            f"The gradient of {names[id(parameter)]} was computed more than "
+            "backward_passes_per_step times before step(): increase backward_passes_per_step to "
+            "accumulate gradients locally."
+        )
+    came[id(parameter)] = times
+
+
+def _remove(hooks: list[Any]) -> None:
+    for each in hooks:
+        each.remove()

@@ -1,0 +1,178 @@
+"""Collectives that return a handle at once; see ``ops``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from aitne.distrib import _calls as calls
+from aitne.distrib._submit import reduction, synchronize
+from aitne.distrib.process_sets import ProcessSet, global_process_set
+from aitne.distrib.types import ReduceOp
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Begin ``allreduce``; ``synchronize`` gives the new tensor."""
+    scales = (prescale_factor, postscale_factor)
+    return calls.allreduce(tensor, name, reduction(op, average), scales, process_set).handle()
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Begin ``allreduce_``; ``synchronize`` gives ``tensor``."""
+    scales = (prescale_factor, postscale_factor)
+    reduce_op = reduction(op, average)
+    return calls.allreduce_in_place(tensor, name, reduce_op, scales, process_set).handle()
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Begin ``grouped_allreduce``; ``synchronize`` gives a tuple of new tensors."""
+    scales = (prescale_factor, postscale_factor)
+    reduce_op = reduction(op, average)
+    return calls.grouped_allreduce(tensors, name, reduce_op, scales, process_set).handle()
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Begin ``grouped_allreduce_``; ``synchronize`` gives a tuple of the tensors themselves."""
+    scales = (prescale_factor, postscale_factor)
+    reduce_op = reduction(op, average)
+    return calls.grouped_allreduce_in_place(tensors, name, reduce_op, scales, process_set).handle()
+
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor,
+    name: str | None,
+    op: int | None,
+    process_set: ProcessSet = global_process_set,
+) -> Callable[[], torch.Tensor]:
+    """Begin to add up sparse COO tensors, such as gradients of embeddings.
+
+    Returns:
+        What waits and gives the sum or average, not coalesced; ``synchronize`` takes it too.
+
+    Raises:
+        ValueError: ``op`` is neither Sum nor Average.
+    """
+    reduce_op = reduction(op, None)
+    if reduce_op not in (ReduceOp.SUM, ReduceOp.AVERAGE):
+        raise ValueError("Sparse tensors can be summed or averaged.")
+    entries = tensor.detach()
+    names = (None, None) if name is None else (f"{name}.indices", f"{name}.values")
+    # Gathering goes along the first dimension, so places go a row each.
+    places = allgather_async(entries._indices().t(), names[0], process_set)
+    values = allgather_async(entries._values(), names[1], process_set)
+
+    def wait() -> torch.Tensor:
+        every_place, every_value = synchronize(places), synchronize(values)
+        if reduce_op is ReduceOp.AVERAGE:
+            every_value = every_value / process_set.size()
+        return torch.sparse_coo_tensor(
+            every_place.t(), every_value, entries.shape, check_invariants=False
+        )
+
+    return wait
+
+
+def allgather_async(
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Begin ``allgather``; ``synchronize`` gives the new tensor."""
+    return calls.allgather(tensor, name, process_set).handle()
+
+
+def grouped_allgather_async(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Begin ``grouped_allgather``; ``synchronize`` gives a tuple of new tensors."""
+    return calls.grouped_allgather(tensors, name, process_set).handle()
+
+
+def broadcast_async(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Begin ``broadcast``; ``synchronize`` gives the new tensor."""
+    return calls.broadcast(tensor, root_rank, name, process_set).handle()
+
+
+def broadcast_async_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Begin ``broadcast_``; ``synchronize`` gives ``tensor``."""
+    return calls.broadcast_in_place(tensor, root_rank, name, process_set).handle()
+
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: Any = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Begin ``alltoall``; ``synchronize`` gives the new tensor and the received splits, always both."""
+    return calls.alltoall(tensor, splits, name, process_set).handle()
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: int = ReduceOp.AVERAGE,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """Begin ``reducescatter``; ``synchronize`` gives the new tensor."""
+    scales = (prescale_factor, postscale_factor)
+    return calls.reducescatter(tensor, name, op, scales, process_set).handle()
+
+
+def grouped_reducescatter_async(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    op: int = ReduceOp.AVERAGE,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """Begin ``grouped_reducescatter``; ``synchronize`` gives a tuple of new tensors."""
+    scales = (prescale_factor, postscale_factor)
+    return calls.grouped_reducescatter(tensors, name, op, scales, process_set).handle()

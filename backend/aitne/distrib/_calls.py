@@ -1,0 +1,223 @@
+"""Collectives, checked and ready to be asked for; ``ops`` and ``_gradients`` ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from aitne.distrib._submit import Prepared, dense, in_place, initialized, numbers, reduction
+from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.process_sets import ProcessSet
+from aitne.distrib.types import Kind, ReduceOp
+
+_SPLITS = frozenset((torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8))
+
+Scales = tuple[float, float]
+
+
+def allreduce(
+    tensor: torch.Tensor, name: str | None, op: ReduceOp, scales: Scales, process_set: ProcessSet
+) -> Prepared:
+    """Gives a new tensor."""
+    rows = [numbers(tensor, op)]
+    return Prepared(Kind.ALLREDUCE, rows, process_set, _first, name=name, op=op, scales=scales)
+
+
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    name: str | None,
+    op: ReduceOp,
+    scales: Scales,
+    process_set: ProcessSet,
+) -> Prepared:
+    """Gives a tuple of new tensors."""
+    rows = [numbers(tensor, op) for tensor in _group(tensors)]
+    return Prepared(Kind.ALLREDUCE, rows, process_set, tuple, name=name, op=op, scales=scales)
+
+
+def allreduce_in_place(
+    tensor: torch.Tensor, name: str | None, op: ReduceOp, scales: Scales, process_set: ProcessSet
+) -> Prepared:
+    """Gives the tensor itself."""
+    rows = [numbers(tensor, op)]
+
+    def finish(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        in_place([tensor], outputs)
+        return tensor
+
+    return Prepared(
+        Kind.ALLREDUCE, rows, process_set, finish, name=name, outputs=rows, op=op, scales=scales
+    )
+
+
+def grouped_allreduce_in_place(
+    tensors: Sequence[torch.Tensor],
+    name: str | None,
+    op: ReduceOp,
+    scales: Scales,
+    process_set: ProcessSet,
+) -> Prepared:
+    """Gives a tuple of the tensors themselves."""
+    group = tuple(_group(tensors))
+    rows = [numbers(tensor, op) for tensor in group]
+
+    def finish(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        in_place(group, outputs)
+        return group
+
+    return Prepared(
+        Kind.ALLREDUCE, rows, process_set, finish, name=name, outputs=rows, op=op, scales=scales
+    )
+
+
+def allgather(tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> Prepared:
+    """Gives a new tensor."""
+    return Prepared(Kind.ALLGATHER, [_rows(tensor)], process_set, _first, name=name)
+
+
+def grouped_allgather(
+    tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet
+) -> Prepared:
+    """Gives a tuple of new tensors."""
+    rows = [_rows(tensor) for tensor in _group(tensors)]
+    return Prepared(Kind.ALLGATHER, rows, process_set, tuple, name=name)
+
+
+def broadcast(
+    tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
+) -> Prepared:
+    """Gives a new tensor."""
+    _check_root(root_rank, process_set)
+    rows = [dense(tensor)]
+    return Prepared(Kind.BROADCAST, rows, process_set, _first, name=name, root=root_rank)
+
+
+def broadcast_in_place(
+    tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
+) -> Prepared:
+    """Gives the tensor itself."""
+    _check_root(root_rank, process_set)
+    rows = [dense(tensor)]
+
+    def finish(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        in_place([tensor], outputs)
+        return tensor
+
+    return Prepared(
+        Kind.BROADCAST, rows, process_set, finish, name=name, outputs=rows, root=root_rank
+    )
+
+
+def alltoall(
+    tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
+) -> Prepared:
+    """Gives a new tensor, and how many rows came from each rank."""
+    initialized()
+    rows = _rows(tensor)
+    counts: list[int] | None = None
+    wanted = torch.int32
+    size = process_set.size() or 1
+    if splits is None:
+        if rows.shape[0] % size:
+            raise ValueError(
+                f"The first dimension is {rows.shape[0]}, which {size} ranks cannot share alike: say splits."
+            )
+    else:
+        counts = _counts(splits, size, rows.shape[0])
+        rows = rows[: sum(counts)]
+        if isinstance(splits, torch.Tensor):
+            wanted = splits.dtype
+
+    def finish(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        return outputs[0], outputs[1].to(wanted)
+
+    return Prepared(Kind.ALLTOALL, [rows], process_set, finish, name=name, splits=counts)
+
+
+def reducescatter(
+    tensor: torch.Tensor, name: str | None, op: int, scales: Scales, process_set: ProcessSet
+) -> Prepared:
+    """Gives a new tensor."""
+    reduce_op = _scatter_op(op)
+    rows = [numbers(_rows(tensor), reduce_op)]
+    return Prepared(
+        Kind.REDUCESCATTER, rows, process_set, _first, name=name, op=reduce_op, scales=scales
+    )
+
+
+def grouped_reducescatter(
+    tensors: Sequence[torch.Tensor],
+    name: str | None,
+    op: int,
+    scales: Scales,
+    process_set: ProcessSet,
+) -> Prepared:
+    """Gives a tuple of new tensors."""
+    reduce_op = _scatter_op(op)
+    rows = [numbers(_rows(tensor), reduce_op) for tensor in _group(tensors)]
+    return Prepared(
+        Kind.REDUCESCATTER, rows, process_set, tuple, name=name, op=reduce_op, scales=scales
+    )
+
+
+def join(device: int, process_set: ProcessSet) -> Prepared:
+    """Gives the number of the rank that joined last."""
+    where = "cpu" if device < 0 else "cuda"
+    return Prepared(Kind.JOIN, (), process_set, int, device=where)
+
+
+def barrier(process_set: ProcessSet) -> Prepared:
+    """Gives None."""
+    return Prepared(Kind.BARRIER, (), process_set, _nothing)
+
+
+def _first(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    return outputs[0]
+
+
+def _nothing(outputs: object) -> None:
+    return None
+
+
+def _group(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    group = list(tensors)
+    if not group:
+        raise ValueError("A group needs at least one tensor.")
+    return group
+
+
+def _rows(tensor: torch.Tensor) -> torch.Tensor:
+    """``dense``, for what goes by its first dimension."""
+    rows = dense(tensor)
+    if rows.dim() == 0:
+        raise HorovodInternalError("A tensor without dimensions has no rows to gather or deal out.")
+    return rows
+
+
+def _scatter_op(op: int) -> ReduceOp:
+    reduce_op = reduction(op, None)
+    if reduce_op not in (ReduceOp.SUM, ReduceOp.AVERAGE):
+        raise HorovodInternalError("reducescatter can sum and average.")
+    return reduce_op
+
+
+def _check_root(root_rank: int, process_set: ProcessSet) -> None:
+    ranks = process_set.ranks
+    if ranks and root_rank not in ranks:
+        raise ValueError(
+            f"Root rank {root_rank} is not among the ranks {ranks} of the process set."
+        )
+
+
+def _counts(splits: Any, size: int, length: int) -> list[int]:
+    given = torch.as_tensor(splits)
+    if given.dtype not in _SPLITS:
+        raise ValueError(f"alltoall expects splits to be integers, not {given.dtype}.")
+    counts: list[int] = given.tolist()
+    if given.dim() != 1 or len(counts) != size:
+        raise ValueError(f"There are {given.numel()} splits for {size} ranks.")
+    if min(counts) < 0 or sum(counts) > length:
+        raise ValueError(f"Splits {counts} do not fit a first dimension of {length}.")
+    return counts

@@ -1,0 +1,95 @@
+"""Compiles the kernel: ``python -m aitne.distrib._native.build``, and at every install (``hatch_build.py``).
+
+Standard library only, and no import of its package: an installer runs this file by its path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SOURCES = ("collectives.c", "reduce.c", "reduce.h")
+FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fvisibility=default", "-Wall", "-Wextra")
+_TIMEOUT_S = 120.0
+
+
+class BuildError(Exception):
+    """There will be no kernel; the message says why."""
+
+
+def library_name() -> str:
+    """The file's name has its sources in it: one of older sources or of another processor is never loaded."""
+    digest = hashlib.sha256(b"\0".join((HERE / name).read_bytes() for name in SOURCES))
+    return f"shm-{platform.machine()}-{digest.hexdigest()[:12]}.so"
+
+
+def build(folder: Path = HERE) -> Path:
+    """Compile into ``folder``, with ``$CC`` or the system's ``cc``; older builds there are removed.
+
+    Raises:
+        BuildError: no compiler, the compiler failed, or ``folder`` cannot be written.
+    """
+    if sys.platform != "linux":
+        raise BuildError("the kernel is for Linux only")
+    compiler = _compiler()
+    target = folder / library_name()
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as work:
+            made = Path(work) / target.name
+            _compile(compiler, made)
+            made.replace(target)
+        for old in folder.glob(f"shm-{platform.machine()}-*.so"):
+            if old != target:
+                old.unlink(missing_ok=True)
+    except OSError as error:
+        raise BuildError(f"{folder} cannot be written: {error}") from error
+    return target
+
+
+def _compiler() -> list[str]:
+    asked = shlex.split(os.environ.get("CC", ""))
+    for argv in [asked] if asked else [["cc"], ["gcc"], ["clang"]]:
+        if shutil.which(argv[0]):
+            return argv
+    raise BuildError(
+        f"there is no C compiler ({shlex.join(asked) if asked else 'cc'}); "
+        "install one, such as Debian's gcc and libc6-dev"
+    )
+
+
+def _compile(compiler: list[str], target: Path) -> None:
+    sources = [str(HERE / name) for name in SOURCES if name.endswith(".c")]
+    said = ""
+    # Compilers and C libraries that know no variants of a function still give a plain build.
+    for variants in ([], ["-DAITNE_NO_CLONES"]):
+        argv = [*compiler, *FLAGS, *variants, "-o", str(target), *sources]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise BuildError(f"{shlex.join(argv)} took over {_TIMEOUT_S:g} s") from None
+        if done.returncode == 0:
+            return
+        said = done.stderr.strip()
+    raise BuildError(f"{shlex.join(compiler)} failed:\n{said}")
+
+
+def main() -> int:
+    """Compile next to the sources, and say where."""
+    try:
+        sys.stdout.write(f"{build()}\n")
+    except BuildError as error:
+        sys.stderr.write(f"No shared-memory kernel: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""Hands collectives to the engine, and what comes back to those who wait."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from aitne.distrib.context import Context, current
+from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.process_sets import ProcessSet
+from aitne.distrib.types import Kind, ReduceOp, Request
+
+Finish = Callable[[Any], Any]
+
+_finishes: dict[int, tuple[Context, Finish]] = {}
+"""What is left to do with each handle's outputs, and whose handle it is."""
+
+
+def reduction(op: int | None, average: bool | None) -> ReduceOp:
+    """The operation that is meant by ``op`` and by ``average``, its old form.
+
+    Raises:
+        ValueError: both are given.
+        HorovodInternalError: there is no such operation.
+    """
+    if op is not None and average is not None:
+        raise ValueError("The op parameter supersedes average. Please provide only one of them.")
+    if average is not None:
+        warnings.warn(
+            "average= is deprecated since Horovod 0.19: say op=hvd.Average or op=hvd.Sum.",
+            DeprecationWarning,
+            stacklevel=4,
+        )
+        return ReduceOp.AVERAGE if average else ReduceOp.SUM
+    try:
+        return ReduceOp.AVERAGE if op is None else ReduceOp(op)
+    except ValueError:
+        raise HorovodInternalError(f"There is no reduction {op!r}.") from None
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's elements one after another, without its history; the tensor's own where they are so.
+
+    Raises:
+        TypeError: it is no tensor.
+        ValueError: it is sparse.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"A tensor is needed, not {type(tensor).__name__}.")
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"Tensor type {tensor.type()} is not supported.")
+    return tensor.detach().contiguous()
+
+
+def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
+    """``dense``, for what is to be reduced.
+
+    Raises:
+        ValueError: elements of this type cannot be.
+    """
+    rows = dense(tensor)
+    dtype = rows.dtype
+    if dtype is torch.bool or dtype.is_complex or (dtype.is_floating_point and dtype.itemsize < 2):
+        raise ValueError(f"Tensor type {tensor.type()} is not supported.")
+    if op is ReduceOp.ADASUM and not dtype.is_floating_point:
+        raise ValueError(f"Adasum is for floats, not for {dtype}.")
+    return rows
+
+
+def initialized() -> Context:
+    """The context. Raises ``HorovodInternalError`` before ``init``, as Horovod's collectives do."""
+    try:
+        return current()
+    except ValueError as error:
+        raise HorovodInternalError(str(error)) from None
+
+
+class Prepared:
+    """A collective that was checked and not asked for yet."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        tensors: Sequence[torch.Tensor],
+        process_set: ProcessSet,
+        finish: Finish,
+        *,
+        name: str | None = None,
+        outputs: Sequence[torch.Tensor] | None = None,
+        op: ReduceOp = ReduceOp.SUM,
+        root: int = 0,
+        splits: Sequence[int] | None = None,
+        scales: tuple[float, float] = (1.0, 1.0),
+        device: str = "",
+    ) -> None:
+        """Arguments are ``Request``'s; ``finish`` makes of the outputs what the caller gets.
+
+        Raises:
+            HorovodInternalError: ``init`` was not called.
+            ValueError: the process set is none, or no more.
+        """
+        self._context = initialized()
+        if process_set.process_set_id is None:
+            raise ValueError("Process set does not exist or has not been registered.")
+        self._finish = finish
+        self._request = Request(
+            kind,
+            name,
+            tensors,
+            outputs=outputs,
+            op=op,
+            root=root,
+            splits=splits,
+            prescale=float(scales[0]),
+            postscale=float(scales[1]),
+            set_id=process_set.process_set_id,
+            device=device,
+        )
+
+    def handle(self) -> int:
+        """Ask for it; the handle is for ``poll`` and ``synchronize``.
+
+        Raises:
+            HorovodInternalError: Horovod has failed or was shut down.
+            ValueError: the name is in use, or this rank is not in the set.
+        """
+        handle: int = self._context.engine.submit(self._request)
+        _finishes[handle] = (self._context, self._finish)
+        return handle
+
+    def now(self) -> Any:
+        """Ask and wait, which costs less than a handle. Raises as ``handle`` and ``synchronize`` do."""
+        engine = self._context.engine
+        run: Callable[[Request], Any] = (
+            engine.join if self._request.kind == Kind.JOIN else engine.run
+        )
+        return self._finish(run(self._request))
+
+
+def in_place(targets: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+    """Bring outputs into those targets whose elements do not lie one after another."""
+    for target, output in zip(targets, outputs, strict=True):
+        if not target.is_contiguous():
+            target.detach().copy_(output)
+
+
+def poll(handle: int) -> bool:
+    """Whether ``synchronize(handle)`` would return at once.
+
+    Raises:
+        ValueError: there is no such handle, or it was waited for before.
+    """
+    if handle not in _finishes:
+        raise ValueError(f"Handle {handle} was not created or has been cleared.")
+    context, _ = _finishes[handle]
+    return bool(context.engine.poll(handle))
+
+
+def synchronize(handle: Any) -> Any:
+    """Wait for an asynchronous collective.
+
+    Returns:
+        Its output: a tensor, a tuple of them for a group, output and received splits for alltoall.
+        None for a handle that was waited for before.
+
+    Raises:
+        HorovodInternalError: it failed, on this rank or on another.
+    """
+    if callable(handle):
+        return handle()
+    found = _finishes.pop(handle, None)
+    if found is None:
+        return None
+    context, finish = found
+    return finish(context.engine.wait(handle))
+
+
+def forget() -> None:
+    """No handle that was given out is of use any more: ranks find each other anew."""
+    _finishes.clear()

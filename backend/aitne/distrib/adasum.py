@@ -1,0 +1,151 @@
+"""Adasum: gradients that agree are averaged, gradients that have nothing in common are added.
+
+For two gradients (Maleki et al. 2021, "Scaling Distributed Training with Adaptive Summation", MLSys)::
+
+    adasum(a, b) = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
+
+Ranks are combined two by two, then pairs by pairs, and so on, by recursive halving of the vector, so
+that a rank sends about 2n elements however many ranks there are. Where their number is no power of
+two, those beyond the largest one below are first combined, each with one of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from aitne.distrib.transport.base import Transport
+
+_CHUNK = 1 << 20
+"""Elements that are widened to float64 at a time."""
+
+
+def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -> None:
+    """Combine ``flat`` of all ranks, in place. Collective.
+
+    Args:
+        transport: Any; the group is all its ranks.
+        flat: A contiguous row of floats. Sixteen-bit ones travel as float32.
+        counts: Lengths of the tensors that lie in it one after another: each is combined by itself, as
+            layers of a network have gradients of very different sizes.
+
+    Raises:
+        TransportError: a peer is gone.
+    """
+    if transport.size == 1:
+        return
+    work = flat if flat.dtype in (torch.float32, torch.float64) else flat.float()
+    ends = torch.tensor(list(counts)).cumsum(0).tolist()
+    bounds = list(zip([0, *ends[:-1]], ends, strict=True))
+    power = 1 << (transport.size.bit_length() - 1)
+    _fold(transport, work, bounds, power)
+    low, high = _halve(transport, work, bounds, power)
+    _unfold(transport, work, power, low, high)
+    if work is not flat:
+        flat.copy_(work)
+
+
+def _fold(
+    transport: Transport, work: torch.Tensor, bounds: list[tuple[int, int]], power: int
+) -> None:
+    """Bring those beyond the power of two into the others."""
+    if power == transport.size:
+        return
+    rank, size = transport.rank, transport.size
+    length = work.numel()
+    send, receive = [0] * size, [0] * size
+    if rank >= power:
+        send[rank - power] = length
+    elif rank + power < size:
+        receive[rank + power] = length
+    theirs = work.new_empty(sum(receive))
+    transport.alltoall(theirs, work if rank >= power else work[:0], send, receive)
+    if sum(receive):
+        _combine(work, theirs, bounds, 0, _products(work, theirs, bounds, 0))
+
+
+def _halve(
+    transport: Transport, work: torch.Tensor, bounds: list[tuple[int, int]], power: int
+) -> tuple[int, int]:
+    """Combine; returns which elements of ``work`` are then the result."""
+    rank, size = transport.rank, transport.size
+    low, high = 0, work.numel()
+    distance = 1
+    while distance < power:
+        send, receive = [0] * size, [0] * size
+        middle = (low + high) // 2
+        upper = bool(rank & distance)
+        mine, given = ((middle, high), (low, middle)) if upper else ((low, middle), (middle, high))
+        if rank < power:
+            send[rank ^ distance] = given[1] - given[0]
+            receive[rank ^ distance] = mine[1] - mine[0]
+            low, high = mine
+        theirs = work.new_empty(sum(receive))
+        outgoing = work[given[0] : given[1]] if rank < power else work[:0]
+        transport.alltoall(theirs, outgoing, send, receive)
+        own = work[low:high] if rank < power else work[:0]
+        partial = _products(own, theirs, bounds, low)
+        if upper:  # Columns are a.a, a.b, b.b, where a is of the rank whose bit is not set.
+            partial = partial.flip(1).contiguous()
+        every = partial.new_empty(size * partial.numel())
+        transport.allgather(every, partial.view(-1), [partial.numel()] * size)
+        if rank < power:
+            first = rank // (2 * distance) * 2 * distance
+            shares = every.view(size, *partial.shape)[first : first + 2 * distance]
+            products = shares.sum(0)
+            _combine(own, theirs, bounds, low, products.flip(1) if upper else products)
+        distance *= 2
+    return low, high
+
+
+def _unfold(transport: Transport, work: torch.Tensor, power: int, low: int, high: int) -> None:
+    """Give every rank the whole result."""
+    ranges = [_range(rank, power, work.numel()) for rank in range(power)]
+    counts = [end - begin for begin, end in ranges] + [0] * (transport.size - power)
+    gathered = torch.empty_like(work)
+    own = work[low:high] if transport.rank < power else work[:0]
+    transport.allgather(gathered, own, counts)
+    for (begin, end), part in zip(ranges, gathered.split(counts[:power]), strict=True):
+        work[begin:end] = part
+
+
+def _range(rank: int, power: int, length: int) -> tuple[int, int]:
+    low, high = 0, length
+    distance = 1
+    while distance < power:
+        middle = (low + high) // 2
+        low, high = (middle, high) if rank & distance else (low, middle)
+        distance *= 2
+    return low, high
+
+
+def _products(
+    mine: torch.Tensor, theirs: torch.Tensor, bounds: list[tuple[int, int]], start: int
+) -> torch.Tensor:
+    """``mine.mine``, ``mine.theirs``, ``theirs.theirs`` of each tensor's part, a row each, float64."""
+    products = mine.new_zeros((len(bounds), 3), dtype=torch.float64)
+    for index, (begin, end) in enumerate(bounds):
+        first, last = max(begin - start, 0), min(end - start, mine.numel())
+        for chunk in range(first, last, _CHUNK):
+            a = mine[chunk : min(chunk + _CHUNK, last)].double()
+            b = theirs[chunk : min(chunk + _CHUNK, last)].double()
+            products[index] += torch.stack((a.dot(a), a.dot(b), b.dot(b)))
+    return products
+
+
+def _combine(
+    mine: torch.Tensor,
+    theirs: torch.Tensor,
+    bounds: list[tuple[int, int]],
+    start: int,
+    products: torch.Tensor,
+) -> None:
+    """Write the sum into ``mine``."""
+    for (begin, end), (own, both, other) in zip(bounds, products.tolist(), strict=True):
+        first, last = max(begin - start, 0), min(end - start, mine.numel())
+        if first >= last:
+            continue
+        part = mine[first:last]
+        part *= 1 - both / (2 * own) if own else 1.0
+        part.add_(theirs[first:last], alpha=1 - both / (2 * other) if other else 1.0)

@@ -1,0 +1,109 @@
+"""``HOROVOD_AUTOTUNE=1``: tries bucket sizes in the first steps and keeps the fastest.
+
+Horovod fits a model over cycle time and fusion threshold; buckets that are agreed on once leave one
+number to find, so each of six sizes is tried: three samples of ``HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE``
+(10) steps, the first of them thrown away, and ``HOROVOD_AUTOTUNE_WARMUP_SAMPLES`` (3) before all. With
+the defaults it is over after 210 steps. A size set by ``HOROVOD_FUSION_THRESHOLD`` is not touched. ``HOROVOD_AUTOTUNE_LOG`` names a file that rank 0 writes: one line a sample, comma-separated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+CANDIDATES = (1 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20)
+SAMPLES = 2
+"""Of each size. The best one counts: what disturbs a step only makes it longer."""
+
+
+class Autotune:
+    """Which bucket size is in use, step after step. Alike on every rank, as only steps count.
+
+    Args:
+        steps: per sample.
+        warmup: samples before the first that counts.
+        log: file for rank 0; None: nothing is written.
+        candidates: sizes in bytes, tried in this order.
+    """
+
+    def __init__(
+        self, steps: int, warmup: int, log: Path | None, candidates: Sequence[int] = CANDIDATES
+    ) -> None:
+        if steps < 1 or warmup < 0 or not candidates:
+            raise ValueError("autotuning needs at least one step per sample and one size")
+        self._steps = steps
+        self._candidates = tuple(candidates)
+        # What is tried, sample after sample, and whether the sample counts.
+        self._schedule: list[tuple[int, bool]] = [(0, False)] * warmup
+        for index in range(len(candidates)):
+            self._schedule += [(index, False)] + [(index, True)] * SAMPLES
+        self._at = 0
+        self._left = steps
+        self._seconds = 0.0
+        self.best = [float("inf")] * len(candidates)
+        """Seconds per step of each size on this rank."""
+        self._log = log
+        if log is not None:
+            log.write_text("sample,bytes,seconds_per_step,counts\n", encoding="utf-8")
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str], rank: int) -> Autotune | None:
+        """None where it is not asked for, or the size is given.
+
+        Raises:
+            ValueError: a variable is not a number.
+        """
+        wanted = environ.get("HOROVOD_AUTOTUNE", "0").lower() in ("1", "true")
+        if not wanted or environ.get("HOROVOD_FUSION_THRESHOLD"):
+            return None
+        log = environ.get("HOROVOD_AUTOTUNE_LOG")
+        return cls(
+            int(environ.get("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "10")),
+            int(environ.get("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "3")),
+            Path(log) if log and rank == 0 else None,
+        )
+
+    @property
+    def cap(self) -> int:
+        """The size in use, in bytes."""
+        return self._candidates[self._schedule[min(self._at, len(self._schedule) - 1)][0]]
+
+    @property
+    def tried_all(self) -> bool:
+        """Whether ``choose`` is due."""
+        return self._at >= len(self._schedule)
+
+    def step(self, seconds: float) -> bool:
+        """A step took so long on this rank. Returns whether ``cap`` has changed."""
+        self._seconds += seconds
+        self._left -= 1
+        if self._left:
+            return False
+        before = self.cap
+        index, counts = self._schedule[self._at]
+        mean = self._seconds / self._steps
+        if counts:
+            self.best[index] = min(self.best[index], mean)
+        self._write(f"{self._at},{self._candidates[index]},{mean:.9f},{int(counts)}")
+        self._at += 1
+        self._left, self._seconds = self._steps, 0.0
+        return self.cap != before
+
+    def choose(self, best_of_ranks: Sequence[Sequence[float]]) -> int:
+        """The size whose slowest rank is fastest.
+
+        Args:
+            best_of_ranks: ``best`` of every rank; infinite where a rank did not measure.
+        """
+        slowest = [
+            max((each for each in column if each != float("inf")), default=float("inf"))
+            for column in zip(*best_of_ranks, strict=True)
+        ]
+        index = min(range(len(slowest)), key=slowest.__getitem__)
+        self._write(f"chosen,{self._candidates[index]},{slowest[index]:.9f},1")
+        return self._candidates[index]
+
+    def _write(self, line: str) -> None:
+        if self._log is not None:
+            with self._log.open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")

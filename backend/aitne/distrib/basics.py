@@ -1,0 +1,197 @@
+"""Who this rank is, and what the installation can do: Horovod's queries, with its names."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from aitne.distrib import _submit, context, timeline
+from aitne.distrib.process_sets import ProcessSet
+
+
+def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
+    """Find the other ranks. Does nothing if that was done already.
+
+    Args:
+        comm: None, or all ranks: as a list of their numbers or as an mpi4py communicator. For some of
+            them there are process sets.
+        process_sets: Sets to make, the same on every rank; ``"dynamic"``: sets may be added later.
+
+    Raises:
+        ValueError: ``comm`` is not all ranks, or a set is named twice. Nothing is initialized then.
+        HorovodInternalError: ranks did not turn up.
+    """
+    if context.is_initialized():
+        return
+    _submit.forget()
+    context.init(process_sets)
+    ranks = _ranks_of(comm)
+    if ranks is not None and ranks != list(range(size())):
+        of_all = size()
+        context.shutdown()
+        raise ValueError(
+            f"comm has {len(ranks)} of {of_all} ranks: exchange among some of them by process sets."
+        )
+
+
+def shutdown() -> None:
+    """Leave the other ranks. ``init`` may follow."""
+    context.shutdown()
+    _submit.forget()
+
+
+def is_initialized() -> bool:
+    """Whether ``init`` was called, and ``shutdown`` was not since."""
+    return context.is_initialized()
+
+
+def rank() -> int:
+    """Number of this process, from 0. Raises ``ValueError`` before ``init``, as all of these do."""
+    return context.current().world.rank
+
+
+def size() -> int:
+    """How many processes there are."""
+    return context.current().world.size
+
+
+def local_rank() -> int:
+    """Number of this process among those of its node: the number of its GPU."""
+    return context.current().world.local_rank
+
+
+def local_size() -> int:
+    """How many processes its node has."""
+    return context.current().world.local_size
+
+
+def cross_rank() -> int:
+    """Number of its node among the nodes that have a process of its ``local_rank``."""
+    return context.current().world.cross_rank
+
+
+def cross_size() -> int:
+    """How many nodes have a process of its ``local_rank``."""
+    return context.current().world.cross_size
+
+
+def is_homogeneous() -> bool:
+    """Whether every node has as many processes."""
+    return len(set(Counter(context.current().nodes).values())) == 1
+
+
+def mpi_threads_supported() -> bool:
+    """Whether MPI may be called from several threads.
+
+    Raises:
+        ValueError: tensors do not travel by MPI.
+    """
+    if not mpi_enabled():
+        raise ValueError("Horovod MPI is not enabled; ranks exchange without it.")
+    from mpi4py import MPI
+
+    return bool(MPI.Query_thread() == MPI.THREAD_MULTIPLE)
+
+
+def mpi_enabled() -> bool:
+    """Whether tensors travel by MPI. False before ``init``."""
+    return _transport() == "mpi"
+
+
+def mpi_built() -> bool:
+    """Whether they could: mpi4py is installed."""
+    return importlib.util.find_spec("mpi4py") is not None
+
+
+def gloo_enabled() -> bool:
+    """Whether ranks find each other without MPI: what Horovod needs gloo for. False before ``init``."""
+    return is_initialized() and not mpi_enabled()
+
+
+def gloo_built() -> bool:
+    """Whether they could: always."""
+    return True
+
+
+def nccl_built() -> int:
+    """NCCL's version as NCCL counts, such as 22703 for 2.27.3; 0 where torch has none."""
+    if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
+        return 0
+    major, minor, patch = torch.cuda.nccl.version()[:3]
+    return int(major * 10000 + minor * 100 + patch)
+
+
+def ddl_built() -> bool:
+    """No: IBM's library is not used."""
+    return False
+
+
+def ccl_built() -> bool:
+    """No: Intel's library is not used."""
+    return False
+
+
+def cuda_built() -> bool:
+    """Whether torch is for Nvidia's GPUs."""
+    return torch.version.cuda is not None
+
+
+def rocm_built() -> bool:
+    """Whether torch is for AMD's GPUs."""
+    return torch.version.hip is not None
+
+
+def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
+    """Raises ``ImportError`` unless ``ext_name`` is the one for PyTorch, which needs nothing built."""
+    if ext_name not in ("horovod.torch", "aitne.distrib"):
+        raise ImportError(
+            f"Extension {ext_name} has not been built: there is only one for PyTorch."
+        )
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Begin to write Horovod's timeline into a file, at rank 0.
+
+    Args:
+        file_path: Of the file, which is written over.
+        mark_cycles: Note too when rank 0 gives out what is ready.
+
+    Raises:
+        ValueError: before ``init``, or ``HOROVOD_TIMELINE`` is not ``DYNAMIC``.
+        OSError: the file cannot be written.
+    """
+    timeline.start_timeline(file_path, mark_cycles, rank=rank())
+
+
+def stop_timeline() -> None:
+    """The file is complete when this returns. Raises ``ValueError`` before ``init``."""
+    context.current()
+    timeline.stop_timeline()
+
+
+def _transport() -> str:
+    """Name of what tensors of the main memory travel by."""
+    if not is_initialized():
+        return ""
+    now = context.current()
+    if now.world.size == 1:
+        return "solo"
+    from aitne.distrib import choice
+
+    wanted = os.environ.get("AITNE_TRANSPORT", "auto")
+    return choice.choose(now.nodes, "cpu", wanted).name
+
+
+def _ranks_of(comm: Any) -> list[int] | None:
+    if comm is None:
+        return None
+    if isinstance(comm, Iterable):
+        return sorted(int(each) for each in comm) or None
+    if not hasattr(comm, "allgather"):
+        raise ValueError("comm is a list of ranks or an mpi4py communicator.")
+    return sorted(comm.allgather(rank()))

@@ -1,0 +1,60 @@
+"""Which transports there are, and which serves which ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aitne.core.errors import SetupError
+from aitne.core.registry import Registry
+from aitne.distrib.transport.base import Transport, TransportError
+
+TRANSPORTS: Registry[Transport] = Registry(
+    "transport", "aitne.distrib.transport", "aitne.transports"
+)
+"""Modules of that package, and what other distributions have under that group of entry points."""
+
+
+def choose(nodes: Sequence[int], device: str, wanted: str = "auto") -> type[Transport]:
+    """The transport for ranks on these nodes; every rank that asks alike gets the same.
+
+    ``auto`` takes shared memory inside a node, NCCL or gloo between nodes, and both where several
+    nodes have several ranks. It never takes MPI by itself: an MPI that does not fit what started the
+    ranks ends the process, so ``mpi`` is said by who knows that it does.
+
+    Args:
+        nodes: the number of each rank's node.
+        device: ``cpu`` or ``cuda``.
+        wanted: a transport's name, or ``auto``.
+
+    Raises:
+        TransportError: there is none of that name, or it cannot serve them; the message says why not.
+    """
+    if wanted != "auto":
+        found = _named(wanted)
+        if why := found.refusal(nodes, device):
+            raise TransportError(f"The transport {wanted!r} cannot be used: {why}.")
+        return found
+    refused = []
+    for name in _order(nodes, device):
+        found = _named(name)
+        why = found.refusal(nodes, device)
+        if why is None:
+            return found
+        refused.append(f"{name}: {why}")
+    raise TransportError(f"No transport can serve these ranks on {device} ({'; '.join(refused)}).")
+
+
+def _named(name: str) -> type[Transport]:
+    try:
+        return TRANSPORTS.get(name)  # type: ignore[return-value]
+    except SetupError as error:
+        raise TransportError(f"{error} ('auto' chooses one.)") from error
+
+
+def _order(nodes: Sequence[int], device: str) -> tuple[str, ...]:
+    count = len(set(nodes))
+    if device != "cpu":
+        return ("torch_pg",)
+    if count == 1:
+        return "shm", "torch_pg"
+    return ("hierarchical", "torch_pg") if count < len(nodes) else ("torch_pg",)

@@ -1,0 +1,10 @@
+"""Compressors of gradients, found by name."""
+
+from __future__ import annotations
+
+from aitne.core.registry import Registry
+from aitne.distrib.compress.base import Compressor
+
+COMPRESSORS: Registry[Compressor] = Registry(
+    "compressor", "aitne.distrib.compress", "aitne.compressors"
+)

@@ -1,0 +1,16 @@
+"""Half precision: 10 bits of mantissa, magnitudes from 6e-8 to 65504."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+
+from aitne.distrib.compress._narrow import Narrow
+
+
+class Fp16(Narrow):
+    """Halves float32 rows. Beyond 65504 a value becomes infinite, as in Horovod."""
+
+    name: ClassVar[str] = "fp16"
+    wire: ClassVar[torch.dtype] = torch.float16

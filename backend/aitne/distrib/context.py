@@ -1,0 +1,249 @@
+"""What a rank has between ``init`` and ``shutdown``."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aitne.distrib import recording
+from aitne.distrib.channel import Channel, JoinedError
+from aitne.distrib.control import Control
+from aitne.distrib.engine import Engine
+from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.execution import Execution
+from aitne.distrib.meeting import connect
+from aitne.distrib.record import Recorder
+from aitne.distrib.transport.base import Store
+from aitne.distrib.types import Kind, Request
+from aitne.launch import rendezvous
+from aitne.launch.world import World, detect, settled
+
+if TYPE_CHECKING:
+    from aitne.distrib.process_sets import ProcessSet
+
+log = logging.getLogger("aitne.distrib")
+
+NOT_INITIALISED = "Horovod has not been initialized; use hvd.init()."
+
+
+class Context:
+    """This rank among the others."""
+
+    def __init__(
+        self,
+        world: World,
+        nodes: tuple[int, ...],
+        store: Store,
+        prefix: str,
+        control: Control,
+    ) -> None:
+        self.world = world
+        self.nodes = nodes
+        """Number of each rank's node."""
+        self.store = store
+        self.prefix = prefix
+        """Of keys in the store: no other ``init`` has it."""
+        self.control = control
+        self.recorder: Recorder = recording.recorder()
+        self._execution = Execution(world.rank, nodes, store, prefix, self.recorder)
+        self.engine = Engine(control, self._execution)
+        self.sets: Mapping[int, tuple[int, ...]] = self._execution.sets
+        """Members of each process set, by its number."""
+        self._closers: list[Callable[[], None]] = []
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call it at the beginning of ``shutdown``, while everything still works; the last one first."""
+        self._closers.append(callback)
+
+    def open_channel(
+        self, name: str, signature: Mapping[str, Any], set_id: int = 0, device: str = "cpu"
+    ) -> Channel:
+        """A transport for its caller alone. Collective among the members of the set.
+
+        Args:
+            name: What it is for; ranks meet by it.
+            signature: What every member must have alike. JSON.
+            set_id: Whose members.
+            device: ``cpu`` or ``cuda``.
+
+        Raises:
+            JoinedError: on every rank that asked; they may ask again under the same name.
+            HorovodInternalError: signatures differ (the message says in what), or it cannot be connected.
+        """
+        text = json.dumps(signature, sort_keys=True)
+        request = Request(Kind.CHANNEL, name, (), set_id=set_id, device=device, extra=text)
+        opened = self.engine.run_data(request)
+        if opened is None:
+            raise JoinedError(f"{name} cannot be connected while a rank is in join().")
+        number, transport = opened
+        return Channel(self.engine, number, transport, self._execution.drop)
+
+    def close(self, why: str = "") -> None:
+        """Leave the others, and give everything back."""
+        while self._closers:
+            closer = self._closers.pop()
+            try:
+                closer()
+            except Exception:
+                log.exception("Something failed while Horovod was shut down")
+        self.engine.close(why)
+        self._execution.close()
+        self.control.goodbye()
+        self.control.close()
+
+
+_current: Context | None = None
+_lock = threading.RLock()
+_generations: dict[Store, int] = {}
+_registered = False
+
+
+def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
+    """Find the other ranks. Does nothing when that was done already.
+
+    Args:
+        process_sets: Sets to make, the same on every rank; ``"dynamic"`` sets
+            ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` instead.
+
+    Raises:
+        aitne.launch.errors.LaunchError: the environment contradicts itself, or says that there are other
+            ranks and not where.
+        HorovodInternalError: they did not turn up.
+        ValueError: a set is named twice.
+    """
+    global _current, _registered
+    from aitne.distrib import guard  # both need a context
+    from aitne.distrib import process_sets as sets
+
+    if isinstance(process_sets, str):
+        if process_sets.lower() != "dynamic":
+            raise ValueError(
+                f"process_sets is {process_sets!r}: name a list of sets, or 'dynamic'."
+            )
+        os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+        process_sets = None
+    with _lock:
+        if _current is not None:
+            return
+        context = _connected()
+        _current = context
+        if not _registered:
+            _registered = True
+            atexit.register(_leave)
+        try:
+            sets.initialise(list(process_sets or ()))
+            guard.attach(context)
+        except BaseException:
+            shutdown()
+            raise
+
+
+def shutdown() -> None:
+    """Leave the other ranks. What they still wait for with this one fails there. ``init`` may follow."""
+    _close("")
+
+
+def current() -> Context:
+    """The context. Raises ``ValueError`` before ``init`` and after ``shutdown``."""
+    if _current is None:
+        raise ValueError(NOT_INITIALISED)
+    return _current
+
+
+def is_initialized() -> bool:
+    """Whether there is a context."""
+    return _current is not None
+
+
+def _close(why: str) -> None:
+    global _current
+    with _lock:
+        context, _current = _current, None
+        if context is not None:
+            context.close(why)
+
+
+def _leave() -> None:
+    _close(", whose program has ended")
+
+
+def _connected() -> Context:
+    world = detect(os.environ)
+    store: Store = rendezvous.join(world, os.environ)
+    generation = _generations[store] = _generations.get(store, 0) + 1
+    prefix = f"g{generation}"
+    control = connect(world, store, prefix, _machine())
+    try:
+        nodes = _nodes(world, control)
+    except BaseException:
+        control.close()
+        raise
+    if world.source not in {"aitne", "horovod"}:
+        world = settled(world, nodes)
+    return Context(world, nodes, store, prefix, control)
+
+
+def _nodes(world: World, control: Control) -> tuple[int, ...]:
+    """Each rank's node, numbered as they come. Collective; begins to read."""
+    hosts: dict[int, str] = {world.rank: _node()}
+    answer: list[int] = []
+    done = threading.Event()
+    lost: list[str] = []
+
+    def told_host(sender: int, host: str) -> None:  # at rank 0, by each of the others
+        hosts[sender] = host
+        if len(hosts) == world.size:
+            order = list(dict.fromkeys(hosts[rank] for rank in range(world.size)))
+            control.broadcast("nodes", [order.index(hosts[rank]) for rank in range(world.size)])
+
+    def told_nodes(_sender: int, nodes: list[int]) -> None:
+        answer.extend(nodes)
+        done.set()
+
+    def told_lost(rank: int, why: str) -> None:
+        lost.append(f"Rank {rank} is gone: {why}.")
+        done.set()
+
+    control.on("host", told_host)
+    control.on("nodes", told_nodes)
+    control.on_lost(told_lost)
+    control.start()
+    if world.rank > 0:
+        control.send(0, "host", hosts[world.rank])
+    elif world.size == 1:
+        told_nodes(0, [0])
+    done.wait()
+    if lost:
+        raise HorovodInternalError(lost[0])
+    return tuple(answer)
+
+
+def _machine() -> str:
+    """Ranks with the same one reach each other by the loopback address."""
+    return f"{_boot()} {os.readlink('/proc/self/ns/net')}"
+
+
+def _node() -> str:
+    """Ranks with the same one are on the same node, or are to believe it."""
+    return f"{socket.gethostname()} {_boot()} {os.environ.get('AITNE_NODE_RANK', '')}"
+
+
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _after_fork() -> None:
+    """A child, such as a data loader's, is no rank."""
+    global _current, _lock
+    _current = None
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

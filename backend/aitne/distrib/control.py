@@ -1,0 +1,286 @@
+"""Short messages between rank 0 and every other rank, and how a rank's death is noticed.
+
+A star of TCP connections (``meeting``). A message is four bytes of length and JSON: ``[kind, payload]``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import os
+import select
+import socket
+import struct
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+log = logging.getLogger("aitne.distrib")
+
+Handler = Callable[[int, Any], None]
+LostHandler = Callable[[int, str], None]
+
+_LENGTH = struct.Struct("!I")
+_MOST = 64 << 20
+_HAND_BACK_S = 0.003
+_LONG_S = 0.1
+_EARLY = 4096
+_LOST = "control.lost"
+_BYE = "control.bye"
+
+
+class Control:
+    """This rank's end of the star. Handlers run on the thread that reads, one message after another."""
+
+    def __init__(self, rank: int, size: int, connections: dict[int, socket.socket]) -> None:
+        self.rank = rank
+        self.size = size
+        self._connections = connections
+        self._buffers = {peer: bytearray() for peer in connections}
+        self._locks = {peer: threading.Lock() for peer in connections}
+        self._early: dict[str, deque[tuple[int, Any]]] = {}
+        self._early_lock = threading.RLock()
+        self._handlers: dict[str, Handler] = {_LOST: self._told_lost}
+        self._lost_handlers: list[LostHandler] = []
+        self._lost: dict[int, str] = {}
+        self._leaving: set[int] = set()
+        self._events = select.epoll()
+        self._peers = {connection.fileno(): peer for peer, connection in connections.items()}
+        self._wake, self._woken = socket.socketpair()
+        self._wake.setblocking(False)
+        self._reading = threading.Lock()
+        self._caller_reads = False
+        self._caller_left = 0.0
+        self._asleep = False
+        self._resume = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self.on(_BYE, lambda sender, _: self._leaving.add(sender))
+        _alive.add(self)
+
+    def start(self) -> None:
+        """Begin to read; handlers that were set before miss nothing."""
+        if not self._connections:
+            return
+        for connection in [*self._connections.values(), self._woken]:
+            self._events.register(connection, select.EPOLLIN)
+        self._thread = threading.Thread(target=self._read_all, name="aitne-control", daemon=True)
+        self._thread.start()
+
+    def on(self, kind: str, handler: Handler) -> None:
+        """Call ``handler(sender, payload)`` for messages of ``kind``. It must be quick, and must not wait.
+
+        Messages that came before are handed to it first: ranks do not get ready all at once.
+        """
+        with self._early_lock:
+            for sender, payload in self._early.pop(kind, ()):
+                handler(sender, payload)
+            self._handlers[kind] = handler
+
+    def on_lost(self, handler: LostHandler) -> None:
+        """Call ``handler(rank, why)`` when a rank is gone that had not said that it would go."""
+        with self._early_lock:
+            self._lost_handlers.append(handler)
+            gone = list(self._lost.items())
+        for rank, why in gone:
+            handler(rank, why)
+
+    def send(self, rank: int, kind: str, payload: Any) -> None:
+        """Tell one rank; others than rank 0 reach rank 0 only. To this rank itself: at once, on this thread.
+
+        What is sent to a rank that is gone is dropped: ``on_lost`` tells of it.
+        """
+        if rank == self.rank:
+            self._handle(rank, kind, payload)
+            return
+        self._put(rank, _packed(kind, payload))
+
+    def broadcast(self, kind: str, payload: Any) -> None:
+        """From rank 0 to all, itself last."""
+        packed = _packed(kind, payload)
+        for peer in self._connections:
+            self._put(peer, packed)
+        self._handle(self.rank, kind, payload)
+
+    def goodbye(self) -> None:
+        """Say that this rank goes on purpose: nobody is to take it for dead."""
+        for peer in self._connections:
+            self._put(peer, _packed(_BYE, None))
+
+    def enter(self) -> bool:
+        """Read in the place of the thread, as one who waits for a message anyway: ``read``, then ``leave``.
+
+        Returns whether this caller may: another one does already, or there is nobody to hear from. It must
+        hold no lock that a handler takes.
+        """
+        if self._thread is None:
+            return False
+        if not self._reading.acquire(blocking=False):
+            if self._caller_reads:
+                return False
+            self._caller_left = math.inf  # the thread is not to take it up again before us
+            self.nudge()
+            try:
+                self._reading.acquire()
+            except BaseException:  # such as a KeyboardInterrupt
+                self._caller_left = 0.0
+                raise
+        self._caller_reads = True
+        return True
+
+    def read(self, timeout_s: float) -> bool:
+        """Handle what comes; False: nothing did. Returns early after ``nudge``."""
+        events = self._events.poll(timeout_s)
+        for number, _ in events:
+            peer = self._peers.get(number)
+            if peer is None:
+                self._woken.recv(4096)
+            else:
+                self._read(peer)
+        return bool(events)
+
+    def leave(self) -> None:
+        """Give reading back. The thread takes it up when no caller came for some milliseconds."""
+        self._caller_reads = False
+        self._caller_left = time.monotonic()
+        self._reading.release()
+        if self._asleep:
+            self._resume.set()
+
+    def nudge(self) -> None:
+        """End ``read`` of whoever is in it."""
+        with contextlib.suppress(BlockingIOError):  # so many unread nudges are enough
+            self._wake.send(b"x")
+
+    def close(self) -> None:
+        """End the thread and the connections."""
+        if self._closed:
+            return
+        self._closed = True
+        self._resume.set()
+        self.nudge()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(5)
+        self._release()
+
+    def _release(self) -> None:
+        for connection in [*self._connections.values(), self._wake, self._woken]:
+            connection.close()
+        self._events.close()
+
+    def _hang_up(self) -> None:
+        """Let the others take this rank for dead: it hears nobody any more."""
+        for connection in self._connections.values():
+            with contextlib.suppress(OSError):  # the other side was first
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _put(self, peer: int, packed: bytes) -> None:
+        # Whoever reads this connection finds its end and tells of it; a sender has nobody to tell.
+        with self._locks[peer], contextlib.suppress(OSError):
+            self._connections[peer].sendall(packed)
+
+    def _read_all(self) -> None:
+        while not self._closed:
+            self._let_callers()
+            with self._reading:
+                if self._closed:
+                    return
+                try:
+                    self.read(-1)
+                except Exception as error:
+                    log.exception("A message of another rank could not be handled")
+                    self._announce(self.rank, f"it could not handle a message ({error})")
+                    self._hang_up()
+                    return
+
+    def _let_callers(self) -> None:
+        """Sleep while callers read, or did just now: to wake this thread for each would cost them more."""
+        since = time.monotonic()
+        while not self._closed:
+            now = time.monotonic()
+            if not self._caller_reads and now - self._caller_left > _HAND_BACK_S:
+                return
+            if self._caller_reads and now - since > _LONG_S:
+                self._asleep = True
+                if self._caller_reads:
+                    self._resume.wait()
+                self._asleep = False
+                self._resume.clear()
+                since = time.monotonic()
+            else:
+                self._resume.wait(_HAND_BACK_S)
+
+    def _read(self, peer: int) -> None:
+        try:
+            received = self._connections[peer].recv(1 << 16)
+        except OSError as error:
+            self._ended(peer, f"its connection failed ({error.strerror or error})")
+            return
+        if not received:
+            self._ended(peer, "its connection closed")
+            return
+        buffer = self._buffers[peer]
+        buffer += received
+        while len(buffer) >= 4:
+            (length,) = _LENGTH.unpack_from(buffer)
+            if length > _MOST:
+                self._ended(peer, "it sent what is no message")
+                return
+            if len(buffer) < 4 + length:
+                return
+            kind, payload = json.loads(buffer[4 : 4 + length])
+            # Taken off first: a signal's handler may raise on this thread, and no message may come twice.
+            del buffer[: 4 + length]
+            self._handle(peer, kind, payload)
+
+    def _handle(self, sender: int, kind: str, payload: Any) -> None:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            with self._early_lock:
+                handler = self._handlers.get(kind)
+                if handler is None:
+                    self._early.setdefault(kind, deque(maxlen=_EARLY)).append((sender, payload))
+                    return
+        handler(sender, payload)
+
+    def _ended(self, peer: int, why: str) -> None:
+        self._events.unregister(self._connections[peer])
+        if peer in self._leaving or self._closed:
+            return
+        if self.rank == 0:
+            for other in self._connections:
+                if other != peer:
+                    self._put(other, _packed(_LOST, [peer, why]))
+        self._announce(peer, why)
+
+    def _told_lost(self, _sender: int, payload: Any) -> None:
+        self._announce(payload[0], payload[1])
+
+    def _announce(self, rank: int, why: str) -> None:
+        with self._early_lock:
+            if rank in self._lost:
+                return
+            self._lost[rank] = why
+            handlers = list(self._lost_handlers)
+        for handler in handlers:
+            handler(rank, why)
+
+
+def _packed(kind: str, payload: Any) -> bytes:
+    body = json.dumps([kind, payload], separators=(",", ":")).encode()
+    return _LENGTH.pack(len(body)) + body
+
+
+def after_fork(controls: Iterable[Control]) -> None:
+    """A child, such as a data loader's, must not hold its parent's connections open after its death."""
+    for control in controls:
+        control._release()
+
+
+_alive: weakref.WeakSet[Control] = weakref.WeakSet()
+os.register_at_fork(after_in_child=lambda: after_fork(list(_alive)))

@@ -1,0 +1,338 @@
+"""Decides what all ranks do next. Logic only: it knows no sockets and no tensors, and runs at rank 0.
+
+Each rank says what it is ready for, in any order. What all members of a set are ready for becomes a
+``Response``; every rank carries responses out in the one order in which they are taken from here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from aitne.distrib.disagreement import disagreement, refused_while_joined
+from aitne.distrib.types import Ask, Kind, ReduceOp, dtype_of
+
+FUSION_THRESHOLD = 64 << 20
+"""Bytes of small allreduces that are done in one (``HOROVOD_FUSION_THRESHOLD``)."""
+_FUSED_AT_MOST = 4 << 20
+# Beyond this a tensor of its own costs less than to copy it into a buffer and back.
+
+
+class Key(NamedTuple):
+    """What ranks must say alike to meet."""
+
+    set_id: int
+    kind: str
+    name: str
+    number: int
+    """How many nameless requests came before; -1: it has a name."""
+
+    @property
+    def row(self) -> str:
+        """What Horovod calls it in its timeline."""
+        return f"{self.kind}.{self.name if self.number < 0 else f'noname.{self.number}'}"
+
+    def __str__(self) -> str:
+        return f"{self.kind} '{self.name if self.number < 0 else f'noname.{self.number}'}'"
+
+
+@dataclass
+class Response:
+    """What members are to do, or why they cannot."""
+
+    kind: str
+    members: tuple[int, ...]
+    asks: list[Ask]
+    """More than one: allreduces to be done in one."""
+    handles: list[dict[int, int]]
+    """For each ask, what each rank calls its request. Who is missing has joined, and gives zeros."""
+    data: Any = None
+    """allgather: for each tensor, the rows of each member. alltoall: for each member, what it gets from
+    each. join: who came last. A set's number, or None. A channel's number; None: a
+    rank has joined, which cannot connect."""
+    error: str | None = None
+    """Why it cannot be done; nothing is to be done then."""
+    keys: list[Key] = field(default_factory=list)
+    """By which ranks met, one for each ask."""
+
+
+@dataclass
+class _Waiting:
+    since: float
+    asks: dict[int, Ask] = field(default_factory=dict)
+    handles: dict[int, int] = field(default_factory=dict)
+
+
+class Pending(NamedTuple):
+    """A request that some ranks are ready for and others are not."""
+
+    key: Key
+    since: float
+    present: tuple[int, ...]
+    missing: tuple[int, ...]
+
+
+class Coordinator:
+    """What rank 0 knows of all ranks. Not safe to be called by two threads at once."""
+
+    def __init__(
+        self,
+        size: int,
+        fusion_threshold: int = FUSION_THRESHOLD,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.sets: dict[int, tuple[int, ...]] = {0: tuple(range(size))}
+        self._size = size
+        self._threshold = fusion_threshold
+        self._clock = clock
+        self._table: dict[Key, _Waiting] = {}
+        self._ready: list[Response] = []
+        self._joined: dict[int, tuple[Key, int]] = {}
+        self._last_joined = -1
+        self._blocked: dict[int, Key] = {}
+        self._next_set = 1
+        self._next_channel = 0
+        self._steps: dict[int, dict[int, int]] = {}
+        self._channel_sets: dict[int, int] = {}
+
+    # What ranks say
+
+    def submit(self, rank: int, handle: int, ask: Ask, number: int = -1) -> None:
+        """``rank`` is ready for ``ask``. ``handle`` is its own name of the request."""
+        key = Key(ask.set_id, ask.kind, ask.name, number)
+        self._blocked.pop(rank, None)
+        members = self.sets.get(ask.set_id)
+        if members is None or rank not in members:
+            why = f"{key}: process set {ask.set_id} does not exist or rank {rank} is not in it."
+            self._ready.append(
+                Response(ask.kind, (rank,), [ask], [{rank: handle}], None, why, [key])
+            )
+            return
+        if ask.kind == Kind.JOIN:
+            self._join(rank, key, handle, ask)
+            return
+        waiting = self._table.get(key)
+        if waiting is None:
+            waiting = self._table[key] = _Waiting(self._clock())
+        waiting.asks[rank] = ask
+        waiting.handles[rank] = handle
+        self._consider(key, waiting, members)
+
+    def blocked(self, rank: int, key: Key | None) -> None:
+        """``rank`` can do nothing more before ``key`` is done; None: it goes on.
+
+        When no rank can go on, all that they wait for fails.
+        """
+        if key is None:
+            self._blocked.pop(rank, None)
+            return
+        self._blocked[rank] = key
+        stuck = {r: k for r, k in self._blocked.items() if self._is_waiting(r, k)}
+        stuck.update({r: k for r, (k, _) in self._joined.items()})
+        if len(stuck) == self._size and self._table and not self._ready:
+            waits = ", ".join(f"rank {r} waits in {stuck[r]}" for r in sorted(stuck))
+            self._fail(
+                list(self._table), f"Ranks wait for each other in different collectives: {waits}."
+            )
+
+    def begin(self, rank: int, channel: int, step: int) -> list[tuple[int, int, int]]:
+        """``rank`` has begun an exchange step. Returns who must take part with zeros: rank, channel, step."""
+        self._steps.setdefault(channel, {})[rank] = step
+        return self._behind()
+
+    # What ranks are told
+
+    def take(self) -> list[Response]:
+        """All that is ready, in the order in which every rank is to do it."""
+        if len(self._ready) < 2:
+            taken, self._ready = self._ready, []
+            return taken
+        taken = []
+        open_at: dict[Any, tuple[Response, list[int]]] = {}
+        for response in self._ready:
+            kind = _fusible(response)
+            if kind is None:
+                taken.append(response)
+                continue
+            nbytes = _nbytes(response.asks[0])
+            into = open_at.get(kind)
+            if into is not None and into[1][0] + nbytes <= self._threshold:
+                into[0].asks += response.asks
+                into[0].handles += response.handles
+                into[0].keys += response.keys
+                into[1][0] += nbytes
+            else:
+                open_at[kind] = (response, [nbytes])
+                taken.append(response)
+        self._ready = []
+        return taken
+
+    @property
+    def some_joined(self) -> bool:
+        """Whether a rank waits in ``join`` for the others."""
+        return bool(self._joined)
+
+    def behind(self) -> list[tuple[int, int, int]]:
+        """Who has joined and must take part in a step of a channel that others have begun."""
+        return self._behind()
+
+    def pending(self) -> list[Pending]:
+        """What waits for somebody, oldest first. Not ``join``, which waits as long as others have data."""
+        found = []
+        for key, waiting in self._table.items():
+            members = self.sets.get(key.set_id, ())
+            here = self._arrived(key, waiting)
+            found.append(
+                Pending(
+                    key,
+                    waiting.since,
+                    tuple(r for r in members if r in here),
+                    tuple(r for r in members if r not in here),
+                )
+            )
+        return found
+
+    def has_pending(self) -> bool:
+        """Whether somebody waits for somebody."""
+        return bool(self._table or self._joined)
+
+    def now(self) -> float:
+        """The clock that ``Pending.since`` is of, in seconds."""
+        return self._clock()
+
+    # Inside
+
+    def _join(self, rank: int, key: Key, handle: int, ask: Ask) -> None:
+        self._joined[rank] = (key, handle)
+        self._last_joined = rank
+        for waiting_key, waiting in list(self._table.items()):
+            if waiting_key.set_id == 0:
+                self._consider(waiting_key, waiting, self.sets[0])
+        if len(self._joined) == self._size:
+            handles = {r: h for r, (_, h) in self._joined.items()}
+            self._ready.append(
+                Response(Kind.JOIN, self.sets[0], [ask], [handles], self._last_joined, None, [key])
+            )
+            self._joined = {}
+
+    def _arrived(self, key: Key, waiting: _Waiting) -> Iterable[int]:
+        return {*waiting.asks, *self._joined} if key.set_id == 0 and self._joined else waiting.asks
+
+    def _consider(self, key: Key, waiting: _Waiting, members: tuple[int, ...]) -> None:
+        if len(waiting.asks) < len(members) and not set(members) <= set(
+            self._arrived(key, waiting)
+        ):
+            return
+        del self._table[key]
+        asks = [waiting.asks[rank] for rank in members if rank in waiting.asks]
+        first = asks[0]
+        error = disagreement(str(key), members, waiting.asks)
+        if error is None and len(asks) < len(members):
+            error = refused_while_joined(str(key), first)
+        response = Response(first.kind, members, [first], [waiting.handles], None, error, [key])
+        if error is None:
+            self._fill(response, first, members, waiting.asks)
+        self._ready.append(response)
+
+    def _fill(
+        self, response: Response, first: Ask, members: tuple[int, ...], asks: dict[int, Ask]
+    ) -> None:
+        if first.kind == Kind.ALLGATHER:
+            response.data = [
+                [_rows(asks[rank].shapes[at]) for rank in members]
+                for at in range(len(first.shapes))
+            ]
+        elif first.kind == Kind.ALLTOALL:
+            sent = [_splits(asks[rank], len(members)) for rank in members]
+            response.data = [[row[to] for row in sent] for to in range(len(members))]
+        elif first.kind == Kind.ADD_SET:
+            ranks = tuple(int(rank) for rank in first.extra.split(","))
+            if ranks not in self.sets.values():
+                response.data = self._next_set
+                self.sets[self._next_set] = ranks
+                self._next_set += 1
+        elif first.kind == Kind.REMOVE_SET:
+            number = int(first.extra)
+            if self.sets.pop(number, None) is not None:
+                response.data = number
+                orphans = [key for key in self._table if key.set_id == number]
+                self._fail(orphans, f"Process set {number} was removed.")
+        elif first.kind == Kind.CHANNEL and len(asks) == len(members):
+            response.data = self._next_channel
+            self._channel_sets[self._next_channel] = first.set_id
+            self._next_channel += 1
+
+    def _fail(self, keys: Sequence[Key], why: str) -> None:
+        for key in keys:
+            waiting = self._table.pop(key, None)
+            if waiting is None:
+                continue
+            asks = list(waiting.asks.values())
+            self._ready.append(
+                Response(
+                    key.kind, tuple(waiting.asks), asks[:1], [waiting.handles], None, why, [key]
+                )
+            )
+
+    def _is_waiting(self, rank: int, key: Key) -> bool:
+        waiting = self._table.get(key)
+        return waiting is not None and rank in waiting.asks
+
+    def _behind(self) -> list[tuple[int, int, int]]:
+        if not self._joined:
+            return []
+        found = []
+        for channel, steps in self._steps.items():
+            if self._channel_sets.get(channel) != 0:
+                continue
+            newest = max(steps.values())
+            for rank in self._joined:
+                # One step at a time: others begin the next when this one is over.
+                if steps.get(rank, -1) < newest:
+                    steps[rank] = newest
+                    found.append((rank, channel, newest))
+        return found
+
+
+def _fusible(response: Response) -> Any:
+    """What allreduces must have in common to be done in one; None: it stays alone."""
+    first = response.asks[0]
+    if (
+        response.error is not None
+        or first.kind != Kind.ALLREDUCE
+        or first.op == ReduceOp.ADASUM
+        or len(set(first.dtypes)) != 1
+        or _nbytes(first) > _FUSED_AT_MOST
+    ):
+        return None
+    return (
+        first.set_id,
+        first.dtypes[0],
+        first.op,
+        first.prescale,
+        first.postscale,
+        first.device,
+        frozenset(response.handles[0]),
+    )
+
+
+def _nbytes(ask: Ask) -> int:
+    total = 0
+    for dtype, shape in zip(ask.dtypes, ask.shapes, strict=True):
+        count = 1
+        for length in shape:
+            count *= length
+        total += count * dtype_of(dtype).itemsize
+    return total
+
+
+def _rows(shape: tuple[int, ...]) -> int:
+    return shape[0] if shape else 1
+
+
+def _splits(ask: Ask, members: int) -> tuple[int, ...]:
+    if ask.splits is not None:
+        return ask.splits
+    return (_rows(ask.shapes[0]) // members,) * members

@@ -1,0 +1,116 @@
+"""Whether ranks that meet under one name want the same, and if not, what each wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from aitne.distrib.types import Ask, Kind, ReduceOp
+
+
+def disagreement(label: str, members: Sequence[int], asks: Mapping[int, Ask]) -> str | None:
+    """Why ``asks`` cannot be done together; None: they can."""
+    first = next(iter(asks.values()))
+    if all(ask == first for ask in asks.values()):
+        return _alone(label, members, first)
+    for what, of in _ASPECTS[Kind(first.kind)]:
+        seen = {rank: of(ask) for rank, ask in asks.items()}
+        if len(set(seen.values())) > 1:
+            return f"{label}: ranks disagree on the {what}: {_listed(seen)}."
+    return next(filter(None, (_alone(label, members, ask) for ask in asks.values())), None)
+
+
+def refused_while_joined(label: str, ask: Ask) -> str | None:
+    """Why ``ask`` cannot be done while a rank has joined; None: it can, with zeros from that rank, or is put
+    off (a channel)."""
+    if ask.kind == Kind.CHANNEL:
+        return None
+    if ask.kind != Kind.ALLREDUCE:
+        return f"{label}: {ask.kind} is not supported while a rank is in join()."
+    if ask.op not in {ReduceOp.SUM, ReduceOp.AVERAGE}:
+        return (
+            f"{label}: {ReduceOp(ask.op).name.title()} is not supported while a rank is in join()."
+        )
+    return None
+
+
+def _alone(label: str, members: Sequence[int], ask: Ask) -> str | None:
+    if ask.kind == Kind.BROADCAST and ask.root not in members:
+        return f"{label}: the root, rank {ask.root}, is not in the process set {list(members)}."
+    if ask.kind == Kind.REDUCESCATTER and any(not shape for shape in ask.shapes):
+        return f"{label}: a tensor without dimensions cannot be scattered."
+    if ask.kind == Kind.ALLTOALL:
+        rows = ask.shapes[0][0] if ask.shapes[0] else 1
+        if ask.splits is None and rows % len(members):
+            return f"{label}: {rows} rows cannot be split evenly among {len(members)} ranks."
+        if ask.splits is not None and (len(ask.splits) != len(members) or min(ask.splits) < 0):
+            return f"{label}: splits {list(ask.splits)} are not one count for each of {len(members)} ranks."
+        if ask.splits is not None and sum(ask.splits) != rows:
+            return f"{label}: splits {list(ask.splits)} do not add up to the {rows} rows of the tensor."
+    return None
+
+
+def _listed(seen: Mapping[int, Any]) -> str:
+    by_value: dict[Any, list[int]] = {}
+    for rank in sorted(seen):
+        by_value.setdefault(seen[rank], []).append(rank)
+    return ", ".join(
+        f"{'rank' if len(ranks) == 1 else 'ranks'} {_span(ranks)}: {_text(value)}"
+        for value, ranks in by_value.items()
+    )
+
+
+def _span(ranks: list[int]) -> str:
+    return (
+        ", ".join(map(str, ranks)) if len(ranks) <= 8 else f"{ranks[0]} and {len(ranks) - 1} others"
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_text(part) for part in value) + "]"
+    return str(value)
+
+
+def _one_or_all(values: tuple[Any, ...]) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _dtype(ask: Ask) -> Any:
+    return _one_or_all(ask.dtypes)
+
+
+def _shape(ask: Ask) -> Any:
+    return _one_or_all(ask.shapes)
+
+
+def _later_dimensions(ask: Ask) -> Any:
+    return _one_or_all(tuple((len(shape), *shape[1:]) for shape in ask.shapes))
+
+
+def _op(ask: Ask) -> str:
+    return ReduceOp(ask.op).name.title()
+
+
+_Aspect = tuple[str, Callable[[Ask], Any]]
+_COUNT: _Aspect = ("number of tensors", lambda ask: len(ask.shapes))
+_DTYPE: _Aspect = ("dtype", _dtype)
+_SHAPE: _Aspect = ("shape", _shape)
+_ROWS: _Aspect = ("number of dimensions and their lengths beyond the first", _later_dimensions)
+_OP: _Aspect = ("reduction", _op)
+_SCALE: _Aspect = ("prescale and postscale factors", lambda ask: (ask.prescale, ask.postscale))
+_ROOT: _Aspect = ("root rank", lambda ask: ask.root)
+_DEVICE: _Aspect = ("device", lambda ask: ask.device)
+
+_ASPECTS: dict[Kind, tuple[_Aspect, ...]] = {
+    Kind.ALLREDUCE: (_COUNT, _DTYPE, _OP, _SHAPE, _SCALE, _DEVICE),
+    Kind.REDUCESCATTER: (_COUNT, _DTYPE, _OP, _SHAPE, _SCALE, _DEVICE),
+    Kind.BROADCAST: (_COUNT, _DTYPE, _ROOT, _SHAPE, _DEVICE),
+    Kind.ALLGATHER: (_COUNT, _DTYPE, _ROWS, _DEVICE),
+    Kind.ALLTOALL: (_COUNT, _DTYPE, _ROWS, _DEVICE),
+    Kind.BARRIER: (),
+    Kind.JOIN: (),
+    Kind.ADD_SET: (("ranks of the set", lambda ask: ask.extra),),
+    Kind.REMOVE_SET: (("number of the set", lambda ask: ask.extra),),
+    Kind.CHANNEL: (("device", lambda ask: ask.device), ("signature", lambda ask: ask.extra)),
+}

@@ -1,0 +1,100 @@
+"""Runs a training function again, from the last commit, when a collective fails."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, TypeVar
+
+from aitne.distrib import _submit, context
+from aitne.distrib.elastic.state import State
+from aitne.distrib.errors import HorovodInternalError, HostsUpdatedInterrupt
+
+T = TypeVar("T")
+
+_FRUITLESS = 3
+"""Failures in a row, with nothing committed in between, after which it is of no use to try again."""
+
+_log = logging.getLogger(__name__)
+
+
+class NotificationManager:
+    """Tells states that the set of nodes has changed. Whoever learns of it calls ``handle_hosts_updated``."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._listeners: set[State] = set()
+
+    def register_listener(self, listener: State) -> None:
+        """Tell it from now on."""
+        with self._lock:
+            self._listeners.add(listener)
+
+    def remove_listener(self, listener: State) -> None:
+        """Tell it no more."""
+        with self._lock:
+            self._listeners.discard(listener)
+
+    def handle_hosts_updated(self, timestamp: float, update_res: int) -> None:
+        """Nodes have changed at ``timestamp``; ``update_res`` is a ``HostUpdateResult``."""
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener.on_hosts_updated(timestamp, update_res)
+
+
+notification_manager = NotificationManager()
+
+
+def run(func: Callable[..., T]) -> Callable[..., T]:
+    """Decorate a training function whose first argument is a ``State``.
+
+    The function is called after the state was synchronized. If it raises ``HorovodInternalError``, the
+    state goes back to the last commit; then, as also after ``HostsUpdatedInterrupt``, all ranks find
+    each other anew (``shutdown`` and ``init``), the state's reset callbacks run, and the function is
+    called again. Collectives outside of it, between ``init`` and its call, are not allowed.
+
+    An error that has come three times with nothing committed in between is raised, and so is one of
+    ``init``: a rank is dead.
+    """
+    return run_fn(func, _find_each_other)
+
+
+def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
+    """``run`` with another way for ranks to find each other."""
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> T:
+        notification_manager.register_listener(state)
+        failures = 0
+        skip_sync = False
+        try:
+            while True:
+                commits = state._commits
+                try:
+                    if not skip_sync:
+                        state.sync()
+                    return func(state, *args, **kwargs)
+                except HorovodInternalError as error:
+                    failures = 1 if state._commits > commits else failures + 1
+                    if failures == _FRUITLESS:
+                        raise
+                    _log.warning("Going back to the last commit: %s", error)
+                    state.restore()
+                    skip_sync = False
+                except HostsUpdatedInterrupt as interrupt:
+                    skip_sync = interrupt.skip_sync
+                reset()
+                state.on_reset()
+        finally:
+            notification_manager.remove_listener(state)
+
+    return wrapper
+
+
+def _find_each_other() -> None:
+    context.shutdown()
+    _submit.forget()
+    context.init()

@@ -1,0 +1,419 @@
+"""Takes requests on this rank, and does them in the order that rank 0 gives all ranks.
+
+Who waits for a request does the work: it hears other ranks and carries responses out itself until its
+own is done. Threads do both for requests that nobody waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from aitne.distrib.control import Control
+from aitne.distrib.coordinator import Key
+from aitne.distrib.devices import Finished, Ready
+from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.execution import Execution, Item
+from aitne.distrib.lead import Follower, Leader, Side, Waits
+from aitne.distrib.pending import Pending, Requests, Task, carry_out
+from aitne.distrib.progress import Progress
+from aitne.distrib.reduction import UnsupportedError
+from aitne.distrib.standin import StandIn, StepCallback
+from aitne.distrib.timeline import TIMELINE
+from aitne.distrib.transport.base import TransportError
+from aitne.distrib.types import Ask, Kind, Request
+
+log = logging.getLogger("aitne.distrib")
+
+BLOCKED_S = 1.0
+"""After so long in ``wait``, rank 0 is told that this rank can do nothing else."""
+_NEWS_S = 2.0
+# A broken transport knows less than the control connection does, which hears of a death as well.
+_LEAVE_S = 10.0
+
+
+class Engine:
+    """One for each ``init``. All methods may be called from any thread."""
+
+    def __init__(self, control: Control, execution: Execution) -> None:
+        self._control = control
+        self._execution = execution
+        self._rank = control.rank
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._work = threading.Condition(self._lock)
+        self._worker: threading.Thread | None = None
+        self._waiting = 0
+        self._reader: int | None = None
+        self._busy = False
+        self._queue: deque[Task] = deque()
+        self._requests = Requests()
+        self._users: set[int] = set()
+        self._failed: str | None = None
+        self._leaving: str | None = None
+        self._told_drained = False
+        self._over = threading.Event()
+        self._news = threading.Event()
+        self._stand_in = StandIn(self._give_up_joined)
+        self._joining: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self._lead: Side
+        if self._rank == 0:
+            self._lead = Leader(control, self._lock, self._free, self._take_up, self._take_part)
+        else:
+            self._lead = Follower(control)
+        control.on("do", self._told_do)
+        control.on("step", self._told_step)
+        # Rank 0 tells itself with its lock held, and the others need none for a message.
+        self._progress = Progress(self._lead.begin)
+        control.on("tell", lambda _sender, wanted: self._progress.want(wanted))
+        control.on("leaving", self._told_leaving)
+        control.on("over", lambda _sender, _payload: self._over.set())
+        control.on("failed", lambda _sender, why: self.fail(why))
+        self._lead.listen()
+        control.on_lost(self._lost)
+
+    # For callers
+
+    def submit(self, request: Request, waiting: bool = False) -> int:
+        """Say that this rank is ready. Returns a handle for ``poll`` and ``wait``, at once.
+
+        ``waiting``: the caller will call ``wait`` right away.
+
+        Raises:
+            ValueError: a request of that name is under way, or this rank is not in the set.
+            HorovodInternalError: a rank is gone, or Horovod has been shut down.
+        """
+        ask = Ask.of(request)
+        ready = Ready.of(request.tensors)
+        with self._lock:
+            self._check()
+            members = self._execution.sets.get(ask.set_id)
+            if members is None:
+                raise ValueError("Process set does not exist or has not been registered.")
+            if self._rank not in members:
+                raise ValueError(
+                    f"{ask.kind}: rank {self._rank} is not part of process set {ask.set_id}."
+                )
+            handle, number = self._requests.add(ask, request, ready)
+            self._users.add(threading.get_ident())
+            if ask.kind == Kind.JOIN:
+                self._execution.join_device = request.device or "cpu"
+                self._progress.report()
+            if waiting:
+                self._waiting += 1
+            self._lead.submit(handle, number, ask)
+        return handle
+
+    def run(self, request: Request) -> tuple[torch.Tensor, ...]:
+        """``submit`` and ``wait`` in one, which may save waking a thread."""
+        return self.run_data(request)
+
+    def run_data(self, request: Request) -> Any:
+        """``run`` for the kinds without tensors: the number of a set, or None; a channel's and its transport."""
+        return self._wait(self.submit(request, waiting=True), registered=True)
+
+    def join(self, request: Request) -> int:
+        """``run`` for ``join``: who joined last."""
+        for begins, _ in self._joining:
+            begins()
+        last: int = self.run_data(request)
+        self._stand_in.settle()
+        for _, ends in self._joining:
+            ends()
+        return last
+
+    def on_join(self, begins: Callable[[], None], ends: Callable[[], None]) -> None:
+        """Call these before this rank joins, and when all have joined. Not when that failed."""
+        self._joining.append((begins, ends))
+
+    def poll(self, handle: int) -> bool:
+        """Whether ``wait`` would return at once. Raises ``ValueError``: there is no such handle."""
+        with self._lock:
+            pending = self._requests.find(handle)
+            return pending.done and (pending.finished is None or pending.finished.poll())
+
+    def wait(self, handle: int) -> tuple[torch.Tensor, ...]:
+        """The outputs; once for each handle. On a GPU later work of the current stream may use them.
+
+        Raises:
+            HorovodInternalError: ranks disagree, a rank is gone, or Horovod has been shut down.
+            ValueError: there is no such handle.
+        """
+        return self._wait(handle, registered=False)
+
+    def pending(self) -> list[Waits]:
+        """At rank 0: what some ranks wait for: name, kind, age in seconds, who is missing."""
+        with self._lock:
+            return self._lead.pending()
+
+    def failure(self, error: TransportError) -> HorovodInternalError:
+        """What a transport's error means: waits shortly for news of a rank's death, and names it."""
+        self._news.wait(_NEWS_S)
+        with self._lock:
+            known = self._failed or self._leaving
+        if known is None:
+            known = f"Rank {self._rank}: {error}"
+            self._control.send(0, "fail", known)
+            self.fail(known)
+        return HorovodInternalError(known)
+
+    def fail(self, why: str) -> None:
+        """Give everything up: whoever waits raises ``HorovodInternalError(why)``, and so does all later."""
+        with self._lock:
+            if self._failed is not None or self._over.is_set():
+                return
+            self._failed = why
+            self._queue.clear()
+            self._requests.give_up(why)
+            self._somebody_look()
+        self._news.set()
+        self._over.set()
+        self._execution.abort(why)
+
+    def begin(self, channel: int, step: int) -> None:
+        """This rank has begun an exchange step of a channel: rank 0 is told while some rank has joined."""
+        self._check()
+        self._progress.begin(channel, step)
+        if self._progress.wanted:
+            with self._lock:
+                self._lead.begin(channel, step)
+
+    def on_joined(self, channel: int, callback: StepCallback | None) -> None:
+        """Whom to call when this rank has joined and others exchange a step of the channel."""
+        with self._lock:
+            self._stand_in.register(channel, callback)
+
+    def close(self, why: str) -> None:
+        """Leave: what is under way everywhere is finished, and nothing can be asked for any more."""
+        with self._lock:
+            ends = self._failed is not None or self._leaving is not None
+        if not ends:
+            self._control.send(0, "leave", f"Horovod has been shut down by rank {self._rank}{why}.")
+        self._over.wait(_LEAVE_S)
+        with self._lock:
+            self._leaving = self._leaving or "Horovod has been shut down."
+            self._over.set()
+            self._queue.clear()
+            self._requests.give_up(self._leaving)
+            self._somebody_look()
+        self._lead.close()
+        self._stand_in.close(_LEAVE_S)
+        worker = self._worker
+        if worker is not None and worker is not threading.current_thread():
+            worker.join(_LEAVE_S)
+
+    # Waiting
+
+    def _wait(self, handle: int, registered: bool) -> Any:
+        told = False
+        begun_ns = time.monotonic_ns()
+        with self._lock:
+            if not registered:
+                self._waiting += 1
+            try:
+                pending = self._requests.find(handle)
+                while not pending.done:
+                    if self._queue and not self._busy:
+                        self._stop_reading()
+                        self._carry_out_next()
+                        continue
+                    # Counted from the beginning: there may always be news that say nothing of this.
+                    patience_s = BLOCKED_S - (time.monotonic_ns() - begun_ns) / 1e9
+                    if told:
+                        self._hear(pending, None)
+                    elif patience_s > 0:
+                        self._hear(pending, patience_s)
+                    else:
+                        told = self._tell_blocked(pending.key)
+                        if not told:
+                            self._hear(pending, BLOCKED_S)
+            finally:
+                self._stop_reading()
+                self._waiting -= 1
+                if self._waiting or self._queue:
+                    self._somebody_look()
+            self._requests.forget(handle)
+            if told:
+                self._lead.blocked(None)
+        self._execution.waited(begun_ns)
+        if pending.error is not None:
+            raise HorovodInternalError(pending.error)
+        if pending.finished is not None:
+            pending.finished.wait(pending.result)
+        return pending.result
+
+    def _hear(self, pending: Pending, patience_s: float | None) -> bool:
+        """Wait for news; False: there were none. Called with the lock held, which it gives back meanwhile.
+
+        Who waits hears other ranks itself, which spares waking another thread.
+        """
+        me = threading.get_ident()
+        if self._control.size == 1 or self._reader not in {None, me}:
+            return self._changed.wait(patience_s)
+        enters = self._reader is None
+        self._reader = me
+        self._lock.release()
+        heard = True
+        reads = not enters
+        try:
+            if enters:
+                reads = self._control.enter()
+            else:
+                heard = self._control.read(-1 if patience_s is None else patience_s)
+        finally:
+            self._lock.acquire()
+            if not reads:
+                self._reader = None
+        # Having entered, look once more: the thread may have heard what concerns this one just before.
+        if self._reader == me or pending.done or (self._queue and not self._busy):
+            return heard
+        return self._changed.wait(patience_s)
+
+    def _stop_reading(self) -> None:
+        if self._reader == threading.get_ident():
+            self._reader = None
+            self._control.leave()
+
+    def _tell_blocked(self, key: Key) -> bool:
+        """Only a rank whose every thread that asks for collectives waits can do nothing else."""
+        self._users &= {thread.ident or 0 for thread in threading.enumerate()}
+        if self._waiting < len(self._users):
+            return False
+        self._lead.blocked(key)
+        return True
+
+    def _somebody_look(self) -> None:
+        """Somebody must look at the queue: who waits anyway, else the thread. Called with the lock held."""
+        if self._waiting:
+            self._changed.notify_all()
+            if self._reader is not None and self._reader != threading.get_ident():
+                self._control.nudge()
+            if self._failed is None and self._leaving is None:
+                return
+        if self._worker is None and self._queue:
+            self._worker = threading.Thread(target=self._work_on, name="aitne-engine", daemon=True)
+            self._worker.start()
+        self._work.notify_all()
+
+    # Carrying out
+
+    def _work_on(self) -> None:
+        with self._lock:
+            while self._queue or (self._failed is None and not self._over.is_set()):
+                if self._queue and not self._busy:
+                    self._carry_out_next()
+                else:
+                    self._work.wait()
+
+    def _carry_out_next(self) -> None:
+        """Called with the lock held, which it gives back meanwhile."""
+        task = self._queue.popleft()
+        self._busy = True
+        self._lock.release()
+        error: str | None = None
+        results: list[Any] = []
+        finished: Finished | None = None
+        try:
+            results, finished = carry_out(self._execution, task)
+        except TransportError as failure:
+            error = str(self.failure(failure))
+        except UnsupportedError as failure:
+            # The same on every rank, before anything was exchanged: the transport is as it was.
+            error = f"{task.item.kind}: {failure}"
+        except Exception as failure:
+            # Others may wait for this rank inside the transport, which is of no more use.
+            log.exception("A collective failed on rank %d", self._rank)
+            error = f"Rank {self._rank} could not do its part of {task.item.kind}: {failure}"
+            self._control.send(0, "fail", error)
+            self.fail(error)
+        except BaseException as failure:
+            error = f"Rank {self._rank} was interrupted in a collective: {failure!r}"
+            self._control.send(0, "fail", error)
+            self.fail(error)
+            raise
+        finally:
+            self._lock.acquire()
+            self._busy = False
+            for at, pending in enumerate(task.pendings):
+                if pending is not None and not pending.done:
+                    self._requests.finish(
+                        pending, results[at] if results else None, finished, error
+                    )
+            self._lead.idle()
+            self._tell_drained()
+            if self._waiting:
+                self._somebody_look()
+
+    # What rank 0 says
+
+    def _free(self) -> bool:
+        return not self._busy and not self._queue
+
+    def _take_up(self, message: list[Any]) -> None:
+        if self._failed is not None:
+            return
+        kind, set_id, handles, asks, data, error = message
+        pendings = [self._requests.get(handle) for handle in handles]
+        if error is not None:
+            for pending in pendings:
+                if pending is not None and not pending.done:
+                    self._requests.finish(pending, None, None, error)
+            self._somebody_look()
+            return
+        requests = [None if each is None else each.request for each in pendings]
+        rows = [each.key.row for each in pendings if each is not None] if TIMELINE.on else []
+        item = Item(kind, set_id, requests, [Ask.from_wire(ask) for ask in asks], data, rows)
+        self._queue.append(Task(item, pendings))
+        self._somebody_look()
+
+    def _take_part(self, channel: int, step: int) -> None:
+        """Others exchange, and this rank has joined."""
+        self._progress.begin(channel, step)
+        self._stand_in.take_part(channel, step)
+
+    def _give_up_joined(self, why: str, news: bool) -> None:
+        why = f"Rank {self._rank}: {why}" if news else why
+        if news:
+            self._control.send(0, "fail", why)
+        self.fail(why)
+
+    def _told_do(self, _sender: int, message: Any) -> None:
+        with self._lock:
+            self._take_up(message)
+
+    def _told_step(self, _sender: int, message: Any) -> None:
+        channel, step = message
+        with self._lock:
+            self._take_part(channel, step)
+
+    # The end
+
+    def _lost(self, rank: int, why: str) -> None:
+        self.fail(f"Rank {rank} is gone: {why}.")
+
+    def _told_leaving(self, _sender: int, why: str) -> None:
+        with self._lock:
+            self._leaving = self._leaving or why
+            self._tell_drained()
+            self._somebody_look()
+        self._news.set()
+
+    def _tell_drained(self) -> None:
+        """What was given out before somebody left is done; what was not never will be."""
+        if self._leaving is None or self._told_drained or not self._free():
+            return
+        self._told_drained = True
+        self._requests.give_up(self._leaving)
+        self._lead.drained()
+
+    # Small things
+
+    def _check(self) -> None:
+        if self._failed is not None or self._leaving is not None:
+            raise HorovodInternalError(self._failed or self._leaving)

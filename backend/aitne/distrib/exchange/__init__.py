@@ -1,0 +1,10 @@
+"""Strategies of gradient exchange, found by name."""
+
+from __future__ import annotations
+
+from aitne.core.registry import Registry
+from aitne.distrib.exchange.base import ExchangeStrategy
+
+STRATEGIES: Registry[ExchangeStrategy] = Registry(
+    "exchange strategy", "aitne.distrib.exchange", "aitne.exchanges"
+)

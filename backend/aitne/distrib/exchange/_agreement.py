@@ -1,0 +1,106 @@
+"""What the ranks of one optimizer must have alike, and what they find out from each other once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from aitne.distrib.compress.base import Compressor
+from aitne.distrib.exchange._lanes import place_strides
+from aitne.distrib.process_sets import ProcessSet
+from aitne.distrib.transport.base import Transport
+from aitne.distrib.types import ReduceOp
+
+
+@dataclass
+class Options:
+    """What the user said, as far as the exchange minds."""
+
+    op: ReduceOp
+    predivide: float
+    compression: str
+    """How it is called when ranks compare."""
+    compressor: Callable[[], Compressor]
+    error_feedback: bool
+    whole: bool
+    """Whether compression wants each gradient alone, in its own shape."""
+    groups: Sequence[Sequence[torch.Tensor]] | int | None
+    sparse_as_dense: bool
+    process_set: ProcessSet
+    passes: int
+    """How many backward passes make a step."""
+    strategy: str
+
+    def scales(self, size: int) -> tuple[float, float]:
+        """What to multiply with before and after the sum of ``size`` ranks. An average that is not to
+        be parted is taken before, where it costs nothing."""
+        if self.op is not ReduceOp.AVERAGE:
+            return 1.0, 1.0
+        if self.predivide == 1.0:
+            return 1.0 / size, 1.0
+        return 1.0 / self.predivide, self.predivide / size
+
+
+def signature(
+    options: Options, names: Sequence[str], parameters: Sequence[torch.nn.Parameter], cap: int
+) -> dict[str, str]:
+    """What is compared when the channel is opened: the first that differs is named to every rank."""
+    groups: Any = options.groups
+    if isinstance(groups, list):
+        name_of = {id(each): name for each, name in zip(parameters, names, strict=True)}
+        groups = [[name_of.get(id(each), "") for each in members] for members in groups]
+    said = {
+        f"parameter {name}": f"{str(each.dtype)[6:]} {tuple(each.shape)} strides {place_strides(each)}"
+        for name, each in zip(names, parameters, strict=True)
+    }
+    return {
+        **dict(sorted(said.items())),
+        "op": options.op.name,
+        "gradient_predivide_factor": str(options.predivide),
+        "compression": options.compression,
+        "groups": str(groups),
+        "sparse_as_dense": str(options.sparse_as_dense),
+        "strategy": options.strategy,
+        "HOROVOD_FUSION_THRESHOLD": str(cap),
+        "HOROVOD_AUTOTUNE": os.environ.get("HOROVOD_AUTOTUNE", "0"),
+    }
+
+
+def compare_observed(
+    transport: Transport,
+    names: Sequence[str],
+    parameters: Sequence[torch.nn.Parameter],
+    came: Sequence[int],
+) -> tuple[list[int], dict[int, int]]:
+    """Tell every rank what this one saw in its first backward pass.
+
+    Args:
+        transport: of those who take part.
+        names: of ``parameters``; alike on every rank, in any order.
+        parameters: with the gradients of the first step.
+        came: numbers of parameters in the order in which their gradients came here.
+
+    Returns:
+        Numbers of all parameters in the order of rank 0; and how many dimensions of a gradient are
+        sparse, by number, where it is sparse on any rank.
+    """
+    canonical = sorted(range(len(names)), key=names.__getitem__)
+    count = len(canonical)
+    place = {number: position for position, number in enumerate(came)}
+    row = []
+    for number in canonical:
+        grad = parameters[number].grad
+        # What has not come stands after all that has, the last layer first as in backward.
+        row.append(place.get(number, 2 * count - number))
+        row.append(grad.sparse_dim() if grad is not None and grad.is_sparse else 0)
+    mine = torch.tensor(row, dtype=torch.int64, device=parameters[0].device)
+    every = mine.new_empty(len(row) * transport.size)
+    transport.allgather(every, mine, [len(row)] * transport.size)
+    seen = every.view(transport.size, count, 2).cpu()
+    order = [canonical[each] for each in seen[0, :, 0].argsort().tolist()]
+    dims = seen[:, :, 1].amax(0).tolist()
+    return order, {canonical[k]: dim for k, dim in enumerate(dims) if dim}

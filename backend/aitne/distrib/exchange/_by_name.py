@@ -1,0 +1,60 @@
+"""A step's gradients by negotiated collectives: as long as a rank is in ``join()`` that never was in the
+exchange, and so has no buckets to fill with zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from aitne.distrib import ops
+from aitne.distrib.exchange._agreement import Options
+from aitne.distrib.types import ReduceOp
+
+
+def exchange_by_name(
+    options: Options, name: str, names: Sequence[str], parameters: Sequence[torch.nn.Parameter]
+) -> None:
+    """Make every gradient the one of all ranks. Collective among those who have not joined.
+
+    Nothing is compressed. A gradient that is sparse here travels dense, as the others' may be.
+
+    Args:
+        options: how.
+        name: by which ranks meet; the next step may use it again.
+        names: of ``parameters``; alike on every rank, in any order.
+        parameters: with the gradients of this step; without one counts as zeros.
+
+    Raises:
+        HorovodInternalError: the operation has no zero (such as the largest), or a rank is gone.
+    """
+    average = options.op is ReduceOp.AVERAGE
+    before, after = options.scales(options.process_set.size() or 1)
+    ordered = [parameters[each] for each in sorted(range(len(names)), key=names.__getitem__)]
+    found = [each.grad for each in ordered]
+    dense = [_dense(each) for each in ordered]
+    handles = [
+        ops.allreduce_async_(
+            torch.view_as_real(each) if each.is_complex() else each,
+            name=f"{name}.{number}",
+            op=ReduceOp.SUM if average else options.op,
+            prescale_factor=before,
+            postscale_factor=after,
+            process_set=options.process_set,
+        )
+        for number, each in enumerate(dense)
+    ]
+    for handle in handles:
+        ops.synchronize(handle)
+    for parameter, grad, whole in zip(ordered, found, dense, strict=True):
+        if grad is not None and grad.is_sparse:
+            parameter.grad = whole.to_sparse(grad.sparse_dim())
+        elif parameter.requires_grad:
+            parameter.grad = whole
+
+
+def _dense(parameter: torch.nn.Parameter) -> torch.Tensor:
+    grad = parameter.grad
+    if grad is None:
+        return torch.zeros_like(parameter)
+    return grad.to_dense() if grad.is_sparse else grad

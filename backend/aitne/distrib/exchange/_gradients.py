@@ -1,0 +1,383 @@
+"""Between one optimizer's parameters and a strategy: which gradients have come, and when a bucket is full.
+
+Ranks agree once, in the first ``synchronize``: that their parameters are alike, in what order backward
+brings gradients (rank 0's), and which are sparse. From then on nothing is negotiated: buckets are the
+same on every rank, and go out during backward in that order.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+import torch
+
+from aitne.distrib import context, ops
+from aitne.distrib.autotune import Autotune
+from aitne.distrib.channel import JoinedError
+from aitne.distrib.exchange import STRATEGIES
+from aitne.distrib.exchange._agreement import Options, compare_observed, signature
+from aitne.distrib.exchange._by_name import exchange_by_name
+from aitne.distrib.exchange._lanes import Lane
+from aitne.distrib.exchange._plan import DEFAULT_BYTES, Item, plan
+from aitne.distrib.exchange.base import ExchangeStrategy, Settings
+from aitne.distrib.transport.base import Reduction
+from aitne.distrib.types import ReduceOp
+
+Named = Sequence[tuple[str, torch.nn.Parameter]]
+
+_channels: WeakKeyDictionary[context.Context, dict[int, int]] = WeakKeyDictionary()
+"""How many channels each process set has had; alike on every rank, as ranks run one program."""
+
+
+class Gradients:
+    """The gradients of one optimizer's parameters. Holds no reference to the optimizer."""
+
+    def __init__(self, options: Options, named: Named) -> None:
+        self._options = options
+        self._names: list[str] = []
+        self._parameters: list[torch.nn.Parameter] = []
+        self._ids: set[int] = set()
+        self._fresh: list[int] = []
+        # Backward passes that each gradient still waits for, and what to do when it has come.
+        self._delays: list[int] = []
+        self._arrived: list[Callable[[], None] | None] = []
+        self._hooks: list[Any] = []
+        self._order: list[int] = []
+        self._context: context.Context | None = None
+        self._channel: Any = None
+        self._strategy: ExchangeStrategy | None = None
+        self._lanes: list[Lane] = []
+        self._sparse: list[tuple[int, int]] = []
+        # Sparse gradients that travel in buckets: where they are there, and how sparse they were.
+        self._made_dense: list[tuple[int, torch.Tensor, int]] = []
+        self._dims: dict[int, int] = {}
+        self._next = 0
+        self._step = 0
+        self._begun = False
+        self._agreed: list[int] = []
+        self._tuner: Autotune | None = None
+        self._since = 0.0
+        self._saved: dict[str, Any] | None = None
+        self.watch(named)
+
+    def watch(self, named: Named) -> None:
+        """Take these parameters in as well; what ranks have agreed on is void."""
+        self._forget()
+        for name, parameter in named:
+            number = len(self._names)
+            self._names.append(name)
+            self._parameters.append(parameter)
+            self._ids.add(id(parameter))
+            self._fresh.append(self._options.passes)
+            self._delays.append(self._options.passes)
+            self._arrived.append(partial(self._order.append, number))
+            hook = _hook(number, name, self._delays, self._arrived)
+            self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
+
+    @property
+    def pending(self) -> bool:
+        """Whether backward has brought gradients since the last ``synchronize``."""
+        return self._delays != self._fresh
+
+    def watches(self, parameter: torch.nn.Parameter) -> bool:
+        """Whether it is one of those exchanged."""
+        return id(parameter) in self._ids
+
+    def applied(self) -> None:
+        """The optimizer has applied the gradients: a step has ended."""
+        if self._context is not None:
+            self._context.recorder.step()
+
+    def set_passes(self, passes: int) -> None:
+        """So many backward passes make a step from now on."""
+        self._options.passes = passes
+        self._fresh[:] = [passes] * len(self._fresh)
+        self._delays[:] = self._fresh
+
+    def reset(self) -> None:
+        """Take this step's gradients for not yet come."""
+        if self._next:
+            self._forget()  # some are under way: nobody knows what other ranks make of them
+        self._rearm()
+
+    def synchronize(self, late: Named = ()) -> None:
+        """Exchange what is not exchanged yet; then every gradient is the one to apply.
+
+        Args:
+            late: parameters that were not watched before, such as those no longer frozen.
+
+        Raises:
+            HorovodInternalError: ranks disagree, or one is gone.
+        """
+        try:
+            current = context.current()
+            if self._context is not None and self._context is not current:
+                self._forget()
+            if late and self._strategy is None:
+                self.watch(late)
+                late = ()
+            if self._strategy is None:
+                self._agree(current)
+            if self._strategy is not None:
+                self._finish(self._strategy)
+                self._after_step(time.perf_counter() - self._since)
+                self._since = time.perf_counter()
+        except BaseException:
+            self._forget()
+            raise
+        finally:
+            self._rearm()
+        if late:
+            alone = Gradients(self._options, late)
+            alone.synchronize()
+            alone.close()
+            self.watch(late)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs on this rank besides the optimizer's own state."""
+        return self._saved or ({} if self._strategy is None else self._strategy.state_dict())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what ``state_dict`` gave."""
+        self._saved = dict(state) or None
+        if self._strategy is not None and self._saved is not None:
+            self._strategy.load_state_dict(self._saved)
+            self._saved = None
+
+    def close(self) -> None:
+        """Leave the parameters alone from now on."""
+        for hook in self._hooks:
+            hook.remove()
+        self._forget()
+
+    def _forget(self) -> None:
+        """What ranks have agreed on holds no longer; the next ``synchronize`` agrees anew."""
+        if self._strategy is not None:
+            self._saved = self._strategy.state_dict()
+            self._strategy.close()
+        if self._channel is not None:
+            self._channel.close()
+        self._strategy = self._channel = self._context = None
+        self._lanes, self._sparse, self._made_dense = [], [], []
+        self._next, self._begun = 0, False
+        self._order.clear()
+        self._arrived[:] = [partial(self._order.append, each) for each in range(len(self._names))]
+
+    def _rearm(self) -> None:
+        self._delays[:] = self._fresh
+        for lane in self._lanes:
+            lane.reset()
+        self._next = 0
+        self._begun = False
+        if self._strategy is None:
+            self._order.clear()
+
+    # What happens during backward.
+
+    def _take(self, lane: Lane, position: int, early: bool) -> None:
+        lane.take(position, cast(ExchangeStrategy, self._strategy).fill_scale)
+        if early:
+            self._count(lane)
+
+    def _count(self, lane: Lane) -> None:
+        lane.left -= 1
+        if lane.left:
+            return
+        lanes = self._lanes
+        while self._next < len(lanes) and not lanes[self._next].left:
+            if not self._begun and self._context is not context.current():
+                self._forget()
+                return
+            self._send(lanes[self._next])
+
+    def _send(self, lane: Lane) -> None:
+        strategy = cast(ExchangeStrategy, self._strategy)
+        if not self._begun:
+            self._begin()
+        self._next += 1
+        lane.fill(strategy.fill_scale)
+        strategy.on_bucket(lane.bucket)
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._step += 1
+        self._channel.begin(self._step)
+
+    # What happens in synchronize.
+
+    def _finish(self, strategy: ExchangeStrategy) -> None:
+        if not self._begun:
+            self._begin()
+        waits = [(number, self._send_sparse(number, dim)) for number, dim in self._sparse]
+        for lane in self._lanes[self._next :]:
+            self._send(lane)
+        strategy.on_step()
+        for number, wait in waits:
+            self._parameters[number].grad = wait()
+        for number, place, dim in self._made_dense:
+            self._parameters[number].grad = place.to_sparse(dim)
+
+    def _send_sparse(self, number: int, dim: int) -> Callable[[], torch.Tensor]:
+        parameter, options = self._parameters[number], self._options
+        grad = parameter.grad
+        if grad is None:
+            grad = torch.sparse_coo_tensor(
+                torch.empty((dim, 0), dtype=torch.int64, device=parameter.device),
+                torch.empty(
+                    (0, *parameter.shape[dim:]), dtype=parameter.dtype, device=parameter.device
+                ),
+                parameter.shape,
+                check_invariants=False,
+            )
+        elif not grad.is_sparse:
+            grad = grad.to_sparse(dim)
+        return ops.sparse_allreduce_async(
+            grad, self._names[number], options.op, options.process_set
+        )
+
+    def _join_in(self, step: int) -> None:
+        """This rank is in ``join()`` and the others are at ``step``: it has nothing to add."""
+        strategy = cast(ExchangeStrategy, self._strategy)
+        self._step = step
+        for lane in self._lanes:
+            lane.bucket.flat.zero_()
+            strategy.on_bucket(lane.bucket)
+        strategy.on_step()
+        self._after_step(float("inf"))
+
+    def _after_step(self, seconds: float) -> None:
+        tuner = self._tuner
+        if tuner is None or not tuner.step(seconds):
+            if tuner is None or not tuner.tried_all:
+                return
+            self._tuner = None
+            transport = self._channel.transport
+            mine = torch.tensor(tuner.best, dtype=torch.float64)
+            every = mine.new_empty(len(mine) * transport.size)
+            transport.allgather(every, mine, [len(mine)] * transport.size)
+            self._make_lanes(tuner.choose(every.view(transport.size, -1).tolist()))
+            return
+        self._make_lanes(tuner.cap)
+
+    # What ranks agree on.
+
+    def _agree(self, current: context.Context) -> None:
+        options = self._options
+        set_id = options.process_set.process_set_id or 0
+        size = options.process_set.size() or 1
+        self._context = current
+        if size == 1 or not self._parameters:
+            return
+        kinds = {each.device.type for each in self._parameters}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"Parameters of one optimizer are on {' and '.join(sorted(kinds))}: make one "
+                "DistributedOptimizer for each kind of device."
+            )
+        cap = int(os.environ.get("HOROVOD_FUSION_THRESHOLD") or DEFAULT_BYTES)
+        numbers = _channels.setdefault(current, {})
+        number = numbers.get(set_id, 0)
+        name = f"optimizer.{set_id}.{number}"
+        said = signature(options, self._names, self._parameters, cap)
+        try:
+            self._channel = current.open_channel(name, said, set_id, kinds.pop())
+        except JoinedError:  # the next step will ask again
+            exchange_by_name(options, name, self._names, self._parameters)
+            return
+        numbers[set_id] = number + 1
+        transport = self._channel.transport
+        order, dims = compare_observed(transport, self._names, self._parameters, self._order)
+        self._dims = dims
+        self._sparse = [] if options.sparse_as_dense else list(dims.items())
+        self._agreed = [each for each in order if each not in dims or options.sparse_as_dense]
+        average = options.op is ReduceOp.AVERAGE
+        self._strategy = STRATEGIES.get(options.strategy)(
+            Settings(
+                transport,
+                current.recorder,
+                options.compressor,
+                self._channel.failure,
+                options.error_feedback,
+                Reduction.SUM if average else Reduction(options.op),
+                *options.scales(size),
+            )
+        )
+        if self._saved is not None:
+            self._strategy.load_state_dict(self._saved)
+            self._saved = None
+        self._tuner = Autotune.from_environment(os.environ, current.world.rank)
+        self._make_lanes(cap if self._tuner is None else self._tuner.cap)
+        self._step = 0
+        self._channel.on_joined(self._join_in)
+
+    def _make_lanes(self, cap: int) -> None:
+        """Buckets of at most so many bytes."""
+        options, strategy = self._options, cast(ExchangeStrategy, self._strategy)
+        items = [Item(each.numel() * each.element_size(), _kind(each)) for each in self._parameters]
+        groups: Any = options.groups
+        if isinstance(groups, list):
+            numbers = {id(each): number for number, each in enumerate(self._parameters)}
+            groups = [
+                [numbers[id(each)] for each in some if id(each) in numbers] for some in groups
+            ]
+        buckets = (
+            [[each] for each in self._agreed]
+            if options.whole
+            else plan(items, self._agreed, cap, groups)
+        )
+        self._lanes = [
+            Lane(
+                index,
+                [self._names[each] for each in members],
+                [self._parameters[each] for each in members],
+                own_shape=options.whole,
+            )
+            for index, members in enumerate(buckets)
+        ]
+        strategy.setup([lane.bucket for lane in self._lanes])
+        self._made_dense = [
+            (number, place, self._dims[number])
+            for lane, members in zip(self._lanes, buckets, strict=True)
+            for number, place in zip(members, lane.places, strict=True)
+            if number in self._dims
+        ]
+        # The last bucket is sent by synchronize(); on a GPU, where sending only queues, every
+        # bucket is when it is complete.
+        self._arrived[:] = [None] * len(self._arrived)
+        on_gpu = self._parameters[0].is_cuda
+        for lane, members in zip(self._lanes, buckets, strict=True):
+            early = on_gpu or lane is not self._lanes[-1]
+            for position, number in enumerate(members):
+                if lane.takes_alone(position) and not on_gpu:
+                    self._arrived[number] = partial(self._take, lane, position, early)
+                else:
+                    self._arrived[number] = partial(self._count, lane) if early else None
+
+
+def _hook(
+    number: int, name: str, delays: list[int], arrived: list[Callable[[], None] | None]
+) -> Callable[[torch.nn.Parameter], None]:
+    def hook(_: torch.nn.Parameter) -> None:
+        left = delays[number] = delays[number] - 1
+        if left:
+            if left < 0:
+                raise AssertionError(
+                    f"The gradient of {name} was computed more than backward_passes_per_step times "
+                    "before step() or synchronize(): increase backward_passes_per_step to "
+                    "accumulate gradients locally."
+                )
+            return
+        then = arrived[number]
+        if then is not None:
+            then()
+
+    return hook
+
+
+def _kind(parameter: torch.nn.Parameter) -> Hashable:
+    return parameter.dtype, parameter.device

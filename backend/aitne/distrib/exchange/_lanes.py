@@ -1,0 +1,132 @@
+"""Buckets with their gradients' places in them: how gradients get in, and are found there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from aitne.distrib.exchange.base import Bucket
+
+_SMALL = 16_384
+"""Elements up to which a gradient is copied with all such others in one call, and scaled afterwards.
+A larger one is taken by itself as it comes, while it is still in the CPU's cache, and scaled on its way."""
+
+
+class Lane:
+    """One bucket while gradients of a step arrive.
+
+    Each gradient becomes a part of the bucket's memory, so that nothing is copied back. The parts are
+    tensors of their own over that memory, not views: autograd lets programs do to them what they may
+    do to any gradient.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        names: Sequence[str],
+        parameters: Sequence[torch.nn.Parameter],
+        *,
+        own_shape: bool = False,
+    ) -> None:
+        first = parameters[0]
+        sizes = [each.numel() for each in parameters]
+        offsets = [sum(sizes[:k]) for k in range(len(sizes))]
+        flat = torch.zeros(sum(sizes), dtype=first.dtype, device=first.device)
+        shape = tuple(first.shape) if own_shape else ()
+        self.bucket = Bucket(index, flat, list(parameters), list(names), offsets, shape)
+        self.places = [
+            torch.empty(0, dtype=first.dtype, device=first.device).set_(
+                flat.untyped_storage(), offset, each.shape, place_strides(each)
+            )
+            for each, offset in zip(parameters, offsets, strict=True)
+        ]
+        self.left = len(parameters)
+        """How many gradients of this step have not arrived."""
+        self._taken: set[int] = set()
+        self._pairs = list(zip(parameters, self.places, sizes, strict=True))
+
+    def takes_alone(self, position: int) -> bool:
+        """Whether ``take`` is of use for this gradient."""
+        return self._pairs[position][2] > _SMALL
+
+    def take(self, position: int, scale: float) -> None:
+        """Bring one gradient in, before ``fill`` does it with the others."""
+        parameter, place, _ = self._pairs[position]
+        grad = parameter.grad
+        if grad is None or grad.is_sparse or grad.requires_grad:
+            return
+        self._taken.add(position)
+        if grad is place:
+            if scale != 1.0:
+                place.mul_(scale)
+            return
+        if scale == 1.0:
+            place.copy_(grad)
+        else:
+            torch.mul(grad, scale, out=place)
+        parameter.grad = place
+
+    def fill(self, scale: float) -> None:
+        """Bring this step's gradients in, times ``scale``; zeros where there is none.
+
+        Raises:
+            AssertionError: a gradient has a graph of its own (``create_graph=True``).
+        """
+        small_from, small_to, kept = [], [], []
+        alone = False
+        for position, (parameter, place, size) in enumerate(self._pairs):
+            grad = parameter.grad
+            if size > _SMALL and grad is not None:
+                alone = True
+                if position not in self._taken or grad is not place:
+                    self._check(grad)
+                    if grad.is_sparse:
+                        parameter.grad = grad.to_dense()
+                    self.take(position, scale)
+            elif grad is place:
+                kept.append(place)
+            elif grad is None:
+                place.zero_()
+                if parameter.requires_grad:
+                    parameter.grad = place
+            else:
+                self._check(grad)
+                small_from.append(grad.to_dense() if grad.is_sparse else grad)
+                small_to.append(place)
+                parameter.grad = place
+        if small_to:
+            torch._foreach_copy_(small_to, small_from)
+        if scale == 1.0:
+            return
+        if not alone:
+            self.bucket.flat.mul_(scale)
+        elif small_to or kept:
+            torch._foreach_mul_(small_to + kept, scale)
+
+    @staticmethod
+    def _check(grad: torch.Tensor) -> None:
+        if grad.requires_grad:
+            raise AssertionError(
+                "A gradient that is to be exchanged requires a gradient itself: call "
+                "backward() without create_graph=True."
+            )
+
+    def reset(self) -> None:
+        """Before the next step."""
+        self.left = len(self._pairs)
+        self._taken.clear()
+
+
+def place_strides(parameter: torch.nn.Parameter) -> tuple[int, ...]:
+    """The parameter's own strides where its elements lie side by side, in whatever order (such as
+    ``channels_last``); otherwise those of a contiguous tensor."""
+    expected = 1
+    for size, stride in sorted(
+        zip(parameter.shape, parameter.stride(), strict=True), key=lambda each: (each[1], each[0])
+    ):
+        if size != 1 and stride != expected:
+            return torch.empty(parameter.shape, device="meta").stride()
+        expected *= size
+    strides: tuple[int, ...] = parameter.stride()
+    return strides

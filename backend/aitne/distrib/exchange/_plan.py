@@ -1,0 +1,125 @@
+"""Which gradients travel together, and in what order. Pure: the same answer on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+EDGE_BYTES = 1 << 20
+"""Most that the first and the last bucket hold: the first so that exchange begins early in backward,
+the last because nothing is left to hide it behind."""
+DEFAULT_BYTES = 64 << 20
+"""Horovod's ``HOROVOD_FUSION_THRESHOLD``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One gradient."""
+
+    nbytes: int
+    kind: Hashable
+    """Only gradients of one kind (dtype and device) fit into one bucket."""
+
+
+@dataclass(slots=True)
+class _Open:
+    members: list[int] = field(default_factory=list)
+    nbytes: int = 0
+    atoms: list[tuple[int, ...]] = field(default_factory=list)
+
+    def add(self, atom: tuple[int, ...], nbytes: int) -> None:
+        self.members.extend(atom)
+        self.atoms.append(atom)
+        self.nbytes += nbytes
+
+
+def group(order: Sequence[int], groups: Sequence[Sequence[int]] | int | None) -> list[list[int]]:
+    """Horovod's ``groups``: what must not be parted, as lists of item numbers.
+
+    A number cuts ``order`` into so many runs of nearly equal length. Items that no group names stand
+    alone.
+    """
+    if groups is None or groups == 0:
+        return [[each] for each in order]
+    if isinstance(groups, int):
+        count = min(groups, len(order))
+        short, longer = divmod(len(order), count) if count else (0, 0)
+        ends = [(k + 1) * short + min(k + 1, longer) for k in range(count)]
+        return [list(order[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)]
+    known = set(order)
+    kept = [[each for each in members if each in known] for members in groups]
+    named = {each for members in kept for each in members}
+    return [members for members in kept if members] + [
+        [each] for each in order if each not in named
+    ]
+
+
+def plan(
+    items: Sequence[Item],
+    order: Sequence[int],
+    cap: int = DEFAULT_BYTES,
+    groups: Sequence[Sequence[int]] | int | None = None,
+    edge: int = EDGE_BYTES,
+) -> list[list[int]]:
+    """Buckets of item numbers in the order in which they become complete.
+
+    Args:
+        items: every gradient.
+        order: item numbers as backward brings them; each at most once. Others are left out.
+        cap: most bytes of a bucket; what must not be parted may be more. 0: nothing is joined but
+            groups.
+        groups: see ``group``.
+        edge: most bytes of the first and of the last bucket, where there is more than one.
+    """
+    place = {number: position for position, number in enumerate(order)}
+    atoms = [
+        tuple(part)
+        for members in group(order, groups)
+        for part in _by_kind(sorted(members, key=place.__getitem__), items)
+    ]
+    atoms.sort(key=lambda atom: place[atom[-1]])
+    edge = min(edge, cap)
+    done: list[_Open] = []
+    open_of: dict[Hashable, _Open] = {}
+    for atom in atoms:
+        kind = items[atom[0]].kind
+        nbytes = sum(items[each].nbytes for each in atom)
+        bucket = open_of.get(kind)
+        if bucket is not None and bucket.nbytes + nbytes > (cap if done else edge):
+            done.append(open_of.pop(kind))
+            bucket = None
+        if bucket is None:
+            bucket = open_of[kind] = _Open()
+        bucket.add(atom, nbytes)
+    done.extend(open_of.values())
+
+    def complete(bucket: _Open) -> int:
+        return max(place[number] for number in bucket.members)
+
+    # A bucket that was cut in two may be complete in its first half before one of another kind is.
+    done = sorted(_with_short_end(sorted(done, key=complete), items, edge), key=complete)
+    return [each.members for each in done]
+
+
+def _by_kind(members: Sequence[int], items: Sequence[Item]) -> list[list[int]]:
+    kinds: dict[Hashable, list[int]] = {}
+    for each in members:
+        kinds.setdefault(items[each].kind, []).append(each)
+    return list(kinds.values())
+
+
+def _with_short_end(buckets: list[_Open], items: Sequence[Item], edge: int) -> list[_Open]:
+    """The last bucket in two, where it is long and can be parted."""
+    if not buckets or buckets[-1].nbytes <= edge or len(buckets[-1].atoms) < 2:
+        return buckets
+    head, tail = _Open(), _Open()
+    for atom in reversed(buckets[-1].atoms):
+        nbytes = sum(items[each].nbytes for each in atom)
+        fits = not head.atoms and tail.nbytes + nbytes <= edge
+        (tail if fits else head).add(atom, nbytes)
+    if not tail.atoms or not head.atoms:
+        return buckets
+    for half in (head, tail):
+        half.atoms.reverse()
+        half.members = [each for atom in half.atoms for each in atom]
+    return [*buckets[:-1], head, tail]

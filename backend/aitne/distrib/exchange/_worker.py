@@ -1,0 +1,78 @@
+"""One thread that runs jobs in order, or whoever waits for them does: a hand-over costs more than a
+small job."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Worker(Generic[T]):
+    """After a job has failed, those after it are not run; ``drain`` raises the failure once."""
+
+    def __init__(self, run: Callable[[T], None], name: str) -> None:
+        self._run = run
+        self._name = name
+        self._waiting: deque[T] = deque()
+        self._running = threading.Lock()
+        self._wake: SimpleQueue[bool] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    def put(self, job: T) -> None:
+        """Have it run after those before it."""
+        self._waiting.append(job)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+            self._thread.start()
+        self._wake.put(True)
+
+    def drain(self) -> tuple[int, int] | None:
+        """Return when all jobs are done; runs here what the thread has not begun.
+
+        Returns:
+            From when to when (``time.monotonic_ns()``) it had to wait for the thread; None: not at all.
+
+        Raises:
+            BaseException: whatever a job raised.
+        """
+        waited = None
+        if not self._running.acquire(blocking=False):
+            began = time.monotonic_ns()
+            self._running.acquire()
+            waited = began, time.monotonic_ns()
+        try:
+            while self._waiting:
+                self._run_next()
+        finally:
+            self._running.release()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        return waited
+
+    def close(self) -> None:
+        """End the thread after the job it is at; what waits is forgotten."""
+        self._waiting.clear()
+        self._wake.put(False)
+
+    def _serve(self) -> None:
+        while self._wake.get():
+            with self._running:
+                if self._waiting:
+                    self._run_next()
+
+    def _run_next(self) -> None:
+        job = self._waiting.popleft()
+        if self._failure is not None:
+            return
+        try:
+            self._run(job)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+            self._failure = error

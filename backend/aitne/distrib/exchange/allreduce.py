@@ -1,0 +1,160 @@
+"""Synchronous all-reduce of each bucket, while backward goes on (Sergeev and Del Balso 2018)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from aitne.distrib.compress.base import Compressor
+from aitne.distrib.exchange._worker import Worker
+from aitne.distrib.exchange.base import Bucket, Settings
+from aitne.distrib.recording import WAIT
+from aitne.distrib.transport.base import TransportError
+
+
+class AllReduce:
+    """On a CPU, buckets before the last go through a thread of their own, and the last is exchanged by
+    who waits for it. On a GPU all are queued on a stream of their own."""
+
+    name: ClassVar[str] = "allreduce"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.fill_scale = settings.prescale
+        self._last = -1
+        self._compressors: list[Compressor] = []
+        self._residuals: dict[str, torch.Tensor] = {}
+        self._buckets: Sequence[Bucket] = ()
+        self._worker: Worker[Bucket] = Worker(self._exchange, "aitne-exchange")
+        self._side: torch.cuda.Stream | None = None
+        self._tail: Bucket | None = None
+
+    def setup(self, buckets: Sequence[Bucket]) -> None:
+        """Nothing to agree on: buckets are alike on every rank. Residuals move to their new places."""
+        self._buckets = buckets
+        self._last = len(buckets) - 1
+        self._compressors = [self._settings.compressor() for _ in buckets]
+        if buckets and buckets[0].flat.is_cuda:
+            self._side = torch.cuda.Stream(buckets[0].flat.device)
+
+    def on_bucket(self, bucket: Bucket) -> None:
+        """Begin to exchange it; the last one waits for ``on_step``."""
+        if self._side is not None:
+            self._side.wait_stream(torch.cuda.current_stream(bucket.flat.device))
+            with torch.cuda.stream(self._side):
+                self._exchange(bucket)
+        elif bucket.index < self._last:
+            self._worker.put(bucket)
+        else:
+            self._tail = bucket
+
+    def on_step(self) -> None:
+        """Return when every bucket given is exchanged."""
+        tail, self._tail = self._tail, None
+        if self._side is not None:
+            torch.cuda.current_stream(self._side.device).wait_stream(self._side)
+            return
+        if self._last > 0:
+            now = time.monotonic_ns()
+            # Not to have waited is worth a mark too: without any, nobody could tell what was hidden.
+            waited = self._worker.drain() or (now, now)
+            self._settings.recorder.add(WAIT, 0, self._settings.transport.size, *waited)
+        if tail is not None:
+            self._exchange(tail)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What compression has lost so far and the next step will send, by parameter."""
+        return {"residuals": {name: each.clone() for name, each in self._residuals.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up residuals of parameters that are still there."""
+        self._residuals = {name: each.clone() for name, each in state["residuals"].items()}
+
+    def close(self) -> None:
+        """End the thread."""
+        self._worker.close()
+
+    def _exchange(self, bucket: Bucket) -> None:
+        try:
+            self._exchange_on_transport(bucket)
+        except TransportError as error:
+            raise self._settings.failure(error) from error
+
+    def _exchange_on_transport(self, bucket: Bucket) -> None:
+        settings = self._settings
+        compressor = self._compressors[bucket.index]
+        flat = bucket.flat
+        if settings.error_feedback and compressor.error_feedback:
+            self._add_residuals(bucket)
+        row, context = compressor.compress(flat.view(bucket.shape) if bucket.shape else flat)
+        if settings.error_feedback and compressor.error_feedback:
+            self._keep_residuals(bucket, compressor.decompress(row, context).view(-1))
+        if compressor.reducible:
+            reduced = self._reduced(row)
+            if reduced is not flat:
+                flat.copy_(compressor.decompress(reduced, context).reshape(-1))
+        else:
+            self._sum_gathered(flat, row, compressor, context)
+        if settings.postscale != 1.0:
+            flat.mul_(settings.postscale)
+
+    def _reduced(self, row: torch.Tensor) -> torch.Tensor:
+        """The sum of all ranks' rows; in ``row`` itself where the transport takes its dtype."""
+        settings = self._settings
+        transport = settings.transport
+        wire = row if row.is_contiguous() else row.contiguous()
+        if wire.is_complex():
+            wire = torch.view_as_real(wire)
+        if not transport.reduces(wire.dtype, settings.op):
+            wire = wire.to(torch.float32)
+        began = time.monotonic_ns()
+        transport.allreduce(wire.view(-1), settings.op)
+        settings.recorder.add(
+            "allreduce",
+            wire.numel() * wire.element_size(),
+            transport.size,
+            began,
+            time.monotonic_ns(),
+        )
+        if wire is row:
+            return row
+        if row.is_complex():
+            wire = torch.view_as_complex(wire)
+        return wire.to(row.dtype)
+
+    def _sum_gathered(
+        self, flat: torch.Tensor, row: torch.Tensor, compressor: Compressor, context: Any
+    ) -> None:
+        settings = self._settings
+        size, count = settings.transport.size, row.numel()
+        rows = row.new_empty(size * count)
+        began = time.monotonic_ns()
+        settings.transport.allgather(rows, row.contiguous().view(-1), [count] * size)
+        settings.recorder.add(
+            "allgather", count * row.element_size(), size, began, time.monotonic_ns()
+        )
+        flat.zero_()
+        for each in rows.view(size, *row.shape):
+            flat.add_(compressor.decompress(each, context).view(-1))
+
+    def _parts(self, bucket: Bucket) -> list[tuple[str, slice]]:
+        ends = [*bucket.offsets[1:], bucket.flat.numel()]
+        return [
+            (name, slice(begin, end))
+            for name, begin, end in zip(bucket.names, bucket.offsets, ends, strict=True)
+        ]
+
+    def _add_residuals(self, bucket: Bucket) -> None:
+        for name, part in self._parts(bucket):
+            residual = self._residuals.get(name)
+            if residual is not None:
+                bucket.flat[part].add_(residual)
+
+    def _keep_residuals(self, bucket: Bucket, sent: torch.Tensor) -> None:
+        # Where a gradient was infinite (a loss scale too large) nothing of it is worth keeping.
+        lost = torch.nan_to_num_(bucket.flat - sent, nan=0.0, posinf=0.0, neginf=0.0)
+        for name, part in self._parts(bucket):
+            self._residuals[name] = lost[part]

@@ -1,0 +1,341 @@
+"""Carries out, on this rank, what rank 0 has decided: one response after another."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from aitne.distrib import reduction
+from aitne.distrib.record import Recorder
+from aitne.distrib.recording import WAIT
+from aitne.distrib.solo import SoloTransport
+from aitne.distrib.timeline import MEMCPY_IN_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER, TIMELINE
+from aitne.distrib.transport.base import Group, Store, Transport, TransportError
+from aitne.distrib.types import Ask, Kind, ReduceOp, Request, dtype_of
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+@dataclass
+class Item:
+    """A response as this rank carries it out."""
+
+    kind: str
+    set_id: int
+    requests: list[Request | None]
+    """This rank's own; None: it has joined, and takes part with zeros."""
+    asks: list[Ask]
+    """Of those that are None."""
+    data: Any = None
+    rows: list[str] = field(default_factory=list)
+    """Of the timeline, where it is on."""
+
+    def own(self) -> Request:
+        """The request of a kind that is never fused, and that one who has joined takes no part in."""
+        (request,) = self.requests
+        if request is None:
+            raise TypeError(f"{self.kind} without a request of this rank")
+        return request
+
+
+@contextmanager
+def marked(rows: Sequence[str], event: str) -> Iterator[None]:
+    """An event of the timeline in each of these rows."""
+    for row in rows:
+        TIMELINE.begin(row, event)
+    yield
+    for row in rows:
+        TIMELINE.end(row)
+
+
+class Execution:
+    """Transports of the process sets, and what is done with them. One call of ``run`` at a time."""
+
+    def __init__(
+        self,
+        rank: int,
+        nodes: Sequence[int],
+        store: Store,
+        prefix: str,
+        recorder: Recorder,
+    ) -> None:
+        self.sets: dict[int, tuple[int, ...]] = {0: tuple(range(len(nodes)))}
+        self.join_device = "cpu"
+        """Where zeros are made while this rank has joined."""
+        self._rank = rank
+        self._nodes = nodes
+        self._store = store
+        self._prefix = prefix
+        self._recorder = recorder
+        self._transports: dict[tuple[int, str], Transport] = {}
+        self._opened: list[Transport] = []
+        self._aborted: str | None = None
+        self._lock = threading.Lock()
+        self._fusion = reduction.FusionBuffer()
+
+    def run(self, item: Item) -> list[Any]:
+        """What each of the item's requests gets: a tuple of tensors, or other data.
+
+        Raises:
+            TransportError: a peer is gone.
+            reduction.UnsupportedError: the transport cannot do that; nothing was exchanged.
+        """
+        return _HOW[Kind(item.kind)](self, item)
+
+    def connect(self, name: str, set_id: int, device: str) -> Transport:
+        """A new transport among the members of a set. Collective. Raises ``TransportError``."""
+        members = self.sets[set_id]
+        nodes = tuple(self._nodes[rank] for rank in members)
+        place = members.index(self._rank)
+        group = Group(f"{self._prefix}/{name}", place, members, nodes, self._store)
+        transport: Transport
+        if len(members) == 1:
+            transport = SoloTransport.connect(group, device)
+        else:
+            from aitne.distrib import choice  # a world of one needs none of them
+
+            chosen = choice.choose(nodes, device, os.environ.get("AITNE_TRANSPORT", "auto"))
+            transport = chosen.connect(group, device)
+        with self._lock:
+            self._opened.append(transport)
+            aborted = self._aborted
+        if aborted is not None:
+            transport.abort(aborted)
+        return transport
+
+    def drop(self, transport: Transport) -> None:
+        """Close one that is of no more use."""
+        with self._lock:
+            if transport not in self._opened:
+                return
+            self._opened.remove(transport)
+        transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Whoever waits in a transport, or will, raises ``TransportError(reason)``. From any thread."""
+        with self._lock:
+            self._aborted = self._aborted or reason
+            opened = list(self._opened)
+        for transport in opened:
+            transport.abort(reason)
+
+    def close(self) -> None:
+        """Give every transport back."""
+        with self._lock:
+            opened, self._opened = self._opened, []
+        for transport in opened:
+            transport.close()
+        self._transports.clear()
+
+    def _transport(self, set_id: int, device: str) -> Transport:
+        found = self._transports.get((set_id, device))
+        if found is None:
+            if self._aborted is not None:
+                raise TransportError(self._aborted)
+            found = self.connect(f"set{set_id}.{device}", set_id, device)
+            self._transports[set_id, device] = found
+        return found
+
+    def waited(self, begun_ns: int) -> None:
+        """Record that a thread of the program has waited for collectives since then, until now."""
+        self._recorder.add(WAIT, 0, len(self._nodes), begun_ns, time.monotonic_ns())
+
+    def _timed(self, op: str, nbytes: int, ranks: int, call: Callable[[], None]) -> None:
+        begun = time.monotonic_ns()
+        call()
+        self._recorder.add(op, nbytes, ranks, begun, time.monotonic_ns())
+
+    def _allreduce(self, item: Item) -> list[Any]:
+        inputs: list[torch.Tensor] = []
+        outputs: list[torch.Tensor] = []
+        results: list[Any] = []
+        asks = iter(item.asks)
+        head: Request | Ask | None = None
+        for request in item.requests:
+            if request is None:
+                ask = next(asks)
+                head = head or ask
+                zeros = [
+                    torch.zeros(shape, dtype=dtype_of(dtype), device=self._zeros_on(ask.device))
+                    for dtype, shape in zip(ask.dtypes, ask.shapes, strict=True)
+                ]
+                inputs += zeros
+                outputs += zeros
+                results.append(None)
+                continue
+            head = head or request
+            made = request.outputs
+            if made is None:
+                made = [torch.empty_like(tensor) for tensor in request.tensors]
+            inputs += request.tensors
+            outputs += made
+            results.append(tuple(made))
+        if head is None or not inputs:
+            return results
+        transport = self._transport(item.set_id, inputs[0].device.type)
+        op = ReduceOp(head.op)
+        for dtype in dict.fromkeys(tensor.dtype for tensor in inputs):
+            chosen = [at for at, tensor in enumerate(inputs) if tensor.dtype == dtype]
+            self._reduce(
+                transport,
+                [inputs[at] for at in chosen],
+                [outputs[at] for at in chosen],
+                op,
+                head.prescale,
+                head.postscale,
+                item.rows,
+            )
+        return results
+
+    def _reduce(
+        self,
+        transport: Transport,
+        inputs: list[torch.Tensor],
+        outputs: list[torch.Tensor],
+        op: ReduceOp,
+        prescale: float,
+        postscale: float,
+        rows: list[str],
+    ) -> None:
+        alone = len(inputs) == 1
+        if alone:
+            row = outputs[0].detach().view(-1)
+            if outputs[0] is not inputs[0]:
+                row.copy_(inputs[0].detach().view(-1))
+        else:
+            with marked(rows, MEMCPY_IN_FUSION_BUFFER):
+                row = self._fusion.fill(inputs)
+        counts = [tensor.numel() for tensor in inputs]
+
+        def call() -> None:
+            if op == ReduceOp.ADASUM:
+                reduction.adasum(transport, row, counts, prescale, postscale)
+            else:
+                reduction.allreduce(transport, row, op, prescale, postscale)
+
+        self._timed("allreduce", row.nbytes, transport.size, call)
+        if not alone:
+            with marked(rows, MEMCPY_OUT_FUSION_BUFFER):
+                reduction.unfuse(row, outputs)
+
+    def _allgather(self, item: Item) -> list[Any]:
+        request = item.own()
+        gathered = []
+        for tensor, rows in zip(request.tensors, item.data, strict=True):
+            flat = tensor.detach().view(-1)
+            later = tensor.shape[1:]
+            row = later.numel()
+            out = flat.new_empty(sum(rows) * row)
+            transport = self._transport(item.set_id, tensor.device.type)
+            if out.numel():
+                counts = [count * row for count in rows]
+                call = partial(transport.allgather, out, flat, counts)
+                self._timed("allgather", flat.nbytes, transport.size, call)
+            gathered.append(out.view(sum(rows), *later))
+        return [tuple(gathered)]
+
+    def _broadcast(self, item: Item) -> list[Any]:
+        request = item.own()
+        root = self.sets[item.set_id].index(request.root)
+        outputs = request.outputs
+        if outputs is None:
+            outputs = [torch.empty_like(tensor) for tensor in request.tensors]
+        for tensor, output in zip(request.tensors, outputs, strict=True):
+            row = output.detach().view(-1)
+            if request.root == self._rank and output is not tensor:
+                row.copy_(tensor.detach().view(-1))
+            transport = self._transport(item.set_id, row.device.type)
+            if row.numel():
+                self._timed(
+                    "broadcast",
+                    row.nbytes,
+                    transport.size,
+                    partial(transport.broadcast, row, root),
+                )
+        return [tuple(outputs)]
+
+    def _alltoall(self, item: Item) -> list[Any]:
+        request = item.own()
+        (tensor,) = request.tensors
+        transport = self._transport(item.set_id, tensor.device.type)
+        flat = tensor.detach().view(-1)
+        later = tensor.shape[1:]
+        row = later.numel()
+        rows = tensor.shape[0] if tensor.dim() else 1
+        sent = request.splits
+        if sent is None:
+            sent = [rows // transport.size] * transport.size
+        out = flat.new_empty(sum(item.data) * row)
+        going, coming = [count * row for count in sent], [count * row for count in item.data]
+        call = partial(transport.alltoall, out, flat, going, coming)
+        self._timed("alltoall", flat.nbytes, transport.size, call)
+        received = torch.tensor(item.data, dtype=torch.int32)
+        return [(out.view(sum(item.data), *later), received)]
+
+    def _reducescatter(self, item: Item) -> list[Any]:
+        request = item.own()
+        results = []
+        for tensor in request.tensors:
+            transport = self._transport(item.set_id, tensor.device.type)
+
+            def call(tensor: torch.Tensor = tensor, transport: Transport = transport) -> None:
+                results.append(
+                    reduction.reducescatter(
+                        transport, tensor, request.op, request.prescale, request.postscale
+                    )
+                )
+
+            self._timed("reducescatter", tensor.nbytes, transport.size, call)
+        return [tuple(results)]
+
+    def _barrier(self, item: Item) -> list[Any]:
+        transport = self._transport(item.set_id, "cpu")
+        self._timed("barrier", 0, transport.size, transport.barrier)
+        return [()]
+
+    def _join(self, item: Item) -> list[Any]:
+        return [item.data]
+
+    def _add_set(self, item: Item) -> list[Any]:
+        request = item.own()
+        if item.data is not None:
+            self.sets[item.data] = tuple(int(rank) for rank in request.extra.split(","))
+        return [item.data]
+
+    def _remove_set(self, item: Item) -> list[Any]:
+        if item.data is not None:
+            self.sets.pop(item.data, None)
+            for key in [key for key in self._transports if key[0] == item.data]:
+                self.drop(self._transports.pop(key))
+        return [item.data]
+
+    def _channel(self, item: Item) -> list[Any]:
+        if item.data is None:
+            return [None]
+        request = item.own()
+        return [(item.data, self.connect(f"channel{item.data}", item.set_id, request.device))]
+
+    def _zeros_on(self, device: str) -> str:
+        return self.join_device if self.join_device.startswith(device) else device
+
+
+_HOW: dict[Kind, Callable[[Execution, Item], list[Any]]] = {
+    Kind.ALLREDUCE: Execution._allreduce,
+    Kind.ALLGATHER: Execution._allgather,
+    Kind.BROADCAST: Execution._broadcast,
+    Kind.ALLTOALL: Execution._alltoall,
+    Kind.REDUCESCATTER: Execution._reducescatter,
+    Kind.BARRIER: Execution._barrier,
+    Kind.JOIN: Execution._join,
+    Kind.ADD_SET: Execution._add_set,
+    Kind.REMOVE_SET: Execution._remove_set,
+    Kind.CHANNEL: Execution._channel,
+}

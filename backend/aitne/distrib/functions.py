@@ -1,0 +1,239 @@
+"""Objects, parameters and optimizer states that every rank is to have alike."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import torch
+
+from aitne.distrib.context import current
+from aitne.distrib.ops import allgather, broadcast_, broadcast_async_, synchronize
+from aitne.distrib.process_sets import ProcessSet, global_process_set
+
+
+def broadcast_parameters(params: Any, root_rank: int) -> None:
+    """Write rank ``root_rank``'s values into the parameters of all ranks.
+
+    Args:
+        params: A ``state_dict()``, or what ``named_parameters()`` or ``parameters()`` give. Values of a
+            ``state_dict()`` that are no tensors are left alone.
+        root_rank: Whose values.
+
+    Raises:
+        ValueError: ``params`` is something else.
+        HorovodInternalError: ranks have parameters of different shapes.
+    """
+    if isinstance(params, Mapping):
+        pairs: list[tuple[str | None, Any]] = sorted(params.items())
+    elif isinstance(params, Iterable) and not isinstance(params, (torch.Tensor, str)):
+        pairs = [item if isinstance(item, tuple) else (None, item) for item in params]
+    else:
+        raise ValueError(f"invalid params of type: {type(params)}")
+    handles = [
+        broadcast_async_(tensor, root_rank, name)
+        for name, tensor in pairs
+        if isinstance(tensor, torch.Tensor)
+    ]
+    for handle in handles:
+        synchronize(handle)
+
+
+def broadcast_object(
+    obj: Any,
+    root_rank: int = 0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Rank ``root_rank``'s object on every rank; at the root it is the very object.
+
+    Args:
+        obj: Anything that pickle takes, at the root; ignored elsewhere.
+        root_rank: Whose object, counted among all ranks.
+        name: By which ranks meet.
+        process_set: Which ranks take part.
+    """
+    at_root = current().world.rank == root_rank
+    names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
+    data = _pickled(obj) if at_root else torch.empty(0, dtype=torch.uint8)
+    length = torch.tensor([data.numel()])
+    broadcast_(length, root_rank, names[0], process_set)
+    if not at_root:
+        data = torch.empty(int(length), dtype=torch.uint8)
+    broadcast_(data, root_rank, names[1], process_set)
+    return obj if at_root else _unpickled(data)
+
+
+def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
+    """Every rank's object, in the order of ranks.
+
+    Args:
+        obj: Anything that pickle takes.
+        name: By which ranks meet.
+    """
+    names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
+    data = _pickled(obj)
+    lengths = allgather(torch.tensor([data.numel()]), names[0]).tolist()
+    every = allgather(data, names[1])
+    ends = accumulate(lengths)
+    return [
+        _unpickled(every[end - length : end]) for end, length in zip(ends, lengths, strict=True)
+    ]
+
+
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
+) -> None:
+    """Make options and state of every rank's optimizer those of rank ``root_rank``.
+
+    A rank whose optimizer has not stepped yet is given the state, and so is one whose state has
+    another form. Parameters that have no gradient yet get one of zeros, as Horovod leaves them, if
+    this rank's optimizer has no state; nothing steps.
+
+    Args:
+        optimizer: Any but LBFGS, also one that ``DistributedOptimizer`` gave.
+        root_rank: Whose state.
+        model: Tells which parameters are of sparse embeddings: zeros of these are sparse.
+
+    Raises:
+        ValueError: the optimizer is LBFGS.
+    """
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("cannot broadcast torch.optim.LBFGS state")
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if not optimizer.state:
+        _zero_gradients(optimizer, parameters, model)
+    at_root = current().world.rank == root_rank
+    sent: list[torch.Tensor] = []
+    plan: Any = None
+    if at_root:
+        plan = _replaced(_content(optimizer, parameters), lambda tensor: _describe(tensor, sent))
+    plan = broadcast_object(plan, root_rank)
+    if not at_root:
+        options, states = plan
+        _adopt_options(optimizer, options, sent)
+        _adopt_states(optimizer, parameters, states, sent)
+    for handle in [broadcast_async_(tensor, root_rank) for tensor in sent]:
+        synchronize(handle)
+
+
+@dataclass(frozen=True)
+class _Described:
+    """Stands for a tensor while the form of a state travels."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    on_cpu: bool
+
+    def made(self, device: torch.device) -> torch.Tensor:
+        """Room for it."""
+        return torch.empty(self.shape, dtype=self.dtype, device="cpu" if self.on_cpu else device)
+
+    def fits(self, tensor: Any) -> bool:
+        """Whether ``tensor`` has room for it."""
+        return (
+            isinstance(tensor, torch.Tensor)
+            and (tuple(tensor.shape), tensor.dtype) == (self.shape, self.dtype)
+            and (tensor.device.type == "cpu") == self.on_cpu
+        )
+
+
+def _content(
+    optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]
+) -> tuple[list[dict[str, Any]], dict[Any, dict[Any, Any]]]:
+    """Options of each group, and the state by the number of its parameter."""
+    options = [
+        {key: value for key, value in group.items() if key != "params"}
+        for group in optimizer.param_groups
+    ]
+    states = {
+        number: dict(optimizer.state[parameter])
+        for number, parameter in enumerate(parameters)
+        if parameter in optimizer.state
+    }
+    return options, states
+
+
+def _describe(tensor: torch.Tensor, sent: list[torch.Tensor]) -> _Described:
+    sent.append(tensor)
+    return _Described(tuple(tensor.shape), tensor.dtype, tensor.device.type == "cpu")
+
+
+def _adopt_options(
+    optimizer: torch.optim.Optimizer, options: list[dict[str, Any]], sent: list[torch.Tensor]
+) -> None:
+    for group, given in zip(optimizer.param_groups, options, strict=True):
+        device = group["params"][0].device if group["params"] else torch.device("cpu")
+        for key, value in given.items():
+            group[key] = _room_for(value, group.get(key), device, sent)
+
+
+def _adopt_states(
+    optimizer: torch.optim.Optimizer,
+    parameters: list[torch.Tensor],
+    states: dict[int, dict[Any, Any]],
+    sent: list[torch.Tensor],
+) -> None:
+    """Give parameters the state they have at the root, and no other, with room for its tensors."""
+    for number, parameter in enumerate(parameters):
+        if number not in states:
+            optimizer.state.pop(parameter, None)
+            continue
+        own = optimizer.state[parameter]
+        adopted = {
+            key: _room_for(value, own.get(key), parameter.device, sent)
+            for key, value in states[number].items()
+        }
+        own.clear()
+        own.update(adopted)
+
+
+def _room_for(value: Any, own: Any, device: torch.device, sent: list[torch.Tensor]) -> Any:
+    """The value with tensors to receive into: this rank's own, where it fits."""
+
+    def room(described: _Described) -> torch.Tensor:
+        tensor = own if described.fits(own) else described.made(device)
+        sent.append(tensor)
+        return tensor
+
+    return _replaced(value, room)
+
+
+def _replaced(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of lists, tuples and dicts in which tensors and what stands for them are changed."""
+    if isinstance(value, (torch.Tensor, _Described)):
+        return change(value)
+    if type(value) is dict:
+        return {key: _replaced(item, change) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_replaced(item, change) for item in value)
+    return value
+
+
+def _zero_gradients(
+    optimizer: torch.optim.Optimizer,
+    parameters: list[torch.Tensor],
+    model: torch.nn.Module | None,
+) -> None:
+    embeddings = {
+        id(module.weight)
+        for module in (model.modules() if model is not None else ())
+        if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse
+    }
+    for parameter in parameters:
+        if parameter.requires_grad and parameter.grad is None:
+            zeros = torch.zeros_like(parameter)
+            sparse = isinstance(optimizer, torch.optim.SparseAdam) or id(parameter) in embeddings
+            parameter.grad = zeros.to_sparse() if sparse else zeros
+
+
+def _pickled(obj: Any) -> torch.Tensor:
+    return torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
+
+
+def _unpickled(data: torch.Tensor) -> Any:
+    # Ranks run one program of one user: what they send each other is as good as its own code.
+    return pickle.loads(data.numpy().tobytes())  # noqa: S301

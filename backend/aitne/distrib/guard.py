@@ -1,0 +1,287 @@
+"""What watches a run from inside: who keeps the others waiting, and where every rank stands.
+
+A thread of each rank says every few seconds how long the main thread has waited; rank 0 listens. When
+something has not gone on for ``AITNE_GUARD_LAG_S`` (30 s; 0: nobody watches), rank 0 asks all ranks for
+their stacks and writes them into the log, once, with the names of those who are late. Rank 1 does the same
+for a rank 0 that says nothing any more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aitne.distrib import profiling, stacks, timeline, watch
+from aitne.distrib.recording import Ring
+
+if TYPE_CHECKING:
+    from aitne.distrib.context import Context
+
+LAG_S = 30.0
+_BEATS_PER_LAG = 6
+_BEAT_MOST_S = 5.0
+_ANSWER_S = 3.0
+_MOST_GROUPS = 16
+"""So many different stacks are in the log; all are in files."""
+
+
+def attach(context: Context) -> None:
+    """Start the profile, the timeline and the watch of this rank, which end with the context; check links.
+
+    Called at the end of ``init``.
+
+    Raises:
+        ValueError: ``AITNE_GUARD_LAG_S`` is no number.
+        HorovodInternalError: links are checked, and two ranks cannot exchange.
+    """
+    world, control = context.world, context.control
+    timeline.from_environment(world.rank)
+    if world.rank == 0:
+        context.on_close(timeline.stop_timeline)
+    recorder = context.recorder
+    folder = profiling.folder_of()
+    if isinstance(recorder, Ring) and folder is not None:
+        profiler = profiling.Profiler(
+            recorder,
+            world.rank,
+            context.nodes,
+            lambda payload: control.send(0, "profile", payload),
+            folder,
+        )
+        if world.rank == 0:
+            control.on("profile", profiler.take)
+            control.on_lost(lambda rank, _why: profiler.lost(rank))
+        context.on_close(profiler.close)
+    lag_s = lag_of()
+    if lag_s > 0 and world.size > 1:
+        context.on_close(Guard(context, lag_s).close)
+    if os.environ.get("AITNE_LINK_CHECK", "0") not in ("", "0") and world.size > 1:
+        from aitne.distrib import linkcheck  # which is a program too, and most runs never need it
+
+        linkcheck.at_start(context)
+
+
+def lag_of(environ: Mapping[str, str] = os.environ) -> float:
+    """For how long others may wait before it is said, seconds; 0: for ever. Raises ``ValueError``."""
+    text = environ.get("AITNE_GUARD_LAG_S", "")
+    try:
+        lag_s = float(text) if text else LAG_S
+    except ValueError:
+        lag_s = -1.0
+    if not 0 <= lag_s < float("inf"):
+        raise ValueError(f"AITNE_GUARD_LAG_S is {text!r}, not a number of seconds")
+    return lag_s
+
+
+class Guard:
+    """The watch of one rank. It sends, answers and writes; it never touches what is exchanged."""
+
+    def __init__(self, context: Context, lag_s: float) -> None:
+        self._rank = context.world.rank
+        self._size = context.world.size
+        self._nodes = context.nodes
+        self._control = context.control
+        self._engine = context.engine
+        self._lag_s = lag_s
+        self._beat_s = min(_BEAT_MOST_S, lag_s / _BEATS_PER_LAG)
+        run_dir = os.environ.get("AITNE_RUN_DIR")
+        self._folder = Path(run_dir) if run_dir else None
+        self._ring = context.recorder if isinstance(context.recorder, Ring) else None
+        self._seen: tuple[int, int] = (-1, 0)
+        self._since = 0.0
+        began = time.monotonic()
+        self._answered = threading.Condition()
+        self._beats = {rank: watch.Beat(began, 0.0) for rank in range(self._size)}
+        self._addresses: dict[int, dict[str, Any]] = {}
+        self._stacks: dict[int, str] = {}
+        self._reported: tuple[Any, ...] | None = None
+        self._stop = threading.Event()
+        control = self._control
+        control.on("guard.beat", self._heard)
+        control.on("guard.stacks", self._asked)
+        control.on("guard.here", self._told)
+        control.on("guard.ask", self._asked_for)
+        control.on_lost(self._lost)
+        self._thread = threading.Thread(target=self._run, name="aitne-guard", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the watch."""
+        self._stop.set()
+        with self._answered:
+            self._answered.notify_all()
+        self._thread.join()
+
+    def _run(self) -> None:
+        payload: list[Any] = [0.0, dict(stacks.address())]
+        while True:
+            # Rank 0 is heard by rank 1, everybody else by rank 0.
+            self._control.send(1 if self._rank == 0 else 0, "guard.beat", payload)
+            if self._stop.wait(self._beat_s):
+                return
+            payload = [self._waiting_s(), None]
+            if self._rank == 0:
+                self._heard(0, payload)
+                self._look()
+            elif self._rank == 1:
+                self._look_at_rank_0(payload[0])
+
+    def _waiting_s(self) -> float:
+        """For how long the main thread has been in the runtime and nothing was exchanged."""
+        frame = watch.entry(stacks.main_frame())
+        if frame is None:
+            self._seen = (-1, 0)
+            return 0.0
+        seen = (id(frame), self._ring.newest() if self._ring is not None else 0)
+        now = time.monotonic()
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+        return now - self._since
+
+    # Who is late
+
+    def _look(self) -> None:
+        with self._answered:
+            beats = dict(self._beats)
+        found = watch.late(beats, self._engine.pending(), time.monotonic(), self._lag_s)
+        if found is None:
+            if self._reported is not None:
+                self._reported = None
+                _say("all ranks go on")
+            return
+        about = (found.what, found.ranks)
+        if self._reported is None:
+            self._reported = about
+            self._report(found)
+        elif about != self._reported:
+            # Who is late becomes clearer, or changes: the stacks are in the log already.
+            self._reported = about
+            _say(watch.sentence(found, self._nodes))
+
+    def _look_at_rank_0(self, waiting_s: float) -> None:
+        with self._answered:
+            beat = self._beats[0]
+            address = self._addresses.get(0, {})
+        now = time.monotonic()
+        if waiting_s < self._lag_s or now - beat.at < self._lag_s:
+            self._reported = None
+            return
+        if self._reported is None:
+            self._reported = ("rank 0",)
+            found = watch.Late((0,), "an exchange", (1,), waiting_s, frozenset({0}))
+            near = bool(address) and self._nodes[0] == self._nodes[1]
+            told = {1: stacks.here(), 0: stacks.ask(address) if near else "does not answer"}
+            _say(f"{watch.sentence(found, self._nodes)}\n{_listing(told)}")
+
+    # Stacks
+
+    def _report(self, found: watch.Late) -> None:
+        with self._answered:
+            self._stacks = {}
+            alive = set(self._beats)
+        self._control.broadcast("guard.stacks", None)
+        self._wait_for(alive)
+        self._ask_neighbours(alive)
+        silent = "had no time to answer" if self._stop.is_set() else "does not answer"
+        with self._answered:
+            told = {rank: self._stacks.get(rank, silent) for rank in sorted(alive)}
+        pending = "".join(
+            f"\n  {name} waits for {watch.ranks(missing)} since {age_s:.0f} s"
+            for name, _kind, age_s, missing in self._engine.pending()
+            if missing
+        )
+        _say(f"{watch.sentence(found, self._nodes)}{pending}\n{_listing(told)}")
+
+    def _wait_for(self, alive: set[int]) -> None:
+        with self._answered:
+            self._answered.wait_for(
+                lambda: alive <= set(self._stacks) or self._stop.is_set(), _ANSWER_S
+            )
+
+    def _ask_neighbours(self, alive: set[int]) -> None:
+        """Have those who do not answer looked at by a rank of their machine that does."""
+        with self._answered:
+            answered = set(self._stacks)
+            addresses = dict(self._addresses)
+        silent = alive - answered
+        asked = set()
+        for rank in sorted(silent & set(addresses)):
+            near = [other for other in sorted(answered) if self._nodes[other] == self._nodes[rank]]
+            if near:
+                asked.add(rank)
+                self._control.send(near[0], "guard.ask", [rank, addresses[rank]])
+        if asked:
+            self._wait_for(answered | asked)
+
+    # Messages; each on the control thread, or on this rank's guard thread for its own
+
+    def _heard(self, sender: int, payload: Any) -> None:
+        waiting_s, address = payload
+        with self._answered:
+            self._beats[sender] = watch.Beat(time.monotonic(), waiting_s)
+            if address is not None:
+                self._addresses[sender] = address
+
+    def _asked(self, _sender: int, _payload: Any) -> None:
+        text = stacks.here()
+        # Told first: whoever goes on once the file is there finds the answer ahead of what it does next.
+        self._control.send(0, "guard.here", [self._rank, text])
+        self._keep(self._rank, text)
+
+    def _asked_for(self, _sender: int, payload: Any) -> None:
+        # It may take seconds, and this thread must go on reading.
+        threading.Thread(target=self._ask_for, args=payload, name="aitne-ask", daemon=True).start()
+
+    def _ask_for(self, rank: int, address: Any) -> None:
+        text = stacks.ask(address)
+        self._control.send(0, "guard.here", [rank, text])
+        self._keep(rank, text)
+
+    def _told(self, _sender: int, payload: Any) -> None:
+        rank, text = payload
+        with self._answered:
+            self._stacks[rank] = text
+            self._answered.notify_all()
+
+    def _lost(self, rank: int, _why: str) -> None:
+        with self._answered:
+            self._beats.pop(rank, None)
+            self._answered.notify_all()
+
+    def _keep(self, rank: int, text: str) -> None:
+        if self._folder is None:
+            return
+        path = self._folder / f"stacks-{rank}.txt"
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        try:
+            path.write_text(f"rank {rank} at {stamp}\n{text}\n")
+        except OSError as error:
+            _say(f"{path} cannot be written: {error.strerror}")
+
+
+def _listing(told: Mapping[int, str]) -> str:
+    """Stacks, those that are alike only once."""
+    alike: dict[str, list[int]] = defaultdict(list)
+    for rank, text in told.items():
+        alike[text].append(rank)
+    parts = [_group(ranks, text) for text, ranks in list(alike.items())[:_MOST_GROUPS]]
+    if len(alike) > _MOST_GROUPS:
+        parts.append(f"--- and {len(alike) - _MOST_GROUPS} more")
+    return "\n".join(parts)
+
+
+def _group(ranks: Sequence[int], text: str) -> str:
+    return f"--- {watch.ranks(ranks)}:\n{text.rstrip()}"
+
+
+def _say(words: str) -> None:
+    """One write, so that lines of other ranks do not come in between."""
+    lines = words.splitlines()
+    sys.stderr.write("".join(f"aitne: {line}\n" for line in lines))
+    sys.stderr.flush()

@@ -1,0 +1,256 @@
+"""Measures the links between ranks before a run, and names those that are slow.
+
+``AITNE_LINK_CHECK=1`` makes ``init`` do it; ``aitne-run ... python -m aitne.distrib.linkcheck`` does nothing
+else, and exits with 1 where a link is slow. Pairs of ranks exchange in rounds over the transport that the
+run will use, then all ranks at once, as in a ring. A link that seems slow is measured once more while all
+others rest. It takes 30 s at most: pairs that would take longer are left out, which is said.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+
+from aitne.distrib import choice, context
+from aitne.distrib.context import Context
+from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.functions import allgather_object
+from aitne.distrib.links import Link, Pair, medians, schedule, slow, within
+from aitne.distrib.transport.base import Group, Reduction, Transport, TransportError
+from aitne.distrib.types import Kind, Request
+
+BUDGET_S = 30.0
+_SHARE = 0.6
+"""Of the budget for the first round of measurements; the rest is for looking twice."""
+_PROBE_BYTES = 1 << 20
+_BYTES = 8 << 20
+_PAIR_S = 0.2
+"""How long a pair may measure its bandwidth."""
+_SMALL_REPEATS = 20
+
+Connect: TypeAlias = Callable[[Group, str], Transport]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found; the same on every rank."""
+
+    links: tuple[Link, ...]
+    slow: tuple[Link, ...]
+    left_out: int
+    """How many pairs there was no time for."""
+    ring_bytes_per_s: float
+    """Bus bandwidth of an all-reduce of all ranks."""
+    took_s: float
+
+
+def connect(group: Group, device: str) -> Transport:
+    """The transport that the run would use between these ranks."""
+    chosen = choice.choose(group.nodes, device, os.environ.get("AITNE_TRANSPORT", "auto"))
+    return chosen.connect(group, device)
+
+
+def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET_S) -> Report:
+    """Measure. Collective.
+
+    Raises:
+        HorovodInternalError: two ranks cannot exchange at all; names them.
+    """
+    began = time.monotonic()
+    device = _device(here)
+    meter = _Meter(here, connecting, device, began)
+    found: dict[Pair, Link] = {}
+    pairs = schedule(here.nodes)
+    for number, pairs_of_round in enumerate(pairs):
+        _meet(here)
+        mine = next((pair for pair in pairs_of_round if here.world.rank in pair), None)
+        if mine is not None and (link := meter.measure(mine, f"{number}", budget_s * _SHARE)):
+            found[mine] = link
+    links = _all(found)
+    for number, suspect in enumerate(slow(list(links.values()), here.nodes)):
+        _meet(here)
+        if here.world.rank in suspect.ranks:
+            again = meter.measure(suspect.ranks, f"again{number}", budget_s)
+            if again is not None and again.bytes_per_s > suspect.bytes_per_s:
+                found[suspect.ranks] = again
+    links = _all(found)
+    _meet(here)
+    ring = meter.ring()
+    ordered = tuple(links[pair] for pair in sorted(links))
+    return Report(
+        links=ordered,
+        slow=tuple(slow(ordered, here.nodes)),
+        left_out=sum(map(len, pairs)) - len(links),
+        ring_bytes_per_s=ring,
+        took_s=time.monotonic() - began,
+    )
+
+
+def text(report: Report, nodes: tuple[int, ...]) -> str:
+    """The report for people, warnings first."""
+    middle = medians(report.links, nodes)
+    lines = [
+        f"slow link between rank {a} (node {nodes[a]}) and rank {b} (node {nodes[b]}):"
+        f" {_rate(link.bytes_per_s)},"
+        f" {link.bytes_per_s / middle[within(link.ranks, nodes)] * 100:.0f} % of the median of"
+        f" {_rate(middle[within(link.ranks, nodes)])}"
+        for link in report.slow
+        for a, b in [link.ranks]
+    ]
+    for kind, words in ((True, "within nodes"), (False, "between nodes")):
+        of_kind = [link for link in report.links if within(link.ranks, nodes) is kind]
+        if of_kind:
+            delay = statistics.median(link.latency_s for link in of_kind)
+            count = f"{len(of_kind)} link{'s' if len(of_kind) > 1 else ''} {words}"
+            lines.append(f"{count}: median {_rate(middle[kind])}, {delay * 1e6:.0f} µs")
+    if report.links:
+        lines.append(f"all ranks at once: {_rate(report.ring_bytes_per_s)}")
+    if report.left_out:
+        lines.append(f"{report.left_out} links were not measured: there was no time")
+    return "\n".join(f"aitne: {line}" for line in lines)
+
+
+def at_start(here: Context) -> None:
+    """Check, and say on rank 0 what was found. ``init`` calls it where ``AITNE_LINK_CHECK=1``."""
+    report = check(here)
+    if here.world.rank == 0:
+        sys.stderr.write(text(report, here.nodes) + "\n")
+
+
+def main() -> int:
+    """Check, and print on rank 0. 1: a link is slow."""
+    os.environ["AITNE_LINK_CHECK"] = "0"
+    context.init()
+    here = context.current()
+    if here.world.size == 1:
+        sys.stderr.write("aitne: one rank has no links: start several, as with aitne-run -np 4\n")
+        return 1
+    report = check(here)
+    if here.world.rank == 0:
+        sys.stdout.write(text(report, here.nodes) + "\n")
+        sys.stdout.flush()
+    context.shutdown()
+    return 1 if report.slow else 0
+
+
+class _Meter:
+    """This rank's side of the measurements."""
+
+    def __init__(self, here: Context, connecting: Connect, device: str, began: float) -> None:
+        self._here = here
+        self._connecting = connecting
+        self._device = device
+        self._began = began
+
+    def measure(self, pair: Pair, name: str, until_s: float) -> Link | None:
+        """The link between this rank and the other of the pair; None: no time is left."""
+        transport = self._connected(f"{name}.{pair[0]}.{pair[1]}", pair)
+        try:
+            latency_s = self._agreed(
+                transport, statistics.median(self._times(transport, 4, _SMALL_REPEATS))
+            )
+            if self._agreed(transport, time.monotonic() - self._began) > until_s:
+                return None
+            return Link(pair, self._bandwidth(transport), latency_s)
+        except TransportError as error:
+            raise self._broken(pair, error) from error
+        finally:
+            transport.close()
+
+    def ring(self) -> float:
+        """What all ranks reach together."""
+        everybody = tuple(range(self._here.world.size))
+        transport = self._connected("ring", everybody)
+        try:
+            return self._bandwidth(transport) * 2 * (len(everybody) - 1) / len(everybody)
+        except TransportError as error:
+            raise self._broken(everybody, error) from error
+        finally:
+            transport.close()
+
+    def _connected(self, name: str, ranks: tuple[int, ...]) -> Transport:
+        here = self._here
+        group = Group(
+            f"{here.prefix}/links/{name}",
+            ranks.index(here.world.rank),
+            ranks,
+            tuple(here.nodes[rank] for rank in ranks),
+            here.store,
+            timeout_s=BUDGET_S,
+        )
+        try:
+            return self._connecting(group, self._device)
+        except TransportError as error:
+            raise self._broken(ranks, error) from error
+
+    def _bandwidth(self, transport: Transport) -> float:
+        """Bytes over the time of an all-reduce, the same at all members."""
+        (probe_s,) = self._times(transport, _PROBE_BYTES, 1)
+        probe_s = self._agreed(transport, probe_s)
+        whole_s = probe_s * _BYTES / _PROBE_BYTES
+        nbytes = _BYTES if whole_s <= _PAIR_S else _PROBE_BYTES
+        once_s = max(probe_s * nbytes / _PROBE_BYTES, 1e-6)
+        repeats = max(1, min(9, int(_PAIR_S / once_s)))
+        times = self._times(transport, nbytes, repeats)
+        return nbytes / self._agreed(transport, statistics.median(times))
+
+    def _times(self, transport: Transport, nbytes: int, repeats: int) -> list[float]:
+        flat = torch.zeros(nbytes // 4, dtype=torch.float32, device=self._device)
+        found = []
+        for number in range(repeats + 1):
+            begun = time.perf_counter()
+            transport.allreduce(flat, Reduction.SUM)
+            if self._device == "cuda":
+                torch.cuda.synchronize()
+            if number:  # the first one touches memory that nobody has used
+                found.append(time.perf_counter() - begun)
+        return found
+
+    def _agreed(self, transport: Transport, seconds: float) -> float:
+        """The longest that any member says, so that all decide alike."""
+        said = torch.tensor([seconds], dtype=torch.float64, device=self._device)
+        transport.allreduce(said, Reduction.MAX)
+        return float(said)
+
+    def _broken(self, ranks: tuple[int, ...], error: TransportError) -> HorovodInternalError:
+        between = " and ".join(f"{rank} (node {self._here.nodes[rank]})" for rank in ranks[:8])
+        return HorovodInternalError(f"ranks {between} cannot exchange: {error}")
+
+
+def _meet(here: Context) -> None:
+    here.engine.run(Request(Kind.BARRIER, "aitne.linkcheck", ()))
+
+
+def _all(mine: Mapping[Pair, Link]) -> dict[Pair, Link]:
+    """Everybody's links. Both ends of one have agreed on the same numbers."""
+    gathered = allgather_object(dict(mine), "aitne.linkcheck")
+    return {pair: link for each in gathered for pair, link in each.items()}
+
+
+def _device(here: Context) -> str:
+    """``cuda`` where every rank has a GPU of its own, which is the current one then."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    index = here.world.local_rank if count >= here.world.local_size else 0
+    mine = str(torch.cuda.get_device_properties(index).uuid) if count else None
+    everybodys = allgather_object(mine, "aitne.linkcheck.gpu")
+    if mine is None or None in everybodys or len(set(everybodys)) < len(everybodys):
+        return "cpu"
+    torch.cuda.set_device(index)
+    return "cuda"
+
+
+def _rate(bytes_per_s: float) -> str:
+    if bytes_per_s >= 1e9:
+        return f"{bytes_per_s / 1e9:.2f} GB/s"
+    return f"{bytes_per_s / 1e6:.1f} MB/s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

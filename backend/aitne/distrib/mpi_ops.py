@@ -1,0 +1,19 @@
+"""``horovod.torch.mpi_ops`` by its name, which some libraries import from."""
+
+from aitne.distrib.basics import *  # noqa: F403
+from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.ops import *  # noqa: F403
+from aitne.distrib.process_sets import (
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+
+__all__ = [
+    "HorovodInternalError",
+    "ProcessSet",
+    "add_process_set",
+    "global_process_set",
+    "remove_process_set",
+]

@@ -1,0 +1,330 @@
+"""An optimizer that applies the average of all ranks' gradients: ``horovod.torch.DistributedOptimizer``."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
+
+import torch
+
+from aitne.distrib import context
+from aitne.distrib._adasum_optimizer import AdasumOptimizer
+from aitne.distrib._named import Named
+from aitne.distrib.compress import COMPRESSORS
+from aitne.distrib.compression import BF16Compressor, Compression, FP16Compressor, NoneCompressor
+from aitne.distrib.exchange._agreement import Options
+from aitne.distrib.exchange._foreign import Foreign
+from aitne.distrib.exchange._gradients import Gradients
+from aitne.distrib.process_sets import ProcessSet, global_process_set
+from aitne.distrib.types import ReduceOp
+
+_OWN: dict[Any, str] = {NoneCompressor: "none", FP16Compressor: "fp16", BF16Compressor: "bf16"}
+
+
+class _Distributed(Named):
+    """What comes before the user's optimizer class in the method resolution order."""
+
+    # A copy made by copy.deepcopy has none of these: it is an optimizer of its own process only.
+    _gradients: Gradients | None = None
+    _frozen: list[torch.nn.Parameter] = []  # noqa: RUF012 - replaced by each object
+    _count = 0
+    _should_synchronize = True
+    _synchronized = False
+
+    def _distribute(self, names: dict[int, str], options: Options) -> None:
+        self._names = names
+        self._should_synchronize, self._synchronized = True, False
+        self.backward_passes_per_step = options.passes
+        self.op = options.op
+        self.gradient_predivide_factor = options.predivide
+        self.sparse_as_dense = options.sparse_as_dense
+        self.process_set = options.process_set
+        several = context.current().world.size > 1 or os.environ.get("HOROVOD_ELASTIC") == "1"
+        if options.process_set.included() and several:
+            self._gradients = Gradients(options, ())
+            self._gradients.watch(self._unwatched())
+            # Parameters outlive their optimizer; its hooks on them must not.
+            weakref.finalize(self, self._gradients.close).atexit = False
+
+    def _unwatched(self) -> list[tuple[str, torch.nn.Parameter]]:
+        """Parameters that want a gradient and that the exchange does not know."""
+        self._frozen, self._count, found = [], 0, []
+        for i, group in enumerate(self.param_groups):
+            for j, parameter in enumerate(group["params"]):
+                self._count += 1
+                name = self._names.get(id(parameter), f"allreduce.noname.{i}.{j}")
+                if not parameter.requires_grad:
+                    self._frozen.append(parameter)
+                elif not cast(Gradients, self._gradients).watches(parameter):
+                    found.append((name, parameter))
+        return found
+
+    def synchronize(self) -> None:
+        """Wait until every gradient is the one of all ranks; for what must come before ``step``, such as
+        clipping. Then call ``step`` within ``skip_synchronize``.
+
+        Raises:
+            HorovodInternalError: ranks disagree, or one is gone.
+        """
+        gradients = self._gradients
+        if gradients is not None:
+            late: Sequence[tuple[str, torch.nn.Parameter]] = ()
+            if (
+                any(each.requires_grad for each in self._frozen)
+                or sum([len(group["params"]) for group in self.param_groups]) != self._count
+            ):
+                late = self._unwatched()
+            gradients.synchronize(late)
+        self._synchronized = True
+
+    @contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Within it ``step`` does not exchange, as ``synchronize`` has."""
+        self._should_synchronize = False
+        try:
+            yield
+        finally:
+            self._should_synchronize = True
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Exchange gradients, and apply them. With a closure: exchange after each call of it.
+
+        Raises:
+            HorovodInternalError: ranks disagree, or one is gone.
+        """
+        if closure is not None and self._should_synchronize:
+            closure = partial(self._closed, closure)
+        elif self._should_synchronize:
+            self._exchange()
+        self._synchronized = False
+        loss = super().step() if closure is None else super().step(closure)
+        if self._gradients is not None:
+            self._gradients.applied()
+        return loss
+
+    # Optimizers run the hooks of a program before and after step(); the user's class does already.
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def _closed(self, closure: Callable[[], Any]) -> Any:
+        loss = closure()
+        self._exchange()
+        self._synchronized = False
+        return loss
+
+    def _exchange(self) -> None:
+        if self._synchronized:
+            warnings.warn(
+                # It begins as Horovod's does: programs silence warnings by their beginning.
+                "optimizer.step() called without optimizer.skip_synchronize() context after "
+                "optimizer.synchronize(): gradients are exchanged once more.",
+                stacklevel=3,
+            )
+        self.synchronize()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget gradients.
+
+        Raises:
+            AssertionError: some have come since the last ``step`` or ``synchronize``, and may be on their
+                way to other ranks.
+        """
+        if self._gradients is not None and self._gradients.pending:
+            raise AssertionError(
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() "
+                "or optimizer.synchronize(): gradients may be under way to other ranks."
+            )
+        super().zero_grad(set_to_none)
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """From now on so many backward passes make one step."""
+        self.backward_passes_per_step = passes
+        if self._gradients is not None:
+            self._gradients.set_passes(passes)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """As the user's optimizer does; gradients of a step that was begun are forgotten."""
+        if self._gradients is not None:
+            self._gradients.reset()
+        self._should_synchronize, self._synchronized = True, False
+        super().load_state_dict(*args, **kwargs)
+
+    def exchange_state_dict(self) -> dict[str, Any]:
+        """What compression has lost on this rank and the next step will send; for this rank's checkpoint."""
+        return {} if self._gradients is None else self._gradients.state_dict()
+
+    def load_exchange_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what ``exchange_state_dict`` gave on this rank."""
+        if self._gradients is not None:
+            self._gradients.load_state_dict(state)
+
+
+def DistributedOptimizer(  # noqa: N802 - Horovod's name
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None = None,
+    compression: Any = Compression.none,
+    backward_passes_per_step: int = 1,
+    op: int = ReduceOp.AVERAGE,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: Sequence[Sequence[torch.Tensor]] | int | None = None,
+    sparse_as_dense: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """An optimizer of a subclass of ``optimizer``'s class that exchanges gradients before it applies them.
+
+    It shares state and parameter groups with ``optimizer``. Gradients go out during backward; those of
+    a step that a rank has not computed count as zeros. A gradient's memory belongs to the exchange: it
+    is written over in the next backward, so clone one that is to be kept.
+
+    Args:
+        optimizer: what applies gradients.
+        named_parameters: as ``model.named_parameters()`` gives them; None: numbered names.
+        compression: one of ``Compression``, or a class with the same two functions, or the name of a
+            compressor of ``aitne.distrib.compress`` such as ``"bf16"``: then with error feedback,
+            where that compressor has one. Left as it is: what the job file says (``AITNE_COMPRESS``).
+        backward_passes_per_step: how many passes accumulate before gradients are exchanged.
+        op: Average, Sum, Adasum, Min, Max or Product. Adasum combines what the optimizer makes of
+            gradients instead of the gradients.
+        gradient_predivide_factor: with Average, gradients are divided by it before the sum, and by the
+            rest of the number of ranks afterwards.
+        num_groups: the old name of ``groups``.
+        groups: gradients that must travel together: so many runs of them, or lists of parameters.
+        sparse_as_dense: exchange sparse gradients as dense ones.
+        process_set: who exchanges. On other ranks it is an optimizer as any other.
+
+    Raises:
+        ValueError: an argument is wrong.
+        TypeError: ``compression`` is none.
+    """
+    reduce_op = ReduceOp(op)
+    if gradient_predivide_factor != 1.0 and reduce_op is not ReduceOp.AVERAGE:
+        raise ValueError("gradient_predivide_factor not supported with op != Average")
+    if num_groups != 0:
+        warnings.warn("num_groups is now called groups.", DeprecationWarning, stacklevel=2)
+        groups = num_groups if groups is None else groups
+    if backward_passes_per_step <= 0:
+        raise ValueError("backward_passes_per_step must be > 0")
+    names = _names_of(optimizer, named_parameters)
+    adasum = reduce_op is ReduceOp.ADASUM and context.current().world.size > 1
+    if adasum and process_set is not global_process_set:
+        raise NotImplementedError("Adasum does not support non-global process sets yet.")
+    kind: type = AdasumOptimizer if adasum else _Distributed
+    made: Any = _subclass(kind, type(optimizer))
+    wrapped = made.__new__(made)
+    # A scheduler made before has put a step() of its own on the optimizer: that one would hide ours.
+    wrapped.__dict__.update({k: v for k, v in vars(optimizer).items() if k != "step"})
+    if "step" in vars(optimizer):
+        # It warns of being called before step() by what it finds on the optimizer that it was given.
+        wrapped.register_step_post_hook(partial(_tell_scheduler, weakref.ref(optimizer)))
+    if adasum:
+        wrapped._distribute(names, compression, backward_passes_per_step)
+        return wrapped
+    if compression is Compression.none and os.environ.get("AITNE_COMPRESS", "none") != "none":
+        compression = os.environ["AITNE_COMPRESS"]
+    label, compressor, feedback, whole = _compressor(compression)
+    wrapped._distribute(
+        names,
+        Options(
+            # One rank's Adasum is its gradient.
+            ReduceOp.SUM if reduce_op is ReduceOp.ADASUM else reduce_op,
+            gradient_predivide_factor,
+            label,
+            compressor,
+            feedback,
+            whole,
+            _checked_groups(groups),
+            sparse_as_dense,
+            process_set,
+            backward_passes_per_step,
+            os.environ.get("AITNE_STRATEGY") or "allreduce",
+        ),
+    )
+    return wrapped
+
+
+def _tell_scheduler(given: weakref.ref[Any], *_: Any) -> None:
+    optimizer = given()
+    if optimizer is not None:
+        optimizer._opt_called = True
+
+
+def _subclass(kind: type, of: type) -> type:
+    return type(of.__name__, (kind, of), {"__module__": __name__, "__doc__": of.__doc__})
+
+
+def _names_of(
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None,
+) -> dict[int, str]:
+    """Each parameter's name by ``id``.
+
+    Raises:
+        ValueError: a name is there twice, a parameter has none, or these are not pairs.
+    """
+    every = [each for group in optimizer.param_groups for each in group["params"]]
+    if named_parameters is None:
+        return {
+            id(each): f"allreduce.noname.{i}.{j}"
+            for i, group in enumerate(optimizer.param_groups)
+            for j, each in enumerate(group["params"])
+        }
+    named = list(named_parameters)
+    if any(not isinstance(each, tuple) for each in named):
+        raise ValueError(
+            "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
+            "model.named_parameters()."
+        )
+    counted = Counter(name for name, _ in named)
+    twice = sorted(name for name, times in counted.items() if times > 1)
+    if twice:
+        raise ValueError(
+            "Parameter names in named_parameters must be unique. Found duplicates: "
+            + ", ".join(twice)
+        )
+    names = {id(each): name for name, each in named}
+    unnamed = [tuple(each.shape) for each in every if id(each) not in names]
+    if unnamed:
+        raise ValueError(
+            "named_parameters was specified, but one or more model parameters were not named. "
+            f"Their shapes: {', '.join(map(str, unnamed))}"
+        )
+    return names
+
+
+def _compressor(compression: Any) -> tuple[str, Callable[[], Any], bool, bool]:
+    """How it is called, what makes one, whether with error feedback, and whether it wants whole gradients."""
+    if isinstance(compression, str):
+        plugin: Any = COMPRESSORS.get(compression)
+        return f"{compression} with error feedback", plugin, bool(plugin.error_feedback), False
+    own = _OWN.get(compression) if isinstance(compression, type) else None
+    if own is not None:
+        return own, COMPRESSORS.get(own), False, False
+    if not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
+        raise TypeError(f"{compression!r} is no compression: it has no compress and decompress.")
+    label = getattr(compression, "__qualname__", type(compression).__qualname__)
+    return label, partial(Foreign, compression), False, True
+
+
+def _checked_groups(groups: Any) -> Any:
+    if groups is None:
+        return None
+    if not isinstance(groups, list):
+        if not isinstance(groups, int) or groups < 0:
+            raise ValueError(
+                "groups should be a non-negative integer or a list of list of torch.Tensor."
+            )
+        return groups
+    seen: set[int] = set()
+    for each in (tensor for members in groups for tensor in members):
+        if not isinstance(each, torch.Tensor):
+            raise ValueError("groups must consist of torch.Tensor.")
+        if id(each) in seen:
+            raise ValueError("A parameter can only appear once in groups.")
+        seen.add(id(each))
+    return groups

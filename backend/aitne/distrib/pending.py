@@ -1,0 +1,135 @@
+"""Requests of this rank that are under way, and how several are carried out together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from aitne.distrib.coordinator import Key
+from aitne.distrib.devices import Finished, Ready
+from aitne.distrib.execution import Execution, Item
+from aitne.distrib.timeline import TIMELINE, executing
+from aitne.distrib.types import Ask, Kind, Request
+
+
+@dataclass(eq=False, slots=True)
+class Pending:
+    """One request, from ``submit`` to ``wait``."""
+
+    key: Key
+    request: Request
+    ready: Ready | None
+    """When its tensors are there; None: at once."""
+    done: bool = False
+    result: Any = None
+    finished: Finished | None = None
+    """When its results are there; None: as soon as it is done."""
+    error: str | None = None
+
+
+class Requests:
+    """This rank's requests. Called with the engine's lock held."""
+
+    def __init__(self) -> None:
+        self._pending: dict[int, Pending] = {}
+        self._under_way: dict[Key, int] = {}
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._next = 0
+
+    def add(self, ask: Ask, request: Request, ready: Ready | None) -> tuple[int, int]:
+        """A new request's handle, and its number where it has no name, else -1.
+
+        Raises:
+            ValueError: one of that name is under way.
+        """
+        place = (ask.set_id, ask.kind)
+        number = -1 if ask.name else self._numbers.get(place, 0)
+        key = Key(ask.set_id, ask.kind, ask.name, number)
+        if key in self._under_way:
+            raise ValueError(
+                f"{key} is still under way: a name may be used again once its request is done."
+            )
+        if number >= 0:
+            self._numbers[place] = number + 1
+        handle = self._next
+        self._next += 1
+        self._pending[handle] = Pending(key, request, ready)
+        self._under_way[key] = handle
+        return handle, number
+
+    def get(self, handle: int) -> Pending | None:
+        """None: there is no such handle."""
+        return self._pending.get(handle)
+
+    def find(self, handle: int) -> Pending:
+        """Raises ``ValueError``: there is no such handle, or it was waited for."""
+        pending = self._pending.get(handle)
+        if pending is None:
+            raise ValueError(f"Handle {handle} was not created or has been cleared.")
+        return pending
+
+    def forget(self, handle: int) -> None:
+        """It was waited for."""
+        self._pending.pop(handle, None)  # two threads may have waited for it
+
+    def finish(
+        self, pending: Pending, result: Any, finished: Finished | None, error: str | None
+    ) -> None:
+        """It is done, with a result or an error."""
+        pending.result, pending.finished, pending.error = result, finished, error
+        pending.done = True
+        pending.ready = None
+        self._under_way.pop(pending.key, None)
+        if pending.key.kind == Kind.JOIN and error is None:
+            # Ranks that joined early asked for fewer nameless requests than the others.
+            self._numbers = {key: count for key, count in self._numbers.items() if key[0] != 0}
+
+    def give_up(self, why: str) -> None:
+        """All that are not done fail."""
+        for pending in self._pending.values():
+            if not pending.done:
+                self.finish(pending, None, None, why)
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """A response to carry out."""
+
+    item: Item
+    pendings: list[Pending | None]
+    """For each of the item's requests; None: this rank has joined."""
+
+
+def carry_out(execution: Execution, task: Task) -> tuple[list[Any], Finished | None]:
+    """Results of each request, and when they are there. Raises what ``Execution.run`` raises."""
+    mine = [each for each in task.pendings if each is not None]
+    with _on_timeline(mine):
+        ready = [each.ready for each in mine if each.ready is not None]
+        if not ready:
+            return execution.run(task.item), None
+        with ready[0].stream(ready):
+            results = execution.run(task.item)
+            return results, ready[0].finished([each.request.tensors for each in mine])
+
+
+@contextmanager
+def _on_timeline(pendings: Sequence[Pending]) -> Iterator[None]:
+    if not TIMELINE.on:
+        yield
+        return
+    for each in pendings:
+        TIMELINE.begin(each.key.row, executing(each.key.kind))
+    try:
+        yield
+    finally:
+        for each in pendings:
+            first: torch.Tensor | None = next(iter(each.request.tensors), None)
+            if first is None:
+                TIMELINE.end(each.key.row)
+            else:
+                dtype = str(first.dtype).removeprefix("torch.")
+                TIMELINE.end(each.key.row, dtype=dtype, shape=first.shape)

@@ -1,0 +1,230 @@
+"""Ends a training run between two steps, on every rank between the same two.
+
+    stop = Preemption()                       # SIGTERM and SIGUSR1 set a flag from now on
+    for step in range(first, last):
+        train(...)
+        if stop.after_step():
+            checkpoints.save(state, step)
+            stop.leave()                      # exit status 75: go on later
+
+Where nobody was told to end, ``after_step`` compares two numbers. Otherwise rank 0 proposes a step that
+no rank has ended yet, as far as it knows. A rank that has not ended it promises to wait there and says
+so; one that has says where it is, and rank 0 proposes a later step. When all have promised, that step is
+the last. All this is between control threads, so a rank that waits in an exchange answers as well: a
+rank that keeps its promise can only wait for others that go on.
+
+Ranks whose numbers of steps differ meet in ``join()``, so steps are counted from the last one. While a rank
+is in it, a step after it is proposed. A rank that joins having promised a later step cannot keep that: then
+``leave`` raises on the others.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any, NoReturn, Protocol
+
+from aitne.distrib.context import current
+from aitne.distrib.types import Kind, Request
+
+EX_TEMPFAIL = 75
+"""What a program exits with that was told to end, has saved, and wants to go on (sysexits.h)."""
+
+Place = tuple[int, int]
+"""How often a rank has joined, and how many steps it has ended since."""
+
+_NEVER: Place = (sys.maxsize, 0)
+_JOINS = sys.maxsize
+# As a number of steps: all that there are before the next join.
+_AHEAD = 2
+# Ranks that exchange in every step are at most one apart: two from here is rarely refused.
+
+
+class Link(Protocol):
+    """What is needed of the control connections."""
+
+    def on(self, kind: str, handler: Any) -> None:
+        """See ``Control.on``."""
+
+    def on_lost(self, handler: Any) -> None:
+        """See ``Control.on_lost``."""
+
+    def send(self, rank: int, kind: str, payload: Any) -> None:
+        """See ``Control.send``."""
+
+    def broadcast(self, kind: str, payload: Any) -> None:
+        """See ``Control.broadcast``."""
+
+
+class Agreement:
+    """One rank's part in finding the step after which all end."""
+
+    def __init__(self, link: Link, rank: int, size: int) -> None:
+        self._link = link
+        self._rank = rank
+        self._size = size
+        self._changed = threading.Condition()
+        self._ended: Place = (0, 0)
+        self._promised = _NEVER
+        self._last: Place | None = None
+        self._broken = False
+        self._proposal: Place = (0, 0)
+        self._promises: set[int] = set()
+        link.on("stop.propose", self._proposed)
+        link.on("stop.commit", self._committed)
+        link.on("stop.off", lambda _sender, _payload: self._give_up())
+        link.on_lost(lambda _rank, _why: self._give_up())
+        if rank == 0:
+            link.on("stop.gone", lambda _sender, _payload: link.broadcast("stop.off", None))
+            link.on("stop.wanted", lambda _sender, _payload: self._propose(None))
+            link.on("stop.promise", self._answered)
+            link.on("stop.here", self._came)
+        link.send(0, "stop.here", None)
+
+    def after_step(self, wanted: bool) -> bool:
+        """Count a step; whether it was the last. Waits only while ranks are finding that out.
+
+        A rank that is lost or leaves ends the search: False, and the next exchange raises.
+        """
+        if wanted and self._promised == _NEVER:
+            # Again and again: rank 0 may not have been listening yet.
+            self._link.send(0, "stop.wanted", None)
+        with self._changed:
+            self._ended = (self._ended[0], self._ended[1] + 1)
+            self._changed.wait_for(
+                lambda: self._ended < self._promised or self._last is not None or self._broken
+            )
+            return self._last is not None and self._ended >= self._last
+
+    def joins(self) -> None:
+        """This rank has no more steps before the others have joined too."""
+        with self._changed:
+            self._ended = (self._ended[0], _JOINS)
+
+    def joined(self) -> None:
+        """All ranks have joined: their next step is the same."""
+        with self._changed:
+            self._ended = (self._ended[0] + 1, 0)
+
+    def leave(self) -> None:
+        """This rank makes no more steps, and promises nothing."""
+        self._link.send(0, "stop.gone", None)
+
+    def _proposed(self, _sender: int, proposal: list[int]) -> None:
+        step = _place(proposal)
+        with self._changed:
+            if self._last is not None:
+                return
+            ended = self._ended
+            promises = ended < step
+            if promises:
+                self._promised = step
+            self._changed.notify_all()
+        self._link.send(0, "stop.promise", [step, promises, ended])
+
+    def _committed(self, _sender: int, step: list[int]) -> None:
+        with self._changed:
+            self._last = _place(step)
+            self._changed.notify_all()
+
+    def _give_up(self) -> None:
+        with self._changed:
+            self._broken = True
+            self._changed.notify_all()
+
+    # At rank 0
+
+    def _propose(self, ended: Place | None) -> None:
+        with self._changed:
+            if self._last is not None or (self._proposal > (0, 0) and ended is None):
+                return
+            joins, steps = max(self._ended, ended or self._ended)
+            self._proposal = (joins + 1, _AHEAD) if steps == _JOINS else (joins, steps + _AHEAD)
+            self._promises = set()
+            step = self._proposal
+        self._link.broadcast("stop.propose", step)
+
+    def _answered(self, sender: int, payload: list[Any]) -> None:
+        step, promises, ended = _place(payload[0]), payload[1], _place(payload[2])
+        with self._changed:
+            # Ranks that heard of a broken search have gone on.
+            if step != self._proposal or self._last is not None or self._broken:
+                return
+            if promises:
+                self._promises.add(sender)
+                if len(self._promises) < self._size:
+                    return
+        if promises:
+            self._link.broadcast("stop.commit", step)
+        else:
+            self._propose(ended)
+
+    def _came(self, sender: int, _payload: Any) -> None:
+        """A rank that listens only now has not heard what was proposed before."""
+        with self._changed:
+            step = self._proposal
+        if step > (0, 0) and sender:
+            self._link.send(sender, "stop.propose", step)
+
+
+def _place(sent: list[int]) -> Place:
+    joins, steps = sent
+    return joins, steps
+
+
+class Preemption:
+    """Signals that tell the program to end set a flag, from its making on. Made by every rank after
+    ``init``, on its main thread.
+
+    ``signals``: SIGTERM is what schedulers send, SIGUSR1 what users ask them to send ahead of it.
+    """
+
+    def __init__(
+        self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGUSR1)
+    ) -> None:
+        self._context = current()
+        world = self._context.world
+        self._agreement = Agreement(self._context.control, world.rank, world.size)
+        self._context.engine.on_join(self._agreement.joins, self._agreement.joined)
+        self._context.on_close(self._agreement.leave)
+        self.signalled = False
+        """Whether this rank was told to end; others may know before."""
+        self._before = {each: signal.signal(each, self._flag) for each in signals}
+        _alive.add(self)
+
+    def after_step(self) -> bool:
+        """Called by every rank after each of its steps: True, on all ranks after the same one, when it
+        is the last."""
+        return self._agreement.after_step(self.signalled)
+
+    def leave(self) -> NoReturn:
+        """Wait until every rank has come here, having saved what it saves, and exit with status 75.
+
+        Raises:
+            HorovodInternalError: a rank is gone.
+            SystemExit: otherwise.
+        """
+        self._context.engine.run(Request(Kind.BARRIER, "aitne.preemption", ()))
+        sys.exit(EX_TEMPFAIL)
+
+    def _flag(self, _number: int, _frame: FrameType | None) -> None:
+        self.signalled = True
+
+    def _after_fork(self) -> None:
+        for each, before in self._before.items():
+            signal.signal(each, before)
+
+
+def after_fork(all_of_them: Iterable[Preemption]) -> None:
+    """A child, such as a pool's, ends by the signals again: its parent may wait for that."""
+    for each in all_of_them:
+        each._after_fork()
+
+
+_alive: weakref.WeakSet[Preemption] = weakref.WeakSet()
+os.register_at_fork(after_in_child=lambda: after_fork(list(_alive)))

@@ -1,0 +1,202 @@
+"""The profile of a run for people and for Prometheus: ``python -m aitne.distrib.profile FILE``.
+
+``report`` says what is in the file, ``profiling`` writes it while the run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aitne.distrib.report import SCHEMA
+
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a profile. Raises ``ValueError`` where the file is none, or of a schema unknown here."""
+    try:
+        found = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if schema != SCHEMA:
+        raise ValueError(f"{path} has schema {schema}; this program reads {SCHEMA}")
+    return dict(found)
+
+
+def table(profile: Mapping[str, Any]) -> str:
+    """The profile as lines of text: totals, hvprof's table, ranks."""
+    state = "ended" if profile["final"] else f"as of {profile['written_at']}"
+    lines = [
+        f"{profile['size']} ranks, {profile['steps']} steps in {profile['elapsed_s']:.1f} s ({state})",
+        f"step            {_time(profile['step_s'])}",
+        f"communicating   {_percent(profile['communicating'])} of the step,"
+        f" {_percent(profile['overlap'])} of it behind computation",
+        f"standing still  {_percent(profile['blocked'])} of the step",
+    ]
+    if straggler := profile["straggler"]:
+        lines.append(
+            f"straggler       rank {straggler['rank']} on node {straggler['node']}:"
+            f" {_time(straggler['behind_s'])} behind the others in each step"
+            f" ({_percent(straggler['share'])})"
+        )
+    if profile["table"]:
+        lines += ["", *_aligned(_size_rows(profile["table"]), words=2)]
+    if profile["ranks"]:
+        lines += ["", *_aligned(_rank_rows(profile["ranks"]), words=0)]
+    return "\n".join(lines)
+
+
+def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> str:
+    """The profile in Prometheus' text format. ``labels``, such as the job, are put on every sample.
+
+    Names end in what they count; counters only grow, because a profile holds the whole run so far.
+    """
+    common = dict(labels or {})
+    lines: list[str] = []
+
+    def family(name: str, kind: str, samples: Sequence[tuple[Mapping[str, str], Any]]) -> None:
+        known = [(own, value) for own, value in samples if value is not None]
+        if known:
+            lines.append(f"# TYPE {name} {kind}")
+            lines.extend(f"{name}{_labels({**common, **own})} {value}" for own, value in known)
+
+    family("aitne_distrib_ranks", "gauge", [({}, profile["size"])])
+    family("aitne_distrib_steps_total", "counter", [({}, profile["steps"])])
+    family("aitne_distrib_step_seconds", "gauge", [({}, profile["step_s"])])
+    family("aitne_distrib_communicating_ratio", "gauge", [({}, profile["communicating"])])
+    family("aitne_distrib_blocked_ratio", "gauge", [({}, profile["blocked"])])
+    family("aitne_distrib_overlap_ratio", "gauge", [({}, profile["overlap"])])
+    straggler = profile["straggler"]
+    family(
+        "aitne_distrib_straggler_behind_seconds",
+        "gauge",
+        [({"rank": str(straggler["rank"])}, straggler["behind_s"])] if straggler else [],
+    )
+    rows = [
+        ({"op": row["op"], "size": _bounds(row["from_bytes"], row["to_bytes"])}, row)
+        for row in profile["table"]
+    ]
+    for name, key in (
+        ("collectives_total", "count"),
+        ("bytes_total", "bytes"),
+        ("seconds_total", "time_s"),
+    ):
+        samples = [(own, row[key]) for own, row in rows]
+        family(f"aitne_distrib_{name}", "counter", samples)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print a profile. 0, or 1 where the file cannot be read."""
+    parser = argparse.ArgumentParser(
+        prog="python -m aitne.distrib.profile",
+        description="Print what a run communicated, from its profile.json.",
+    )
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--prometheus", action="store_true", help="in Prometheus' text format")
+    options = parser.parse_args(argv)
+    try:
+        found = load(options.file)
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(prometheus(found) if options.prometheus else f"{table(found)}\n")
+    return 0
+
+
+def _size_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
+    total = sum(row["time_s"] for row in rows) or 1.0
+    heading = ("operation", "message size", "count", "bytes", "time", "share", "mean", "bus")
+    return [
+        heading,
+        *(
+            (
+                row["op"],
+                _bounds(row["from_bytes"], row["to_bytes"]),
+                str(row["count"]),
+                _bytes(row["bytes"]),
+                _time(row["time_s"]),
+                _percent(row["time_s"] / total),
+                _time(row["time_s"] / row["count"]),
+                f"{_bytes(row['bus_bytes_per_s'])}/s",
+            )
+            for row in rows
+        ),
+    ]
+
+
+def _rank_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
+    heading = ("rank", "node", "steps", "own time", "communicating", "standing still", "lost")
+    return [
+        heading,
+        *(
+            (
+                str(row["rank"]),
+                str(row["node"]),
+                str(row["steps"]),
+                _time(row["own_s"]),
+                _percent(row["communicating"]),
+                _percent(row["blocked"]),
+                str(row["dropped"]),
+            )
+            for row in rows
+        ),
+    ]
+
+
+def _aligned(rows: Sequence[Sequence[str]], words: int) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < words else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    escaped = (
+        (name, value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n"))
+        for name, value in labels.items()
+    )
+    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped) + "}"
+
+
+def _bounds(low: int, high: int | None) -> str:
+    """As hvprof writes a row: each begins where the one before ends."""
+    if high is None:
+        return f"> {_bytes(low - 1)}"
+    return f"{_bytes(low - 1)} - {_bytes(high)}" if low else f"0 - {_bytes(high)}"
+
+
+def _bytes(count: float) -> str:
+    for unit, name in _UNITS:
+        if count >= unit:
+            value = count / unit
+            return f"{value:.0f} {name}" if value == int(value) else f"{value:.1f} {name}"
+    return f"{count:.0f} B"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} µs"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.1f} %"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Keeps the profile of a run while it goes on: every rank sums up, rank 0 writes the file.
+
+A thread of each rank wakes every few seconds, reads the ring and sends its running totals to rank 0, if
+there is anything new; the training thread takes no part. A message that is lost costs nothing, since
+the next one holds what it held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from aitne.distrib.recording import STEP, WAIT, Entry, Ring
+from aitne.distrib.report import History, document, totals
+from aitne.distrib.summary import Summary
+
+PROFILE_FILE = "profile.json"
+TRACE_FILE = "profile.trace.json"
+TRACE_ENTRIES = 20_000
+"""The last so many records of rank 0 are in the trace: some 2 MB."""
+INTERVAL_S = 2.0
+RANKS_PER_INTERVAL = 64
+"""Of larger runs each rank speaks less often, so that rank 0 has no more to do."""
+LAST_WORDS_S = 0.5
+"""How long rank 0, when it ends, waits for others that end at the same time."""
+
+Send: TypeAlias = Callable[[dict[str, Any]], None]
+"""Sends a message to rank 0. Raises ``OSError`` when there is no way to it any more."""
+
+
+def folder_of(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Where profiles go: ``AITNE_PROFILE``, else ``AITNE_RUN_DIR``, else nowhere."""
+    name = environ.get("AITNE_PROFILE") or environ.get("AITNE_RUN_DIR")
+    return Path(name) if name else None
+
+
+class Profiler:
+    """The profile of one rank; on rank 0 also that of the run.
+
+    ``nodes`` has the node of each rank; ``send`` is used on ranks other than 0.
+    """
+
+    def __init__(
+        self,
+        ring: Ring,
+        rank: int,
+        nodes: Sequence[int],
+        send: Send,
+        folder: Path | None,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self._ring = ring
+        self._rank = rank
+        self._nodes = tuple(nodes)
+        self._send = send
+        self._folder = folder
+        self._interval_s = interval_s * max(1.0, len(nodes) / RANKS_PER_INTERVAL)
+        self._summary = Summary()
+        self._trace: deque[Entry] = deque(maxlen=TRACE_ENTRIES)
+        self._history = History()
+        self._began = time.monotonic()
+        self._changed = threading.Condition()
+        self._messages: dict[int, dict[str, Any]] = {}
+        self._ended: set[int] = set()
+        self._fresh = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="aitne-profile", daemon=True)
+        self._thread.start()
+
+    def take(self, rank: int, payload: Mapping[str, Any]) -> None:
+        """On rank 0: what another rank sent. From any thread."""
+        with self._changed:
+            self._messages[rank] = payload["totals"]
+            self._fresh = True
+            if payload["final"]:
+                self._ended.add(rank)
+                self._changed.notify_all()
+
+    def lost(self, rank: int) -> None:
+        """On rank 0: nothing more will come of a rank. From any thread."""
+        with self._changed:
+            self._ended.add(rank)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Say the last word, and on rank 0 write it. Called once, before the way to rank 0 is closed."""
+        self._stop.set()
+        self._thread.join()
+        self._round(final=True)
+        if self._rank == 0:
+            with self._changed:
+                self._changed.wait_for(lambda: len(self._ended) >= len(self._nodes), LAST_WORDS_S)
+            self._write(final=True)
+            self._put(TRACE_FILE, trace(self._trace))
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval_s):
+            self._round(final=False)
+            if self._rank == 0 and self._fresh:
+                self._write(final=False)
+
+    def _round(self, *, final: bool) -> None:
+        entries = self._ring.drain()
+        if not entries and not final:
+            return
+        self._summary.add(entries)
+        payload = {"totals": self._summary.message(self._ring.dropped), "final": final}
+        if self._rank == 0:
+            self._trace.extend(entries)
+            self.take(0, payload)
+            return
+        try:
+            self._send(payload)
+        except OSError:
+            # Rank 0 is gone, and the profile with it. Whoever trains hears of that elsewhere.
+            self._stop.set()
+
+    def _write(self, *, final: bool) -> None:
+        with self._changed:
+            messages = dict(self._messages)
+            self._fresh = False
+        self._history.add(time.monotonic() - self._began, totals(messages))
+        found = document(messages, self._nodes, self._history.points, final=final)
+        self._put(PROFILE_FILE, found)
+
+    def _put(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a file as a whole or not at all; training goes on without it."""
+        if self._folder is None:
+            return
+        path = self._folder / name
+        beside = path.with_name(f".{name}.{os.getpid()}")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            beside.write_text(json.dumps(content, allow_nan=False, separators=(",", ":")))
+            beside.replace(path)
+        except OSError as error:
+            sys.stderr.write(f"aitne: no profile is kept of this run: {path}: {error.strerror}\n")
+            self._folder = None
+            with suppress(OSError):  # what cannot be written there need not be there to remove
+                beside.unlink()
+
+
+def trace(entries: Iterable[Entry]) -> dict[str, Any]:
+    """Records as Chrome's trace viewer and Perfetto read them; one row for each thread, times in µs.
+
+    https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+    """
+    events: list[dict[str, Any]] = []
+    threads: dict[int, int] = {}
+    for _number, op, nbytes, ranks, t0_ns, t1_ns, thread in entries:
+        row = threads.setdefault(thread, len(threads))
+        event: dict[str, Any] = {"name": op, "pid": 0, "tid": row, "ts": t0_ns / 1e3}
+        if op == STEP:
+            event |= {"ph": "i", "s": "p"}
+        else:
+            event |= {"ph": "X", "dur": (t1_ns - t0_ns) / 1e3}
+            if op != WAIT:
+                event["args"] = {"bytes": nbytes, "ranks": ranks}
+        events.append(event)
+    return {"displayTimeUnit": "ms", "traceEvents": events}

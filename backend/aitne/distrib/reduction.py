@@ -1,0 +1,146 @@
+"""The arithmetic of collectives on this rank: scaling, fusing, and what a transport cannot reduce itself.
+
+Rules are Horovod's: integers are scaled in float64 and cut off towards zero, 16-bit floats in float32;
+an average is a sum, divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from aitne.distrib.transport.base import Reduction, Transport
+from aitne.distrib.types import ReduceOp
+
+_REDUCTIONS = {
+    ReduceOp.AVERAGE: Reduction.SUM,
+    ReduceOp.SUM: Reduction.SUM,
+    ReduceOp.MIN: Reduction.MIN,
+    ReduceOp.MAX: Reduction.MAX,
+    ReduceOp.PRODUCT: Reduction.PRODUCT,
+}
+
+
+class UnsupportedError(TypeError):
+    """The transport cannot reduce elements of this type in this way."""
+
+
+def scale(tensor: torch.Tensor, factor: float, divisor: int = 1) -> None:
+    """Multiply by ``factor`` and divide by ``divisor``, in place."""
+    if factor == 1.0 and divisor == 1:
+        return
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        tensor.mul_(factor / divisor)  # torch computes 16-bit floats in float32
+        return
+    wide = tensor.to(torch.float64)
+    if factor != 1.0:
+        wide.mul_(factor)
+    # A division, not a product with 1/n: 49 * (1/49) is less than one, and would be cut off to zero.
+    tensor.copy_(wide.div_(divisor) if divisor != 1 else wide)
+
+
+def allreduce(
+    transport: Transport, flat: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
+) -> None:
+    """Reduce one row of elements in place."""
+    reduction = _REDUCTIONS[op]
+    wide = wider(transport, flat.dtype, reduction)
+    scale(flat, prescale)
+    if flat.numel():
+        if wide is None:
+            transport.allreduce(flat, reduction)
+        else:
+            widened = flat.to(wide)
+            transport.allreduce(widened, reduction)
+            flat.copy_(widened)
+    scale(flat, postscale, transport.size if op == ReduceOp.AVERAGE else 1)
+
+
+def adasum(
+    transport: Transport,
+    flat: torch.Tensor,
+    counts: Sequence[int],
+    prescale: float,
+    postscale: float,
+) -> None:
+    """Combine one row of elements in place; ``counts`` are the lengths of the tensors in it."""
+    from aitne.distrib import adasum as rule  # most programs never need it
+
+    scale(flat, prescale)
+    rule.allreduce(transport, flat, counts)
+    scale(flat, postscale)
+
+
+def reducescatter(
+    transport: Transport, tensor: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
+) -> torch.Tensor:
+    """This rank's rows of the reduced tensor; the first ranks get one more where they do not divide."""
+    rows = scattered_rows(tensor.shape[0], transport.size)
+    row = tensor[0].numel() if tensor.shape[0] else 0
+    counts = [count * row for count in rows]
+    reduction = _REDUCTIONS[op]
+    flat = tensor.detach().reshape(-1).clone()
+    scale(flat, prescale)
+    wide = wider(transport, flat.dtype, reduction)
+    if wide is not None:
+        flat = flat.to(wide)
+    out = flat.new_empty(counts[transport.rank])
+    if flat.numel():
+        transport.reducescatter(out, flat, counts, reduction)
+    result = out.to(tensor.dtype).view(rows[transport.rank], *tensor.shape[1:])
+    scale(result, postscale, transport.size if op == ReduceOp.AVERAGE else 1)
+    return result
+
+
+def scattered_rows(rows: int, ranks: int) -> list[int]:
+    """How many of ``rows`` each rank gets."""
+    return [rows // ranks + (rank < rows % ranks) for rank in range(ranks)]
+
+
+def wider(transport: Transport, dtype: torch.dtype, op: Reduction) -> torch.dtype | None:
+    """The type in which ``transport`` can reduce elements of ``dtype``; None: in their own.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    if transport.reduces(dtype, op):
+        return None
+    candidates = (
+        (torch.float32, torch.float64)
+        if dtype.is_floating_point
+        else ()
+        if dtype.is_complex
+        else (torch.int32, torch.int64)
+    )
+    for wide in candidates:
+        if wide.itemsize > dtype.itemsize and transport.reduces(wide, op):
+            return wide
+    raise UnsupportedError(
+        f"{transport.name} cannot take the {op.name.lower()} of elements of type {dtype}."
+    )
+
+
+class FusionBuffer:
+    """A buffer of each element type and device that stays for the next time."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
+
+    def fill(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """One row with all elements; valid until the next call."""
+        first = tensors[0]
+        count = sum(tensor.numel() for tensor in tensors)
+        key = (first.dtype, first.device)
+        buffer = self._buffers.get(key)
+        if buffer is None or buffer.numel() < count:
+            buffer = self._buffers[key] = first.new_empty(count)
+        row = buffer[:count]
+        torch.cat([tensor.detach().view(-1) for tensor in tensors], out=row)
+        return row
+
+
+def unfuse(row: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
+    """Bring the elements back from the row."""
+    for output, part in zip(outputs, row.split([each.numel() for each in outputs]), strict=True):
+        output.detach().view(-1).copy_(part)

@@ -1,0 +1,218 @@
+"""From every rank's summary to one document: the profile of a run.
+
+The document, ``profile.json``, is an object of at most ``LIMIT_BYTES``:
+
+``schema``          1; a reader refuses a number it does not know. New keys may come, none changes.
+``written_at``      when, RFC 3339 in UTC.
+``final``           true: the run has ended and nothing more will come.
+``size``            how many ranks.
+``steps``           training steps that have ended, of the slowest rank; 0: the program marks none.
+``step_s``          mean length of a step, or null.
+``elapsed_s``       from the first record to the last, the longest of any rank.
+``communicating``   share of the steps in which a collective ran, mean of ranks, 0..1 or null.
+``blocked``         share of the steps in which the training thread stood still for it, or null.
+``overlap``         share of communication hidden behind computation, 0..1; null: not known.
+``straggler``       null, or ``{rank, node, behind_s, share}``: the rank the others wait for; in each step
+                    it computes ``behind_s`` longer than the median of the others, ``share`` of the step.
+``table``           rows ``{op, from_bytes, to_bytes, count, bytes, time_s, fastest_s, slowest_s,
+                    bus_bytes_per_s}``: one for each operation and size of message that came up. ``count`` and
+                    ``bytes`` are those of the rank with most, ``time_s`` is the mean of the ranks that took
+                    part, ``to_bytes`` of the last size is null.
+``ranks``           rows ``{rank, node, steps, step_s, communicating, blocked, overlap, own_s, records,
+                    dropped}``, at most ``MOST_RANKS``, by rank; ``own_s`` is what a step lasts without what it
+                    waits for others. Left out beyond that: those that are least behind.
+``history``         rows ``{t_s, steps, step_s, communicating, blocked}`` over time, at most ``MOST_POINTS``,
+                    ``t_s`` since the first row's begin: what a chart draws.
+
+Bus bandwidth is what NVIDIA's nccl-tests calls so (doc/PERFORMANCE.md there): bytes over time, times the
+part of them that any algorithm must move, such as 2 (n - 1) / n for all-reduce. It is that of the mean
+collective, waiting for late ranks included.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aitne.distrib.summary import bounds_of
+
+SCHEMA = 1
+LIMIT_BYTES = 256 * 1024
+MOST_RANKS = 512
+MOST_POINTS = 240
+BEHIND_SHARE = 0.05
+"""A rank is a straggler when it is behind by this share of a step or more."""
+
+
+@dataclass
+class History:
+    """Points for a chart. When there are too many, every two become one."""
+
+    points: list[dict[str, Any]] = field(default_factory=list)
+    _last: dict[str, float] = field(default_factory=dict)
+    _every: int = 1
+    _held: int = 0
+
+    def add(self, t_s: float, totals: Mapping[str, float]) -> None:
+        """Take running totals ``steps``, ``watched_s``, ``communicating_s``, ``blocked_s``, at ``t_s`` seconds."""
+        self._held += 1
+        new = {key: totals[key] - self._last.get(key, 0.0) for key in totals}
+        if self._held < self._every or new["watched_s"] <= 0:
+            return
+        self._held = 0
+        self._last = dict(totals)
+        watched, steps = new["watched_s"], new["steps"]
+        self.points.append(
+            {
+                "t_s": round(t_s, 3),
+                "steps": int(totals["steps"]),
+                "step_s": _rounded(watched / steps) if steps else None,
+                "communicating": _share(new["communicating_s"], watched),
+                "blocked": _share(new["blocked_s"], watched),
+            }
+        )
+        if len(self.points) > MOST_POINTS:
+            self.points = self.points[1::2]
+            self._every *= 2
+
+
+def totals(messages: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
+    """Sums over ranks of what ``History`` takes, steps of the slowest rank."""
+    rows = list(messages.values())
+    count = len(rows) or 1
+    sums = {
+        key: sum(row[key] for row in rows) / count
+        for key in ("watched_s", "communicating_s", "blocked_s")
+    }
+    return {"steps": min((row["steps"] for row in rows), default=0), **sums}
+
+
+def document(
+    messages: Mapping[int, Mapping[str, Any]],
+    nodes: Sequence[int],
+    history: Sequence[Mapping[str, Any]] = (),
+    *,
+    final: bool,
+    now: datetime | None = None,
+) -> dict[str, Any]:
+    """The profile, from the latest message (``Summary.message``) of each rank that has sent one."""
+    # A rank that never waits, for being the last, need not say so where others do.
+    known = any(message["waits"] for message in messages.values()) or not any(
+        message["elsewhere"] for message in messages.values()
+    )
+    rows = [_rank(rank, nodes[rank], messages[rank], known) for rank in sorted(messages)]
+    steps = min((row["steps"] for row in rows), default=0)
+    communicating = sum(message["communicating_s"] for message in messages.values())
+    hidden = sum(message["hidden_s"] for message in messages.values())
+    now = datetime.now(UTC) if now is None else now
+    return {
+        "schema": SCHEMA,
+        "written_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "final": final,
+        "size": len(nodes),
+        "steps": steps,
+        "step_s": _mean([row["step_s"] for row in rows]),
+        "elapsed_s": _rounded(max((m["elapsed_s"] for m in messages.values()), default=0.0)),
+        "communicating": _mean([row["communicating"] for row in rows]),
+        "blocked": _mean([row["blocked"] for row in rows]),
+        "overlap": _share(hidden, communicating) if known else None,
+        "straggler": _straggler(rows),
+        "table": _table(messages),
+        "ranks": _most_behind(rows),
+        "history": list(history),
+    }
+
+
+def _rank(rank: int, node: int, message: Mapping[str, Any], known: bool) -> dict[str, Any]:
+    steps, watched = message["steps"], message["watched_s"]
+    return {
+        "rank": rank,
+        "node": node,
+        "steps": steps,
+        "step_s": _rounded(watched / steps) if steps else None,
+        "communicating": _share(message["communicating_s"], watched),
+        "blocked": _share(message["blocked_s"], watched),
+        "overlap": _share(message["hidden_s"], message["communicating_s"]) if known else None,
+        "own_s": _rounded((watched - message["blocked_s"]) / steps) if steps else None,
+        "records": message["records"],
+        "dropped": message["dropped"],
+    }
+
+
+def _straggler(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Clocks of nodes differ, lengths of time do not: who is late for a collective waits least in it."""
+    rows = [row for row in rows if row["own_s"] is not None]
+    if len(rows) < 2:
+        return None
+    slowest = max(rows, key=lambda row: row["own_s"])
+    others = statistics.median(row["own_s"] for row in rows if row is not slowest)
+    behind, step = slowest["own_s"] - others, slowest["step_s"]
+    if not step or behind / step < BEHIND_SHARE:
+        return None
+    return {
+        "rank": slowest["rank"],
+        "node": slowest["node"],
+        "behind_s": _rounded(behind),
+        "share": _share(behind, step),
+    }
+
+
+def _most_behind(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    if len(rows) <= MOST_RANKS:
+        return list(rows)
+    slowest = sorted(rows, key=lambda row: row["own_s"] or 0.0, reverse=True)[:MOST_RANKS]
+    return sorted(slowest, key=lambda row: row["rank"])
+
+
+def _table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    cells: dict[tuple[str, int], list[Sequence[Any]]] = {}
+    for message in messages.values():
+        for op, row, *values in message["cells"]:
+            cells.setdefault((op, row), []).append(values)
+    table = []
+    for (op, row), found in sorted(cells.items()):
+        low, high = bounds_of(row)
+        count, nbytes, time_s, fastest, slowest, ranks = zip(*found, strict=True)
+        total = sum(time_s)
+        table.append(
+            {
+                "op": op,
+                "from_bytes": low,
+                "to_bytes": high,
+                "count": max(count),
+                "bytes": max(nbytes),
+                "time_s": _rounded(total / len(found)),
+                "fastest_s": _rounded(min(fastest)),
+                "slowest_s": _rounded(max(slowest)),
+                "bus_bytes_per_s": round(sum(nbytes) * _moved(op, max(ranks)) / total)
+                if total
+                else 0,
+            }
+        )
+    return table
+
+
+def _moved(op: str, ranks: int) -> float:
+    """What a rank must send and receive at least, as a multiple of what it contributes."""
+    if op in ("allreduce", "adasum"):
+        return 2 * (ranks - 1) / ranks
+    if op == "allgather":
+        return ranks - 1  # it contributes one part of what all have afterwards
+    return (ranks - 1) / ranks if op in ("alltoall", "reducescatter") else 1.0
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _rounded(sum(known) / len(known)) if known else None
+
+
+def _share(part: float, whole: float) -> float | None:
+    return round(min(1.0, max(0.0, part / whole)), 4) if whole > 0 else None
+
+
+def _rounded(seconds: float) -> float:
+    """To a tenth of a microsecond."""
+    return round(seconds, 7)

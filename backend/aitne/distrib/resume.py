@@ -1,0 +1,101 @@
+"""What a run must have besides its weights to go on as if it had never stopped."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Sampler
+
+
+def random_state() -> dict[str, Any]:
+    """Of all generators of random numbers of this process: torch's on CPU and GPUs, NumPy's, Python's.
+
+    Only tensors, numbers and text, so that a checkpoint can be loaded without running code.
+    """
+    version, numbers, gauss = random.getstate()
+    numpy_state: Any = np.random.get_state(legacy=False)
+    inner = numpy_state["state"]
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        "python": [version, list(numbers), gauss],
+        "numpy": {
+            **{key: numpy_state[key] for key in ("bit_generator", "has_gauss", "gauss")},
+            "key": torch.from_numpy(inner["key"].astype(np.int64)),
+            "pos": int(inner["pos"]),
+        },
+    }
+
+
+def restore_random_state(state: Mapping[str, Any]) -> None:
+    """Go on with the random numbers that followed ``random_state()``."""
+    torch.set_rng_state(state["torch"])
+    if state["cuda"]:
+        torch.cuda.set_rng_state_all(state["cuda"])
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    found = state["numpy"]
+    np.random.set_state(
+        {
+            "bit_generator": found["bit_generator"],
+            "has_gauss": found["has_gauss"],
+            "gauss": found["gauss"],
+            "state": {"key": found["key"].numpy().astype(np.uint32), "pos": found["pos"]},
+        }
+    )
+
+
+class Position(Sampler):
+    """A sampler that knows how far training has come, and goes on from there.
+
+    It goes around a sampler whose order depends on nothing but the epoch, such as ``DistributedSampler``::
+
+        position = Position(DistributedSampler(data, seed=1))
+        loader = DataLoader(data, batch_size=32, sampler=position)
+        for epoch in range(position.epoch, epochs):
+            position.begin(epoch)
+            for batch in loader:
+                train(batch)
+                position.trained(len(batch))
+
+    A loader's workers read ahead of what was trained; the count here is of what was trained.
+    """
+
+    def __init__(self, sampler: Any) -> None:
+        self._sampler = sampler
+        self.epoch = 0
+        self.samples = 0
+        """How many samples of the epoch this rank has trained on."""
+
+    def begin(self, epoch: int) -> None:
+        """Begin an epoch, or go on in it if it is the one that was loaded."""
+        if epoch != self.epoch:
+            self.epoch, self.samples = epoch, 0
+        if hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(epoch)
+
+    def trained(self, samples: int) -> None:
+        """So many more samples were trained on. At the epoch's end the next one is due."""
+        self.samples += samples
+        if self.samples >= len(self._sampler):
+            self.epoch, self.samples = self.epoch + 1, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Epoch and samples."""
+        return {"epoch": self.epoch, "samples": self.samples}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on where ``state_dict`` was taken."""
+        self.epoch, self.samples = state["epoch"], state["samples"]
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, index in enumerate(self._sampler, -self.samples):
+            if number >= 0:
+                yield index
+
+    def __len__(self) -> int:
+        return len(self._sampler) - self.samples

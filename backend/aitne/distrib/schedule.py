@@ -1,0 +1,171 @@
+"""Learning rates and an optimizer for large batches.
+
+Goyal et al. 2017, "Accurate, large minibatch SGD: training ImageNet in 1 hour" (linear scaling,
+gradual warm-up); You, Gitman and Ginsburg 2017, "Large batch training of convolutional networks" (LARS).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+
+def linear_scaling(rate: float, batch: int, reference_batch: int) -> float:
+    """The learning rate for a batch of another size: as many times as large.
+
+    Args:
+        rate: what is right for ``reference_batch``.
+        batch: examples per step over all ranks, accumulated passes included.
+        reference_batch: examples per step that ``rate`` was found with.
+
+    Raises:
+        ValueError: a batch is not positive.
+    """
+    if batch < 1 or reference_batch < 1:
+        raise ValueError(
+            f"batches of {batch} and {reference_batch} examples: both must be positive"
+        )
+    return rate * batch / reference_batch
+
+
+class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
+    """Raises the learning rate in equal steps from ``1/factor`` of the optimizer's to all of it.
+
+    The optimizer is given the scaled rate: with ``factor`` the number of ranks training begins at
+    the rate of a single one. A rate depends on the count of steps alone, so a run that resumes by
+    ``state_dict`` goes on where it was. ::
+
+        optimizer = torch.optim.SGD(model.parameters(), lr=linear_scaling(0.1, 32 * hvd.size(), 256))
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+        scheduler = GradualWarmUp(
+            optimizer, hvd.size(), 5 * steps, after=step_decay([30 * steps, 60 * steps, 80 * steps])
+        )
+
+    Args:
+        optimizer: with the rate that is to be reached.
+        factor: how many times smaller the first rate is; at least 1.
+        steps: calls of ``step`` until the whole rate is reached; 0: at once.
+        after: what the whole rate is multiplied with at a count of steps, warm-up included.
+        last_epoch: as every scheduler of torch.
+
+    Raises:
+        ValueError: ``factor`` is under 1 or ``steps`` negative.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        factor: float,
+        steps: int,
+        after: Callable[[int], float] | None = None,
+        last_epoch: int = -1,
+    ) -> None:
+        if factor < 1 or steps < 0:
+            raise ValueError(f"factor is {factor} and steps {steps}: they must be at least 1 and 0")
+        self.factor = factor
+        self.steps = steps
+        self._after = after
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Each parameter group's rate now."""
+        done = min(self.last_epoch / self.steps, 1.0) if self.steps else 1.0
+        part = (1.0 + (self.factor - 1.0) * done) / self.factor
+        decayed = 1.0 if self._after is None else self._after(self.last_epoch)
+        return [base * part * decayed for base in self.base_lrs]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counts and rates; ``after`` is the program's own and not among them."""
+        return {key: value for key, value in super().state_dict().items() if key != "_after"}
+
+
+def step_decay(milestones: Sequence[int], gamma: float = 0.1) -> Callable[[int], float]:
+    """``gamma`` to the power of how many milestones were reached; for ``GradualWarmUp(after=...)``."""
+    ordered = sorted(milestones)
+    return lambda step: float(gamma ** bisect_right(ordered, step))
+
+
+class LARS(torch.optim.Optimizer):
+    """SGD with momentum whose rate each parameter tensor scales by ``|w| / (|g| + weight_decay |w|)``.
+
+    The paper's algorithm 1: ``v = momentum v + lr trust |w| / (|g| + weight_decay |w|) (g + weight_decay w)``;
+    ``w = w - v``. Where ``|w|`` or ``|g|`` is zero, and in parameter groups with ``adapt=False``
+    (usual for biases and normalization, which the paper does not part), the ratio and ``trust`` are left out:
+    plain SGD whose momentum carries the learning rate.
+
+    Args:
+        params: parameters or groups of them.
+        lr: the global rate.
+        momentum: how much of the last step is kept.
+        weight_decay: as in the formula.
+        trust: the paper's eta, how far a layer may go in one step as a part of its own norm.
+        adapt: whether to scale at all.
+
+    Raises:
+        ValueError: a number is negative.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.1,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        trust: float = 0.001,
+        adapt: bool = True,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "trust": trust,
+            "adapt": adapt,
+        }
+        for name in ("lr", "momentum", "weight_decay", "trust"):
+            if defaults[name] < 0:
+                raise ValueError(f"{name} is {defaults[name]}; it must not be negative")
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step; gives what ``closure`` gave."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            parameters = [each for each in group["params"] if each.grad is not None]
+            if parameters:
+                self._step(group, parameters)
+        return loss
+
+    def _step(self, group: dict[str, Any], parameters: list[torch.nn.Parameter]) -> None:
+        decay, rate = group["weight_decay"], group["lr"]
+        gradients = [each.grad for each in parameters]
+        changes = torch._foreach_add(gradients, parameters, alpha=decay)
+        rates = [rate] * len(parameters)
+        if group["adapt"]:
+            # Both lists of norms in one tensor: one wait for a GPU, not one a parameter.
+            norms = torch.stack(
+                [*torch._foreach_norm(parameters), *torch._foreach_norm(gradients)]
+            ).tolist()
+            rates = [
+                rate
+                * (group["trust"] * weight / (grad + decay * weight) if weight and grad else 1.0)
+                for weight, grad in zip(
+                    norms[: len(parameters)], norms[len(parameters) :], strict=True
+                )
+            ]
+        torch._foreach_mul_(changes, rates)
+        velocities = []
+        for each in parameters:
+            state = self.state[each]
+            if "momentum_buffer" not in state:
+                state["momentum_buffer"] = torch.zeros_like(each)
+            velocities.append(state["momentum_buffer"])
+        torch._foreach_mul_(velocities, group["momentum"])
+        torch._foreach_add_(velocities, changes)
+        torch._foreach_sub_(parameters, velocities)

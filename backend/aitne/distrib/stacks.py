@@ -1,0 +1,127 @@
+"""Where a rank stands: the Python stacks of its threads, also of a process that cannot answer.
+
+A rank that is asked writes its own stacks down from another thread than the one that hangs. Where not
+even that is possible, because a library keeps the interpreter's lock, another rank of the same machine
+sends the process a signal, and the interpreter's fault handler writes stacks without that lock into a
+file in memory. A process that was stopped cannot do even that, and its state says so.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+MOST_CHARACTERS = 64 * 1024
+"""Of the stacks of one rank; the rest is cut off."""
+
+_WATCH = {"aitne-control", "aitne-guard", "aitne-profile", "aitne-stall", "aitne-timeline"}
+_TAKERS = ("/distrib/stacks.py", "/distrib/guard.py", "/distrib/control.py")
+_SIGNAL = signal.SIGRTMAX - 3
+# Real-time signals have no meaning of their own, and programs that use some count from SIGRTMIN up.
+_ANSWER_S = 2.0
+_STATES = {
+    "D": "waits in the kernel for a device or a file system and cannot be interrupted",
+    "T": "is stopped (SIGSTOP or job control)",
+    "t": "is stopped by a debugger",
+    "Z": "has ended",
+    "X": "has ended",
+}
+
+
+def here() -> str:
+    """Stacks of all threads of this process, the main thread first.
+
+    Threads of the watch itself are left out. Whoever waits for a message may be the one who takes this
+    down: of its stack, what belongs to that is left out.
+    """
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    main = threading.main_thread().ident
+    frames: dict[int, FrameType | None] = dict(sys._current_frames())
+    me = threading.get_ident()
+    frames[me] = _caller(frames[me])
+    order = sorted(frames, key=lambda ident: (ident != main, names.get(ident, "")))
+    return "\n".join(
+        f"{names.get(ident, f'thread {ident}')}:\n{_stack(frames[ident])}"
+        for ident in order
+        if names.get(ident) not in _WATCH
+    )[:MOST_CHARACTERS]
+
+
+def main_frame() -> FrameType | None:
+    """What the main thread runs right now."""
+    return sys._current_frames().get(threading.main_thread().ident or 0)
+
+
+@cache
+def address() -> Mapping[str, Any]:
+    """By which other processes of this user can ``ask`` for this one's stacks, as long as it lives."""
+    file = os.memfd_create("aitne-stacks", os.MFD_CLOEXEC)
+    faulthandler.register(_SIGNAL, file=file, all_threads=True)
+    pid = os.getpid()
+    return {"pid": pid, "started": _stat(pid)[1], "file": file}
+
+
+def ask(whose: Mapping[str, Any]) -> str:
+    """Stacks of another process of this machine, or in words why there are none. Takes up to 2 s."""
+    pid = int(whose["pid"])
+    try:
+        state, started = _stat(pid)
+        if started != whose["started"]:
+            return f"process {pid} has ended"
+        if state in _STATES:
+            return f"process {pid} {_STATES[state]}"
+        file = Path(f"/proc/{pid}/fd/{whose['file']}")
+        before = file.stat().st_size
+        os.kill(pid, _SIGNAL)
+        found = _grown(file, before)
+    except (FileNotFoundError, ProcessLookupError):
+        return f"process {pid} has ended"
+    except PermissionError as error:
+        return f"process {pid} cannot be asked: {error.strerror}"
+    if not found:
+        return f"process {pid} does not answer a signal"
+    return (
+        f"(its interpreter is held by native code; innermost call first)\n{found[:MOST_CHARACTERS]}"
+    )
+
+
+def _grown(file: Path, before: int) -> str:
+    """What was written since, once it stops growing."""
+    until = time.monotonic() + _ANSWER_S
+    size = before
+    while time.monotonic() < until:
+        time.sleep(0.05)
+        now = file.stat().st_size
+        if now == size and now > before:
+            break
+        size = now
+    with file.open("rb") as written:
+        written.seek(before)
+        return written.read(MOST_CHARACTERS).decode(errors="replace")
+
+
+def _stat(pid: int) -> tuple[str, str]:
+    """A process's state and its time of start, which tells it from a later one of the same number."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return fields[0], fields[19]
+
+
+def _caller(frame: FrameType | None) -> FrameType | None:
+    """Who called into this module and those that called it for the watch."""
+    while frame is not None and frame.f_code.co_filename.endswith(_TAKERS):
+        frame = frame.f_back
+    return frame
+
+
+def _stack(frame: FrameType | None) -> str:
+    return "".join(traceback.format_stack(frame)) if frame is not None else ""

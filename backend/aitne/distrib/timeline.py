@@ -1,0 +1,234 @@
+"""Horovod's timeline: what became of every tensor, as Chrome's trace viewer and Perfetto read it.
+
+``HOROVOD_TIMELINE=FILE`` records from ``init`` to ``shutdown``, ``HOROVOD_TIMELINE=DYNAMIC`` between
+``start_timeline`` and ``stop_timeline``; rank 0 writes. Each tensor is a row, named like
+``allreduce.gradient``, with the events that Horovod 0.28 has: ``NEGOTIATE_ALLREDUCE`` with an instant for
+each rank as it becomes ready, then ``ALLREDUCE`` and within it what it is made of, such as
+``MEMCPY_IN_FUSION_BUFFER``. Times are µs since the recording began.
+
+Who decides what is ready calls ``TIMELINE.ready`` and ``agreed``, who executes collectives ``begin`` and
+``end``, where ``TIMELINE.on``; while it is off, asking is all it costs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+DYNAMIC = "DYNAMIC"
+CYCLE_START = "CYCLE_START"
+INIT_FUSION_BUFFER = "INIT_FUSION_BUFFER"
+MEMCPY_IN_FUSION_BUFFER = "MEMCPY_IN_FUSION_BUFFER"
+MEMCPY_OUT_FUSION_BUFFER = "MEMCPY_OUT_FUSION_BUFFER"
+ALLOCATE_OUTPUT = "ALLOCATE_OUTPUT"
+WAIT_FOR_DATA = "WAIT_FOR_DATA"
+WAIT_FOR_OTHER_TENSOR_DATA = "WAIT_FOR_OTHER_TENSOR_DATA"
+QUEUE = "QUEUE"
+
+_READY, _AGREED = "ready", "agreed"
+_FLUSH_S = 0.1
+_END = b"\n]\n"
+
+
+def negotiating(kind: str) -> str:
+    """The event during which ranks become ready for a collective of this kind."""
+    return f"NEGOTIATE_{kind.upper()}"
+
+
+def executing(kind: str) -> str:
+    """The event during which a collective of this kind is carried out."""
+    return kind.upper()
+
+
+class Timeline:
+    """One file at a time. Events come from any thread; a thread of its own writes them.
+
+    Whenever the process dies, the file is JSON: each write ends the list, and the next one takes that end
+    back.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        """Whether events are wanted."""
+        self.marks_cycles = False
+        self._lock = threading.Lock()
+        self._events: deque[tuple[int, str, str | None, str, Any]] = deque()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._file: int = -1
+        self._end = 0
+        self._began_ns = 0
+        self._rows: dict[str, int] = {}
+        self._negotiating: set[str] = set()
+
+    def start(self, path: Path, *, mark_cycles: bool = False) -> None:
+        """Record into a new file, instead of any that is being written. Raises ``OSError``."""
+        self.stop()
+        with self._lock:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            self._began_ns = time.monotonic_ns()
+            self._rows = {}
+            self._negotiating = set()
+            epoch = {"start_time_since_epoch_in_micros": time.time_ns() // 1000}
+            head: list[dict[str, Any]] = [
+                {"name": "process_name", "ph": "M", "pid": 0, "args": epoch},
+                {"name": "process_sort_index", "ph": "M", "pid": 0, "args": {"sort_index": 0}},
+            ]
+            os.pwrite(self._file, b"[\n" + _lines(head) + _END, 0)
+            self._end = 2 + len(_lines(head))
+            self._events.clear()
+            self._stop.clear()
+            self._wake.clear()
+            self.marks_cycles = mark_cycles
+            self._thread = threading.Thread(target=self._run, name="aitne-timeline", daemon=True)
+            self._thread.start()
+            self.on = True
+
+    def stop(self) -> None:
+        """Write what is left and close the file; nothing where none is open."""
+        self.on = False
+        with self._lock:
+            thread, self._thread = self._thread, None
+            self._stop.set()
+            self._wake.set()
+        if thread is not None:
+            thread.join()
+
+    def begin(self, row: str, event: str) -> None:
+        """An event of the row begins. Events of a row nest: what began last ends first."""
+        self._add("B", row, event, None)
+
+    def end(
+        self, row: str, *, dtype: str | None = None, shape: Sequence[int] | None = None
+    ) -> None:
+        """What began last in the row ends; of a whole collective, with what came out."""
+        args = None if dtype is None else {"dtype": dtype, "shape": str(list(shape or ()))}
+        self._add("E", row, "", args)
+
+    def ready(self, row: str, event: str, rank: int) -> None:
+        """A rank has become ready. The first one in this file begins ``event``, of the negotiation."""
+        self._add(_READY, row, event, rank)
+
+    def agreed(self, row: str) -> None:
+        """The negotiation ends, if any of it is in this file: it may have begun before the file."""
+        self._add(_AGREED, row, "", None)
+
+    def cycle(self) -> None:
+        """The engine looks for what is ready. Kept where ``marks_cycles``."""
+        if self.marks_cycles:
+            self._add("i", None, CYCLE_START, None)
+
+    def _add(self, phase: str, row: str | None, event: str, args: Any) -> None:
+        if not self.on:
+            return
+        self._events.append((time.monotonic_ns(), phase, row, event, args))
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._wake.wait()
+                self._wake.clear()
+                self._flush()
+                self._stop.wait(_FLUSH_S)
+            self._flush()
+        except OSError as error:
+            self.on = False
+            sys.stderr.write(f"aitne: the timeline is not written any further: {error.strerror}\n")
+        finally:
+            os.close(self._file)
+
+    def _flush(self) -> None:
+        found: list[dict[str, Any]] = []
+        for _ in range(len(self._events)):  # more may come meanwhile, without end
+            at_ns, phase, row, event, args = self._events.popleft()
+            found += self._written((at_ns - self._began_ns) // 1000, phase, row, event, args)
+        if not found:
+            return
+        lines = b",\n" + _lines(found)
+        rest = memoryview(lines + _END)
+        at = self._end
+        while rest:
+            done = os.pwrite(self._file, rest, at)
+            rest, at = rest[done:], at + done
+        self._end += len(lines)
+
+    def _written(
+        self, at_us: int, phase: str, row: str | None, event: str, args: Any
+    ) -> list[dict[str, Any]]:
+        if row is None:
+            return [{"ph": phase, "name": event, "ts": at_us, "s": "g"}]
+        if phase == _READY:
+            first = row not in self._negotiating
+            self._negotiating.add(row)
+            begun = self._written(at_us, "B", row, event, None) if first else []
+            return [*begun, *self._written(at_us, "X", row, str(args), None)]
+        if phase == _AGREED:
+            if row not in self._negotiating:
+                return []
+            self._negotiating.remove(row)
+            phase = "E"
+        made: list[dict[str, Any]] = []
+        if (pid := self._rows.get(row)) is None:
+            pid = self._rows[row] = len(self._rows) + 1
+            made = [
+                {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": row}},
+                {"name": "process_sort_index", "ph": "M", "pid": pid, "args": {"sort_index": pid}},
+            ]
+        line: dict[str, Any] = {"ph": phase}
+        if phase != "E":
+            line["name"] = event
+        line |= {"ts": at_us, "pid": pid}
+        if phase == "X":
+            line["dur"] = 0
+        if args is not None:
+            line["args"] = args
+        return [*made, line]
+
+
+TIMELINE = Timeline()
+"""The timeline of this process."""
+
+
+def from_environment(rank: int, environ: Mapping[str, str] = os.environ) -> None:
+    """Start recording where ``HOROVOD_TIMELINE`` names a file and this is rank 0. Called by ``init``."""
+    path = environ.get("HOROVOD_TIMELINE", "")
+    if path and path != DYNAMIC and rank == 0:
+        mark_cycles = environ.get("HOROVOD_TIMELINE_MARK_CYCLES", "0") not in ("", "0")
+        try:
+            TIMELINE.start(Path(path), mark_cycles=mark_cycles)
+        except OSError as error:
+            sys.stderr.write(f"aitne: no timeline is written: {path}: {error.strerror}\n")
+
+
+def start_timeline(
+    file_path: str, mark_cycles: bool = False, *, rank: int, environ: Mapping[str, str] = os.environ
+) -> None:
+    """Begin recording into a file, on rank 0; other ranks may call it too.
+
+    Raises:
+        ValueError: ``HOROVOD_TIMELINE`` is not ``DYNAMIC``.
+        OSError: the file cannot be written.
+    """
+    if not environ.get("HOROVOD_TIMELINE"):
+        raise ValueError("Set HOROVOD_TIMELINE=DYNAMIC to enable dynamic timeline usage.")
+    if rank == 0:
+        TIMELINE.start(Path(file_path), mark_cycles=mark_cycles)
+
+
+def stop_timeline() -> None:
+    """End recording; the file is complete when this returns."""
+    TIMELINE.stop()
+
+
+def _lines(events: Sequence[Mapping[str, Any]]) -> bytes:
+    return ",\n".join(json.dumps(event, separators=(",", ":")) for event in events).encode()

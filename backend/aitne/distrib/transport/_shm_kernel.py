@@ -1,0 +1,190 @@
+"""The compiled kernel over shared memory. ``_shm_pure`` has the same methods."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import torch
+
+from aitne.distrib._native.build import HERE, library_name
+from aitne.distrib.transport._shm_layout import DEPTH, HEADER_BYTES, LINE_BYTES, SLOTS_AT
+from aitne.distrib.transport._shm_memory import DISAGREE, SharedMemory
+from aitne.distrib.transport.base import Reduction, TransportError
+
+SWITCH = "AITNE_SHM_KERNEL"
+"""Set to ``off``: the pure version, as where nothing was compiled."""
+DTYPES = {
+    torch.float32: 0,
+    torch.float64: 1,
+    torch.float16: 2,
+    torch.bfloat16: 3,
+    torch.int8: 4,
+    torch.int16: 5,
+    torch.int32: 6,
+    torch.int64: 7,
+    torch.uint8: 8,
+    torch.bool: 9,
+}
+"""What is reduced, and its number in ``reduce.h``."""
+_SPIN_S = 50e-6
+"""As long as a sleeper takes to wake up, about."""
+_AT_ONCE_BYTES = 16 << 10
+"""Up to so many bytes every rank reduces all, on up to four ranks: less to wait for."""
+_OK, _STOPPED = 0, 1
+_LOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)
+_POINTER, _INT, _LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64
+_ARGUMENTS = {
+    "aitne_barrier": [_POINTER],
+    "aitne_allreduce": [_POINTER, _POINTER, _LONG, _INT, _INT],
+    "aitne_reducescatter": [_POINTER, _POINTER, _POINTER, _POINTER, _INT, _INT],
+    "aitne_allgather": [_POINTER, _POINTER, _POINTER, _POINTER],
+    "aitne_broadcast": [_POINTER, _POINTER, _LONG, _INT],
+    "aitne_alltoall": [_POINTER, _POINTER, _POINTER, _POINTER, _POINTER],
+}
+
+
+@functools.cache
+def _load() -> ctypes.CDLL | str:
+    """The library, or why there is none."""
+    path = HERE / library_name()
+    if not path.exists():
+        return "it was not built; python -m aitne.distrib._native.build does"
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        return str(error)
+    library.aitne_line_bytes.restype = ctypes.c_size_t
+    if (library.aitne_line_bytes(), library.aitne_depth()) != (LINE_BYTES, DEPTH):
+        return f"{path} has another layout of memory"
+    library.aitne_open.restype = _POINTER
+    library.aitne_open.argtypes = [
+        *(_POINTER, _POINTER, _INT, _INT),
+        *(ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int64, _LOOK),
+    ]
+    library.aitne_close.argtypes = [_POINTER]
+    library.aitne_close.restype = None
+    for name, arguments in _ARGUMENTS.items():
+        getattr(library, name).argtypes = arguments
+    return library
+
+
+def missing() -> str | None:
+    """Why this process has no kernel; None: it has."""
+    if os.environ.get(SWITCH) == "off":
+        return f"{SWITCH} is off"
+    found = _load()
+    return found if isinstance(found, str) else None
+
+
+class KernelExchange:
+    """One rank's collectives. Tensors are checked by the caller."""
+
+    def __init__(self, memory: SharedMemory) -> None:
+        library = _load()
+        if isinstance(library, str):
+            raise TransportError(f"The shared-memory kernel cannot be used: {library}.")
+        layout = memory.layout
+        self._library = library
+        self._failure: list[BaseException] = []
+        self._look = _callback(memory, self._failure)
+        roomy = len(os.sched_getaffinity(0)) >= layout.size
+        base = memory.bytes.ctypes.data
+        self._team = library.aitne_open(
+            base + HEADER_BYTES,
+            base + SLOTS_AT,
+            memory.rank,
+            layout.size,
+            layout.chunk,
+            layout.part,
+            min(_AT_ONCE_BYTES * 4 // max(layout.size, 4), layout.chunk),
+            int(_SPIN_S * 1e9) if roomy else 0,
+            self._look,
+        )
+        if not self._team:
+            raise TransportError("There is no memory for the shared-memory transport.")
+
+    def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
+        """In place."""
+        dtype = DTYPES[flat.dtype]
+        self._call("aitne_allreduce", flat.data_ptr(), flat.numel(), dtype, op)
+
+    def reducescatter(
+        self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
+    ) -> None:
+        """Every rank's ``counts`` of the reduced values."""
+        sizes = _sizes(counts, flat)
+        dtype = DTYPES[flat.dtype]
+        self._call("aitne_reducescatter", out.data_ptr(), flat.data_ptr(), sizes, dtype, op)
+
+    def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
+        """All ranks' values, one after another."""
+        self._call("aitne_allgather", out.data_ptr(), flat.data_ptr(), _sizes(counts, flat))
+
+    def broadcast(self, flat: torch.Tensor, root: int) -> None:
+        """In place."""
+        self._call("aitne_broadcast", flat.data_ptr(), flat.numel() * flat.element_size(), root)
+
+    def alltoall(
+        self, out: torch.Tensor, flat: torch.Tensor, sent: Sequence[int], received: Sequence[int]
+    ) -> None:
+        """A part for each."""
+        self._call(
+            "aitne_alltoall",
+            out.data_ptr(),
+            flat.data_ptr(),
+            _sizes(sent, flat),
+            _sizes(received, flat),
+        )
+
+    def barrier(self) -> None:
+        """Wait for all."""
+        self._call("aitne_barrier")
+
+    def hang_up(self) -> None:
+        """Whoever waits looks up by itself."""
+
+    def close(self) -> None:
+        """After the last call."""
+        team, self._team = self._team, None
+        if team:
+            self._library.aitne_close(team)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self._library, name)(self._team, *arguments)
+        if status == _OK:
+            return
+        if status == _STOPPED:
+            raise self._failure[0]
+        raise TransportError(DISAGREE)
+
+
+def _callback(memory: SharedMemory, failure: list[BaseException]) -> Any:
+    """Called ten times a second by who waits; also where Python's signal handlers run.
+
+    A generator, because what a handler raises when a function is entered lies before any ``try`` in it:
+    C would not hear of it. A generator that goes on is inside of its ``try`` already.
+    """
+    looking = _looking(memory, failure)
+    next(looking)
+    return _LOOK(looking.send)
+
+
+def _looking(memory: SharedMemory, failure: list[BaseException]) -> Generator[int, int, None]:
+    answer = 0
+    while True:
+        try:
+            memory.look((yield answer))
+        except GeneratorExit:
+            return
+        except BaseException as error:  # noqa: BLE001 - C cannot pass it on: ``_call`` raises it
+            failure.append(error)
+            answer = 1
+
+
+def _sizes(counts: Sequence[int], of: torch.Tensor) -> ctypes.Array[ctypes.c_uint64]:
+    width = of.element_size()
+    return (ctypes.c_uint64 * len(counts))(*(count * width for count in counts))

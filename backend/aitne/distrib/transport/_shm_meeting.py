@@ -1,0 +1,210 @@
+"""How ranks of a node get the descriptor of their memory: rank 0 hands it out over a UNIX socket.
+
+The socket's address is abstract: no file that could be left behind. It is random, told only through the
+group's store, and each side checks that the other belongs to the same user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import struct
+import time
+from types import TracebackType
+from typing import Any
+
+from aitne.distrib.transport.base import Group, TransportError
+
+_CREDENTIALS = struct.Struct("3i")
+_MOST_BYTES = 4096
+
+
+class Host:
+    """Rank 0's side. Whoever leaves the ``with`` block early closes the others' connections."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._until = time.monotonic() + group.timeout_s
+        self._members: dict[int, socket.socket] = {}
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            address = f"\0aitne-{secrets.token_hex(16)}"
+            self._listener.bind(address)
+            self._listener.listen(group.size)
+            group.store.set(_key(group), address.encode())
+        except OSError as error:
+            self._listener.close()
+            raise TransportError(f"Ranks of this node cannot meet: {error}.") from error
+
+    def gather(self, able: bool) -> bool:
+        """Wait for everybody; whether all are ``able``. Raises ``TransportError``."""
+        while len(self._members) < self._group.size - 1:
+            try:
+                self._listener.settimeout(self._left())
+                member = self._listener.accept()[0]
+            except TimeoutError:
+                missing = [
+                    self._group.ranks[rank]
+                    for rank in range(1, self._group.size)
+                    if rank not in self._members
+                ]
+                text = f"Ranks {missing} did not come to share memory within {self._group.timeout_s:g} s."
+                self.refuse(text)
+                raise TransportError(text) from None
+            hello = self._hello(member)
+            if hello is None:
+                member.close()
+                continue
+            self._members[hello["rank"]] = member
+            able = able and hello["able"]
+        return able
+
+    def refuse(self, reason: str) -> None:
+        """Tell all who came that there will be nothing."""
+        for member in self._members.values():
+            try:
+                _send(member, {"refused": reason})
+            except OSError:
+                continue  # it is gone itself
+
+    def hand_out(self, fd: int, use: bool) -> None:
+        """Give everybody the descriptor, and return when all have mapped it. Raises ``TransportError``."""
+        for rank, member in self._members.items():
+            self._told(rank, member, {"use": use}, [fd])
+        for rank, member in self._members.items():
+            self._heard(rank, member)
+        for rank, member in self._members.items():
+            self._told(rank, member, {}, [])
+
+    def keep(self) -> list[socket.socket]:
+        """The connections to ranks 1, 2, ...; they are the caller's now."""
+        kept = [self._members[rank] for rank in sorted(self._members)]
+        self._members = {}
+        return kept
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listener.close()
+        for member in self._members.values():
+            member.close()
+
+    def _hello(self, member: socket.socket) -> dict[str, Any] | None:
+        if not _same_user(member):
+            return None
+        try:
+            member.settimeout(self._left())
+            hello = _receive(member)
+        except OSError:
+            return None
+        known = hello.get("rank") in range(1, self._group.size)
+        return hello if known and hello["rank"] not in self._members else None
+
+    def _told(self, rank: int, member: socket.socket, message: Any, fds: list[int]) -> None:
+        try:
+            _send(member, message, fds)
+        except OSError as error:
+            self._lost(rank, error)
+
+    def _heard(self, rank: int, member: socket.socket) -> None:
+        try:
+            member.settimeout(self._left())
+            _receive(member)
+        except OSError as error:
+            self._lost(rank, error)
+
+    def _lost(self, rank: int, error: OSError) -> None:
+        text = f"Rank {self._group.ranks[rank]} went away while memory was shared: {error}."
+        self.refuse(text)
+        raise TransportError(text) from error
+
+    def _left(self) -> float:
+        return max(0.001, self._until - time.monotonic())
+
+
+def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool]:
+    """The other ranks' side: the connection, the descriptor, and whether all are able.
+
+    Raises:
+        TransportError: rank 0 did not turn up, cannot be reached, or has no memory.
+    """
+    try:
+        address = group.store.get(_key(group), group.timeout_s).decode()
+    except (TimeoutError, ConnectionError) as error:
+        raise TransportError(
+            f"Rank {group.ranks[0]} did not come to share memory within {group.timeout_s:g} s: {error}."
+        ) from error
+    host = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        # Rank 0 has a limit of its own, and says so: ours is for one that says nothing.
+        host.settimeout(2 * group.timeout_s)
+        host.connect(address)
+        if not _same_user(host):
+            raise ConnectionError("it belongs to another user")
+        _send(host, {"rank": group.rank, "able": able})
+        reply, fds = _receive_with(host)
+        _refused(reply)
+        return host, fds[0], bool(reply["use"])
+    except (OSError, IndexError) as error:
+        host.close()
+        raise TransportError(
+            f"Rank {group.ranks[0]} cannot be reached on this node: {error}. Memory is shared only among "
+            "ranks with the same network namespace and user."
+        ) from error
+    except TransportError:
+        host.close()
+        raise
+
+
+def confirm(group: Group, host: socket.socket) -> None:
+    """Say that the memory is mapped, and wait until everybody's is. Raises ``TransportError``."""
+    try:
+        _send(host, {})
+        _refused(_receive(host))
+    except OSError as error:
+        host.close()
+        raise TransportError(
+            f"Rank {group.ranks[0]} went away while memory was shared: {error}."
+        ) from error
+    except TransportError:
+        host.close()
+        raise
+
+
+def _key(group: Group) -> str:
+    return f"{group.name}/shm"
+
+
+def _same_user(connection: socket.socket) -> bool:
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(raw)[1] == os.geteuid())
+
+
+def _refused(reply: dict[str, Any]) -> None:
+    if "refused" in reply:
+        raise TransportError(reply["refused"])
+
+
+def _send(connection: socket.socket, message: dict[str, Any], fds: list[int] | None = None) -> None:
+    socket.send_fds(connection, [json.dumps(message).encode()], fds or [])
+
+
+def _receive(connection: socket.socket) -> dict[str, Any]:
+    return _receive_with(connection)[0]
+
+
+def _receive_with(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    flags = socket.MSG_CMSG_CLOEXEC
+    data, fds, _flags, _address = socket.recv_fds(connection, _MOST_BYTES, 1, flags)
+    if not data:
+        raise ConnectionError("it closed the connection")
+    message: dict[str, Any] = json.loads(data)
+    return message, fds

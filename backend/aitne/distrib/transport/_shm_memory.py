@@ -1,0 +1,197 @@
+"""Memory that the ranks of a node share, and who of them is still there.
+
+It is a memfd: it never has a name, so nothing is left behind whatever kills the ranks, and the size of
+/dev/shm does not matter. Rank 0 of the group makes it and hands it to the others over a UNIX socket.
+
+Each rank holds a lock on a byte of it: one per rank, at the byte of its number. The kernel drops a process's
+record locks when it ends, however it ends, its forked children do not keep them, and they are seen from
+other containers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import socket
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+
+from aitne.distrib.transport import _shm_meeting as meeting
+from aitne.distrib.transport._shm_layout import HEADER_BYTES, Layout, layout_for
+from aitne.distrib.transport.base import Group, TransportError
+
+DISAGREE = "The ranks called different collectives, or with different types or sizes."
+_ABORTED = 0
+_REASON = 8
+_REASON_BYTES = 1000
+_PROCESSES = 1024
+_LOCK_OF_REASON = 1 << 20
+"""The locks' numbers need not be bytes that exist."""
+
+
+class _Process:
+    """A number for this process: ranks that are threads of one cannot see each other's locks."""
+
+    number = 0
+
+    @classmethod
+    def draw(cls) -> None:
+        cls.number = int.from_bytes(os.urandom(7), "big") + 1
+
+
+_Process.draw()
+os.register_at_fork(after_in_child=_Process.draw)
+
+
+class SharedMemory:
+    """This rank's view. ``look`` is for who waits: it raises when there is nothing left to wait for."""
+
+    def __init__(self, group: Group, fd: int, layout: Layout) -> None:
+        self.layout = layout
+        self.rank = group.rank
+        self.ranks = group.ranks
+        self._fd = fd
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+        self.map = mmap.mmap(fd, layout.total, flags=flags)
+        self.bytes = np.frombuffer(self.map, dtype=np.uint8)
+        self._processes = self.bytes[_PROCESSES:HEADER_BYTES].view(np.int64)
+        self._reason = ""
+        self.closed = False
+        self._mutex = threading.Lock()
+        self._processes[self.rank] = _Process.number
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self.rank)
+
+    def check(self) -> None:
+        """Before each operation. Raises ``TransportError`` once the group is broken."""
+        if self.closed:
+            raise TransportError("The shared-memory transport was closed.")
+        if self.map[_ABORTED]:
+            raise TransportError(self.reason())
+
+    def look(self, waits_for: int) -> None:
+        """While waiting for the ranks whose bits are set. Raises ``TransportError``."""
+        self.check()
+        for rank, world_rank in enumerate(self.ranks):
+            if waits_for >> rank & 1 and not self._lives(rank):
+                self.abort(f"Rank {world_rank} is gone: its process ended or left the group.")
+                self.check()
+
+    def reason(self) -> str:
+        """Why it was aborted."""
+        text = self.bytes[_REASON : _REASON + _REASON_BYTES].tobytes()
+        return text.rstrip(b"\0").decode(errors="replace")
+
+    def abort(self, reason: str) -> None:
+        """The first reason counts, for all ranks."""
+        with self._mutex:
+            if self.closed or self.map[_ABORTED]:
+                return
+            try:
+                fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _LOCK_OF_REASON)
+            except BlockingIOError:
+                return  # another rank is writing its reason now
+            text = reason.encode()[: _REASON_BYTES - 1]
+            self.map[_REASON : _REASON + len(text)] = text
+            self.map[_ABORTED] = 1
+            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCK_OF_REASON)
+
+    def close(self) -> None:
+        """Leave the group: whoever waits for this rank is told."""
+        with self._mutex:
+            if not self.closed:
+                self.closed = True
+                os.close(self._fd)
+
+    def release(self) -> None:
+        """Give the memory back, once nobody here works on it any more."""
+        with self._mutex:
+            for name in ("_processes", "bytes", "map"):
+                vars(self).pop(name, None)
+
+    def _lives(self, rank: int) -> bool:
+        with self._mutex:
+            if self.closed or rank == self.rank or self._processes[rank] == _Process.number:
+                return True
+            try:
+                fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, rank)
+            except BlockingIOError:
+                return True
+            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, rank)
+            return False
+
+
+def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.socket]]:
+    """Make the memory, or get it from rank 0, and wait until every rank has it.
+
+    Args:
+        group: who shares it.
+        able: whether this rank has the kernel; it is used where all of them have it.
+
+    Returns:
+        The memory, whether the kernel is used, and the connections that the meeting leaves: of rank 0
+        to ranks 1, 2, ..., of the others to rank 0.
+
+    Raises:
+        TransportError: no memory, or a member that did not turn up.
+    """
+    if group.rank:
+        connection, fd, use = meeting.attend(group, able)
+        try:
+            memory = _mapped(group, fd, layout_for(group.size, use))
+        except TransportError as error:
+            connection.close()
+            raise error
+        with _given_back_on_failure(memory):
+            meeting.confirm(group, connection)
+        return memory, use, [connection]
+    with meeting.Host(group) as host:
+        use = host.gather(able)
+        layout = layout_for(group.size, use)
+        try:
+            memory = _mapped(group, _reserved(layout.total), layout)
+        except TransportError as error:
+            host.refuse(str(error))
+            raise
+        with _given_back_on_failure(memory):
+            host.hand_out(memory._fd, use)
+        return memory, use, host.keep()
+
+
+@contextlib.contextmanager
+def _given_back_on_failure(memory: SharedMemory) -> Iterator[None]:
+    """Who tries again in this process, as an elastic program does, must not pay for what failed."""
+    try:
+        yield
+    except BaseException:
+        memory.close()
+        memory.release()
+        raise
+
+
+def _reserved(total: int) -> int:
+    """Memory that is there: a later write cannot fail, and end the process, for want of it."""
+    try:
+        fd = os.memfd_create("aitne-shm", os.MFD_CLOEXEC)
+    except OSError as error:
+        raise TransportError(f"Shared memory cannot be had: {error}.") from error
+    try:
+        os.posix_fallocate(fd, 0, total)
+    except OSError as error:
+        os.close(fd)
+        raise TransportError(
+            f"Shared memory of {total / (1 << 20):.1f} MiB cannot be had: {error}. "
+            "Give the job more memory, or choose another transport (AITNE_TRANSPORT)."
+        ) from error
+    return fd
+
+
+def _mapped(group: Group, fd: int, layout: Layout) -> SharedMemory:
+    try:
+        return SharedMemory(group, fd, layout)
+    except (OSError, ValueError) as error:
+        os.close(fd)
+        raise TransportError(f"Shared memory cannot be mapped: {error}.") from error

@@ -1,0 +1,262 @@
+"""The collectives over shared memory without compiled code: PyTorch copies and adds, sockets say when.
+
+Ranks meet at rank 0: each sends it a byte, and gets one when all have come. What is exchanged lies in the
+shared memory; sockets also put writes before reads on every processor, which Python could not.
+Two slots of each rank are used in turn, so that one meeting a round is enough.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import time
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from aitne.distrib.transport import _shm_layout as layouts
+from aitne.distrib.transport._shm_memory import DISAGREE, SharedMemory
+from aitne.distrib.transport.base import Reduction, TransportError
+
+_LOOK_S = 0.1
+_SPIN_S = 50e-6
+_AT_ONCE_BYTES = 16 << 10
+"""Up to so many bytes every rank reduces all: one meeting instead of two."""
+_HALF = (torch.float16, torch.bfloat16)
+
+
+class PureExchange:
+    """One rank's collectives. Tensors are checked by the caller."""
+
+    def __init__(self, memory: SharedMemory, connections: Sequence[socket.socket]) -> None:
+        self._memory = memory
+        self._layout = memory.layout
+        self._rank = memory.rank
+        self._size = memory.layout.size
+        self._shared = torch.frombuffer(memory.map, dtype=torch.uint8)
+        lines = memory.bytes[layouts.HEADER_BYTES : layouts.SLOTS_AT].view(np.int64)
+        self._came = lines[:: layouts.LINE_BYTES // 8]
+        """How many meetings each rank has come to: who looks for the dead needs no exact number."""
+        self._connections = connections
+        self._peers = list(range(1, self._size)) if memory.rank == 0 else [0]
+        self._round = 0
+        self._roomy = len(os.sched_getaffinity(0)) >= self._size
+        self._selector = selectors.DefaultSelector()
+        for peer, connection in zip(self._peers, connections, strict=True):
+            connection.setblocking(False)
+            self._selector.register(connection, selectors.EVENT_READ, peer)
+
+    def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
+        """In place."""
+        mine = _raw(flat)
+        if 0 < mine.numel() <= _AT_ONCE_BYTES:
+            self._slot(self._rank, mine.numel()).copy_(mine)
+            self._meet("allreduce", flat.dtype, op, mine.numel())
+            every = [self._slot(rank, mine.numel()).view(flat.dtype) for rank in range(self._size)]
+            mine.view(flat.dtype).copy_(_reduced(every, op))
+            self._round += 1
+            return
+        for begin, end in layouts.pieces(mine.numel(), self._layout.chunk):
+            chunk = mine[begin:end]
+            parts = layouts.parts(chunk.numel(), self._size)
+            here, after = parts[self._rank]
+            self._slot(self._rank, chunk.numel()).copy_(chunk)
+            self._meet("allreduce", flat.dtype, op, mine.numel())
+            part = chunk[here:after].view(flat.dtype)
+            rows = [
+                self._slot(rank, chunk.numel())[here:after].view(flat.dtype)
+                for rank in range(self._size)
+            ]
+            part.copy_(_reduced(rows, op))
+            self._second(self._rank, after - here).copy_(chunk[here:after])
+            self._meet("allreduce", flat.dtype, op, mine.numel())
+            for rank, (first, last) in enumerate(parts):
+                if rank != self._rank:
+                    chunk[first:last].copy_(self._second(rank, last - first))
+            self._round += 1
+
+    def reducescatter(
+        self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
+    ) -> None:
+        """Every rank's ``counts`` of the reduced values."""
+        width = flat.element_size()
+        sizes = [count * width for count in counts]
+        given, taken = _raw(flat), _raw(out)
+        share = self._layout.share
+        for number in range(layouts.rounds(sizes, share)):
+            self._give(given, sizes, number)
+            self._meet("reducescatter", flat.dtype, op, sizes)
+            begin, end = layouts.piece(sizes[self._rank], number, share)
+            at = self._rank * share
+            rows = [
+                self._slot(rank, at + end - begin)[at:].view(flat.dtype)
+                for rank in range(self._size)
+            ]
+            taken[begin:end].view(flat.dtype).copy_(_reduced(rows, op))
+            self._round += 1
+
+    def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
+        """All ranks' values, one after another."""
+        width = flat.element_size()
+        sizes = [count * width for count in counts]
+        starts = layouts.starts(sizes)
+        given, taken = _raw(flat), _raw(out)
+        for number in range(layouts.rounds(sizes, self._layout.chunk)):
+            begin, end = layouts.piece(sizes[self._rank], number, self._layout.chunk)
+            self._slot(self._rank, end - begin).copy_(given[begin:end])
+            self._meet("allgather", sizes)
+            for rank, start in enumerate(starts[:-1]):
+                begin, end = layouts.piece(sizes[rank], number, self._layout.chunk)
+                taken[start + begin : start + end].copy_(self._slot(rank, end - begin))
+            self._round += 1
+
+    def broadcast(self, flat: torch.Tensor, root: int) -> None:
+        """In place."""
+        mine = _raw(flat)
+        for begin, end in layouts.pieces(mine.numel(), self._layout.chunk):
+            if self._rank == root:
+                self._slot(root, end - begin).copy_(mine[begin:end])
+            self._meet("broadcast", root, mine.numel())
+            if self._rank != root:
+                mine[begin:end].copy_(self._slot(root, end - begin))
+            self._round += 1
+
+    def alltoall(
+        self, out: torch.Tensor, flat: torch.Tensor, sent: Sequence[int], received: Sequence[int]
+    ) -> None:
+        """A part for each."""
+        width = flat.element_size()
+        share = self._layout.share
+        out_sizes = [count * width for count in sent]
+        in_sizes = [count * width for count in received]
+        starts = layouts.starts(in_sizes)
+        given, taken = _raw(flat), _raw(out)
+        for number in range(self._most(layouts.rounds(out_sizes, share))):
+            self._give(given, out_sizes, number)
+            self._meet("alltoall")
+            at = self._rank * share
+            for rank, start in enumerate(starts[:-1]):
+                begin, end = layouts.piece(in_sizes[rank], number, share)
+                taken[start + begin : start + end].copy_(self._slot(rank, at + end - begin)[at:])
+            self._round += 1
+
+    def barrier(self) -> None:
+        """Wait for all."""
+        self._meet("barrier")
+
+    def hang_up(self) -> None:
+        """Wake up who waits, here and there."""
+        for connection in self._connections:
+            with contextlib.suppress(OSError):  # the other has hung up before
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """After the last call."""
+        for name in ("_shared", "_came"):
+            vars(self).pop(name, None)
+        self._selector.close()
+        for connection in self._connections:
+            connection.close()
+
+    def _give(self, given: torch.Tensor, sizes: Sequence[int], number: int) -> None:
+        """Put one piece for each rank into this rank's slot."""
+        share = self._layout.share
+        for rank, start in enumerate(layouts.starts(sizes)[:-1]):
+            begin, end = layouts.piece(sizes[rank], number, share)
+            place = self._slot(self._rank, rank * share + end - begin)[rank * share :]
+            place.copy_(given[start + begin : start + end])
+
+    def _most(self, number: int) -> int:
+        """The largest number of any rank: nobody knows what goes between two others."""
+        self._slot(self._rank, 8).view(torch.int64).fill_(number)
+        self._meet("alltoall")
+        found = [int(self._slot(rank, 8).view(torch.int64)) for rank in range(self._size)]
+        self._round += 1
+        return max(found)
+
+    def _slot(self, rank: int, length: int) -> torch.Tensor:
+        begin = self._layout.slot(rank, self._round % 2)
+        return self._shared[begin : begin + length]
+
+    def _second(self, rank: int, length: int) -> torch.Tensor:
+        begin = self._layout.second_slot(rank, self._round % 2)
+        return self._shared[begin : begin + length]
+
+    def _meet(self, *what: object) -> None:
+        """Return when all have come, each with the same words for what it does."""
+        self._came[self._rank] += 1
+        word = zlib.crc32(repr(what).encode()).to_bytes(4, "big")
+        if self._rank:
+            self._send(word)
+            self._hear(word)
+        else:
+            self._hear(word)
+            self._send(word)
+
+    def _send(self, word: bytes) -> None:
+        for peer, connection in zip(self._peers, self._connections, strict=True):
+            try:
+                connection.send(word)
+            except OSError:
+                self._gone(peer)
+
+    def _hear(self, word: bytes) -> None:
+        """One word of each peer. None sends its next before it was answered."""
+        missing = set(self._peers)
+        spin_until = time.perf_counter() + (_SPIN_S if self._roomy else 0)
+        while missing:
+            spins = time.perf_counter() < spin_until
+            events = self._selector.select(0 if spins else _LOOK_S)
+            if not events and not spins:
+                self._memory.look(self._not_here())
+            for key, _ in events:
+                try:
+                    heard = self._connections[self._peers.index(key.data)].recv(len(word))
+                except OSError:
+                    heard = b""
+                if not heard:
+                    self._gone(key.data)
+                if heard != word:
+                    raise TransportError(DISAGREE)
+                missing.discard(key.data)
+
+    def _not_here(self) -> int:
+        """A bit for each rank that has not come; rank 0, who would know, may be busy elsewhere."""
+        mine = self._came[self._rank]
+        return sum(1 << rank for rank in range(self._size) if self._came[rank] < mine)
+
+    def _gone(self, peer: int) -> None:
+        # It may have said why before it left.
+        self._memory.check()
+        self._memory.look(1 << peer)
+        raise TransportError(f"Rank {self._memory.ranks[peer]} left the group.")
+
+
+def _raw(flat: torch.Tensor) -> torch.Tensor:
+    return flat.detach().reshape(-1).view(torch.uint8)
+
+
+def _reduced(rows: Sequence[torch.Tensor], op: Reduction) -> torch.Tensor:
+    """All rows in their order; 16-bit floats are added up as 32-bit floats and rounded once."""
+    half = rows[0].dtype in _HALF
+    result = rows[0].float() if half else rows[0].clone()
+    for row in rows[1:]:
+        other = row.float() if half else row
+        if result.dtype == torch.bool:
+            more = op in (Reduction.SUM, Reduction.MAX)
+            torch.logical_or(result, other, out=result) if more else torch.logical_and(
+                result, other, out=result
+            )
+        elif op == Reduction.SUM:
+            result += other
+        elif op == Reduction.PRODUCT:
+            result *= other
+        else:
+            torch.minimum(result, other, out=result) if op == Reduction.MIN else torch.maximum(
+                result, other, out=result
+            )
+    return result.to(rows[0].dtype)

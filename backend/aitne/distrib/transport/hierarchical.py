@@ -1,0 +1,252 @@
+"""Several nodes with several ranks each: shared memory inside a node, the network once between nodes.
+
+Where every node has as many ranks, an all-reduce is a reduce-scatter inside each node, an all-reduce
+of each part among those who hold it, and an all-gather inside: each part crosses the network once,
+and all ranks carry. Elsewhere, and for the other collectives, one rank of each node speaks for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+
+from aitne.distrib.choice import TRANSPORTS
+from aitne.distrib.transport.base import Group, Reduction, Transport, TransportError
+
+ACROSS = "AITNE_TRANSPORT_ACROSS"
+"""The transport between nodes."""
+_INSIDE = ("shm", "torch_pg")
+
+
+class Hierarchical:
+    """Two transports in one: among the ranks of this node, and across nodes."""
+
+    name: ClassVar[str] = "hierarchical"
+    devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
+
+    def __init__(self, group: Group, device: str, inside: Transport, across: Transport | None):
+        self.rank = group.rank
+        self.size = group.size
+        self._group = group
+        self._device = device
+        self._inside = inside
+        self._across = across
+        self._everybody: Transport | None = None
+        numbers = sorted(set(group.nodes))
+        self._per_node = [group.nodes.count(node) for node in numbers]
+        self._node = numbers.index(group.nodes[group.rank])
+        self._even = len(set(self._per_node)) == 1
+        self._space = torch.empty(0, dtype=torch.uint8)
+        self._aborted = ""
+
+    @classmethod
+    def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
+        """Any layout will do whose ranks are numbered node by node."""
+        if device not in cls.devices:
+            return f"it takes tensors on cpu, not on {device}"
+        if list(nodes) != sorted(nodes):
+            return "the ranks are not numbered node by node"
+        representatives = sorted(set(nodes))
+        across = _across()
+        if why := across.refusal(representatives, device):
+            return f"between nodes {across.name} cannot serve: {why}"
+        for node in representatives:
+            _inside_for([each for each in nodes if each == node], device)
+        return None
+
+    @classmethod
+    def connect(cls, group: Group, device: str) -> Hierarchical:
+        """First inside, then across."""
+        if why := cls.refusal(group.nodes, device):
+            raise TransportError(f"hierarchical: {why}")
+        here = group.nodes[group.rank]
+        mine = [rank for rank, node in enumerate(group.nodes) if node == here]
+        local = mine.index(group.rank)
+        inner = _part(group, mine, f"in{here}")
+        inside = _inside_for(inner.nodes, device).connect(inner, device)
+        peers = _peers(group.nodes, local)
+        across = None
+        if group.rank in peers:
+            try:
+                across = _across().connect(_part(group, peers, f"across{local}"), device)
+            except TransportError as error:
+                inside.abort(str(error))
+                inside.close()
+                raise
+        return cls(group, device, inside, across)
+
+    def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
+        """What both transports reduce."""
+        across = self._across
+        return self._inside.reduces(dtype, op) and (across is None or across.reduces(dtype, op))
+
+    def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
+        """In parts where nodes have as many ranks each, else by one rank of each node."""
+        self._run(lambda: self._reduce_parts(flat, op) if self._even else self._reduce(flat, op))
+
+    def reducescatter(
+        self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
+    ) -> None:
+        """An all-reduce, of which each takes its part."""
+        self.allreduce(flat, op)
+        before = sum(counts[: self.rank])
+        out.copy_(flat[before : before + counts[self.rank]])
+
+    def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
+        """Ranks are numbered node by node, so what a node has gathered is one piece of the whole."""
+        first = sum(self._per_node[: self._node])
+        mine = counts[first : first + self._per_node[self._node]]
+        nodes, at = [], 0
+        for many in self._per_node:
+            nodes.append(sum(counts[at : at + many]))
+            at += many
+        begin = sum(nodes[: self._node])
+
+        def gather() -> None:
+            # The transport across must not read what it writes.
+            piece = self._room(nodes[self._node], out.dtype)
+            self._inside.allgather(piece, flat, mine)
+            if self._speaks():
+                self._spoken().allgather(out, piece, nodes)
+            else:
+                out[begin : begin + nodes[self._node]].copy_(piece)
+            self._inside.broadcast(out, 0)
+
+        self._run(gather)
+
+    def broadcast(self, flat: torch.Tensor, root: int) -> None:
+        """First inside the root's node, then across, then inside the others."""
+        node, first = 0, 0
+        while root >= first + self._per_node[node]:
+            first += self._per_node[node]
+            node += 1
+
+        def spread() -> None:
+            if self._node == node:
+                self._inside.broadcast(flat, root - first)
+            if self._speaks():
+                self._spoken().broadcast(flat, node)
+            if self._node != node:
+                self._inside.broadcast(flat, 0)
+
+        self._run(spread)
+
+    def alltoall(
+        self,
+        out: torch.Tensor,
+        flat: torch.Tensor,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+    ) -> None:
+        """Straight from rank to rank: no two parts have the same way."""
+        everybody = self._all()
+        self._run(lambda: everybody.alltoall(out, flat, send_counts, receive_counts))
+
+    def barrier(self) -> None:
+        """All of a node have come before it says so to the others."""
+
+        def meet() -> None:
+            self._inside.barrier()
+            if self._speaks():
+                self._spoken().barrier()
+            self._inside.barrier()
+
+        self._run(meet)
+
+    def abort(self, reason: str) -> None:
+        """All parts."""
+        self._aborted = self._aborted or reason
+        for part in (self._inside, self._across, self._everybody):
+            if part is not None:
+                part.abort(reason)
+
+    def close(self) -> None:
+        """All parts."""
+        for part in (self._everybody, self._across, self._inside):
+            if part is not None:
+                part.close()
+
+    def _reduce_parts(self, flat: torch.Tensor, op: Reduction) -> None:
+        parts = self._inside.size
+        even, more = divmod(flat.numel(), parts)
+        counts = [even + (1 if part < more else 0) for part in range(parts)]
+        mine = self._room(counts[self._inside.rank], flat.dtype)
+        self._inside.reducescatter(mine, flat, counts, op)
+        self._spoken().allreduce(mine, op)
+        self._inside.allgather(flat, mine, counts)
+
+    def _reduce(self, flat: torch.Tensor, op: Reduction) -> None:
+        self._inside.allreduce(flat, op)
+        if self._speaks():
+            self._spoken().allreduce(flat, op)
+        self._inside.broadcast(flat, 0)
+
+    def _speaks(self) -> bool:
+        return self._inside.rank == 0
+
+    def _spoken(self) -> Transport:
+        if self._across is None:
+            raise TransportError("hierarchical: another rank of this node speaks for it")
+        return self._across
+
+    def _all(self) -> Transport:
+        """The transport of all ranks, connected when it is first needed, at which point all are."""
+        if self._everybody is None:
+            self.barrier()
+            group = replace(self._group, name=f"{self._group.name}/all")
+            self._everybody = _across().connect(group, self._device)
+            if self._aborted:
+                self._everybody.abort(self._aborted)
+        return self._everybody
+
+    def _room(self, count: int, dtype: torch.dtype) -> torch.Tensor:
+        """Memory that is kept from call to call."""
+        size = count * dtype.itemsize
+        if self._space.numel() < size:
+            self._space = torch.empty(size, dtype=torch.uint8)
+        return self._space[:size].view(dtype)
+
+    def _run(self, collective: Callable[[], None]) -> None:
+        try:
+            collective()
+        except TransportError as error:
+            # Some wait inside the node and some across: what one part knows, all must.
+            self.abort(str(error))
+            raise
+
+
+def _across() -> type[Transport]:
+    return TRANSPORTS.get(os.environ.get(ACROSS) or "torch_pg")  # type: ignore[return-value]
+
+
+def _inside_for(nodes: Sequence[int], device: str) -> type[Transport]:
+    for name in _INSIDE:
+        found: type[Transport] = TRANSPORTS.get(name)  # type: ignore[assignment]
+        if found.refusal(nodes, device) is None:
+            return found
+    raise TransportError(f"hierarchical: none of {', '.join(_INSIDE)} can serve inside a node")
+
+
+def _part(group: Group, members: Sequence[int], name: str) -> Group:
+    return Group(
+        f"{group.name}/{name}",
+        members.index(group.rank),
+        tuple(group.ranks[each] for each in members),
+        tuple(group.nodes[each] for each in members),
+        group.store,
+        group.timeout_s,
+    )
+
+
+def _peers(nodes: Sequence[int], local: int) -> list[int]:
+    """Whom the one of this number on a node speaks with: its like on every node, if each has one."""
+    found = []
+    even = len({nodes.count(node) for node in nodes}) == 1
+    if even or local == 0:
+        for node in sorted(set(nodes)):
+            found.append(nodes.index(node) + local)
+    return found

@@ -1,0 +1,252 @@
+"""MPI's collectives, through mpi4py, for programs that ``mpirun`` or ``srun --mpi=pmix`` started.
+
+An MPI library spins while it waits, and nothing can call it back from that. So members first meet
+in a barrier that is asked for and looked after from here (briefly without pause, then with longer
+and longer ones), and only then enter the collective itself, in which all are at work: a wait for a
+late member costs no core and ends with ``abort``. What ``abort`` cannot end is a collective in which
+a member stops half-way; there MPI's own launcher ends all ranks, as it does whenever one dies.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+import torch
+
+from aitne.distrib.transport.base import OF_BOOL, Group, Reduction, TransportError
+
+_HOW = "start the ranks with mpirun or srun --mpi=pmix"
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
+_SPIN_S, _YIELD_S, _PAUSE_S, _LONGEST_S = 50e-6, 1e-3, 50e-6, 1e-3
+_TAGS = 32767  # every MPI has at least as many
+_NATIVE: Mapping[torch.dtype, str] = {
+    torch.float32: "FLOAT",
+    torch.float64: "DOUBLE",
+    torch.uint8: "UINT8_T",
+    torch.int8: "INT8_T",
+    torch.int16: "INT16_T",
+    torch.int32: "INT32_T",
+    torch.int64: "INT64_T",
+}
+# MPI has no types for these; they travel as two bytes, and an operation of ours reduces them.
+_HALVES = (torch.float16, torch.bfloat16)
+_CARRIERS: Mapping[int, tuple[torch.dtype, str]] = {
+    1: (torch.uint8, "BYTE"),
+    2: (torch.int16, "INT16_T"),
+    4: (torch.int32, "INT32_T"),
+    8: (torch.int64, "INT64_T"),
+    16: (torch.complex128, "C_DOUBLE_COMPLEX"),
+}
+_NAMES = {
+    Reduction.SUM: "SUM",
+    Reduction.MIN: "MIN",
+    Reduction.MAX: "MAX",
+    Reduction.PRODUCT: "PROD",
+}
+
+
+class Mpi:
+    """A communicator of these members."""
+
+    name: ClassVar[str] = "mpi"
+    devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
+
+    def __init__(self, group: Group, mpi: Any, comm: Any) -> None:
+        self.rank = group.rank
+        self.size = group.size
+        self._mpi = mpi
+        self._comm = comm
+        self._aborted = ""
+
+    @classmethod
+    def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
+        """Without an MPI that started the ranks it would find itself alone."""
+        if device not in cls.devices:
+            return f"it takes tensors on cpu, not on {device}"
+        if importlib.util.find_spec("mpi4py") is None:
+            return "mpi4py is not installed"
+        found = _started(os.environ)
+        if found is None:
+            return f"MPI did not start this process: {_HOW}"
+        world = int(os.environ.get("HOROVOD_SIZE") or max(found, len(nodes)))
+        if found not in (world, 0):
+            return f"MPI's world has {found} ranks, not {world}: {_HOW}"
+        try:
+            importlib.import_module("mpi4py.MPI")
+        except (ImportError, RuntimeError) as error:
+            return f"mpi4py finds no MPI library: {error}"
+        return None
+
+    @classmethod
+    def connect(cls, group: Group, device: str) -> Mpi:
+        """Make the communicator once all members have said that they are there."""
+        if why := cls.refusal(group.nodes, device):
+            raise TransportError(f"mpi: {why}")
+        mpi: Any = importlib.import_module("mpi4py.MPI")
+        if mpi.Query_thread() < mpi.THREAD_MULTIPLE:
+            raise TransportError("mpi: this MPI does not take calls from several threads at once")
+        world = mpi.COMM_WORLD
+        if world.rank != group.ranks[group.rank] or world.size <= group.ranks[-1]:
+            raise TransportError(
+                f"mpi: this is rank {world.rank} of MPI's {world.size}, but rank "
+                f"{group.ranks[group.rank]} of the program: {_HOW}"
+            )
+        _turn_up(group)
+        members = world.group.Incl(list(group.ranks))
+        try:
+            comm = world.Create_group(members, zlib.crc32(group.name.encode()) % _TAGS)
+        except mpi.Exception as error:
+            raise TransportError(f"mpi: {error}") from error
+        finally:
+            members.Free()
+        return cls(group, mpi, comm)
+
+    def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
+        """Also the two 16-bit floats and truth values, which MPI itself does not know."""
+        return dtype in _NATIVE or dtype in _HALVES or dtype == torch.bool
+
+    def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
+        """In place, without a copy."""
+        array, operation = self._reducible(flat, op)
+        self._run(lambda comm: comm.Allreduce(self._mpi.IN_PLACE, array, operation))
+
+    def reducescatter(
+        self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
+    ) -> None:
+        """MPI's own takes parts of different sizes."""
+        array, operation = self._reducible(flat, op)
+        mine, _ = self._reducible(out, op)
+        self._run(lambda comm: comm.Reduce_scatter(array, mine, list(counts), operation))
+
+    def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
+        """As integers of the elements' width."""
+        array, kind = self._carried(flat)
+        into, _ = self._carried(out)
+        self._run(lambda comm: comm.Allgatherv([array, kind], [into, list(counts), kind]))
+
+    def broadcast(self, flat: torch.Tensor, root: int) -> None:
+        """As integers of the elements' width."""
+        array, kind = self._carried(flat)
+        self._run(lambda comm: comm.Bcast([array, kind], root))
+
+    def alltoall(
+        self,
+        out: torch.Tensor,
+        flat: torch.Tensor,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+    ) -> None:
+        """As integers of the elements' width."""
+        array, kind = self._carried(flat)
+        into, _ = self._carried(out)
+        self._run(
+            lambda comm: comm.Alltoallv(
+                [array, list(send_counts), kind], [into, list(receive_counts), kind]
+            )
+        )
+
+    def barrier(self) -> None:
+        """What every collective begins with."""
+        self._run(lambda comm: None)
+
+    def abort(self, reason: str) -> None:
+        """Ends this member's wait for others; they are told by whoever told this one."""
+        self._aborted = self._aborted or reason
+
+    def close(self) -> None:
+        """Freeing a communicator is local in practice; one that was aborted has a barrier pending."""
+        comm, self._comm = self._comm, None
+        if comm is not None and not self._aborted and not self._mpi.Is_finalized():
+            comm.Free()
+
+    def _reducible(self, flat: torch.Tensor, op: Reduction) -> tuple[Any, Any]:
+        if flat.dtype == torch.bool:
+            flat, op = flat.view(torch.uint8), OF_BOOL[op]
+        if flat.dtype in _HALVES:
+            kind = self._mpi.INT16_T
+            return [flat.view(torch.int16).numpy(), kind], _operation(flat.dtype, op)
+        kind = getattr(self._mpi, _NATIVE[flat.dtype])
+        return [flat.numpy(), kind], getattr(self._mpi, _NAMES[op])
+
+    def _carried(self, flat: torch.Tensor) -> tuple[Any, Any]:
+        carrier, name = _CARRIERS[flat.element_size()]
+        return flat.view(carrier).numpy(), getattr(self._mpi, name)
+
+    def _run(self, collective: Callable[[Any], None]) -> None:
+        if self._aborted:
+            raise TransportError(self._aborted)
+        comm = self._comm
+        if comm is None:
+            raise TransportError("mpi: it was closed")
+        try:
+            if self.size > 1:
+                self._wait(comm.Ibarrier())
+            collective(comm)
+        except self._mpi.Exception as error:
+            raise TransportError(f"mpi: {error}") from error
+
+    def _wait(self, request: Any) -> None:
+        begun = time.perf_counter()
+        pause = _PAUSE_S
+        while not request.Test():
+            if self._aborted:
+                raise TransportError(self._aborted)
+            waited = time.perf_counter() - begun
+            if waited > _YIELD_S:
+                time.sleep(pause)
+                pause = min(pause * 1.2, _LONGEST_S)
+            elif waited > _SPIN_S:
+                os.sched_yield()
+
+
+def _started(environ: Mapping[str, str]) -> int | None:
+    """How many ranks MPI's launcher says it has started; 0: it does not say; None: it is not there."""
+    for name in _SIZES:
+        if name in environ:
+            return int(environ[name])
+    return 0 if "PMIX_RANK" in environ or "PMI_RANK" in environ else None
+
+
+def _turn_up(group: Group) -> None:
+    """Return when all members are there: making a communicator would wait for them without end."""
+    key = f"{group.name}/mpi/"
+    try:
+        if group.rank > 0:
+            group.store.set(f"{key}{group.rank}", b"")
+            group.store.get(f"{key}all", group.timeout_s)
+            return
+        until = time.monotonic() + group.timeout_s
+        for rank in range(1, group.size):
+            group.store.get(f"{key}{rank}", max(0.0, until - time.monotonic()))
+        group.store.set(f"{key}all", b"")
+    except (TimeoutError, ConnectionError) as error:
+        raise TransportError(
+            f"mpi: not all of {group.size} ranks turned up within {group.timeout_s:g} s: {error}"
+        ) from error
+
+
+@cache
+def _operation(dtype: torch.dtype, op: Reduction) -> Any:
+    """MPI calls it with two rows of bytes, of which the second gets the result."""
+    mpi: Any = importlib.import_module("mpi4py.MPI")
+    reduce: Callable[..., torch.Tensor] = {
+        Reduction.SUM: torch.add,
+        Reduction.MIN: torch.minimum,
+        Reduction.MAX: torch.maximum,
+        Reduction.PRODUCT: torch.mul,
+    }[op]
+
+    def apply(theirs: Any, ours: Any, _kind: Any) -> None:
+        if not len(ours):
+            return
+        result = torch.frombuffer(ours, dtype=dtype)
+        reduce(torch.frombuffer(theirs, dtype=dtype), result, out=result)
+
+    return mpi.Op.Create(apply, commute=True)

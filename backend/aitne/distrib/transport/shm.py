@@ -1,0 +1,176 @@
+"""Ranks of one node, tensors in main memory: through memory that they share, at about its speed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import torch
+
+from aitne.distrib.transport import _shm_kernel as kernel
+from aitne.distrib.transport import _shm_memory as memories
+from aitne.distrib.transport._shm_layout import MOST_RANKS
+from aitne.distrib.transport._shm_pure import PureExchange
+from aitne.distrib.transport.base import Group, Reduction, TransportError
+
+_log = logging.getLogger(__name__)
+
+
+class ShmTransport:
+    """See ``base.Transport``. The compiled kernel where it was built, the pure version elsewhere.
+
+    Every rank gets the same bits. A sum of 16-bit floats is rounded once; a sum of bool is "any".
+    """
+
+    name: ClassVar[str] = "shm"
+    devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
+
+    def __init__(
+        self,
+        memory: memories.SharedMemory,
+        exchange: kernel.KernelExchange | PureExchange,
+    ) -> None:
+        self.rank = memory.rank
+        self.size = memory.layout.size
+        self._memory = memory
+        self._exchange = exchange
+        self._busy = threading.RLock()
+        self._inside = False
+
+    @classmethod
+    def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
+        """Why it cannot serve these ranks."""
+        if device != "cpu":
+            return f"shared memory carries tensors of the CPU, not of {device}"
+        if len(set(nodes)) > 1:
+            return f"the ranks are on {len(set(nodes))} nodes, which share no memory"
+        if len(nodes) > MOST_RANKS:
+            return f"{len(nodes)} ranks are more than the {MOST_RANKS} that it can connect"
+        return None
+
+    @classmethod
+    def connect(cls, group: Group, device: str) -> ShmTransport:
+        """Raises ``TransportError``: refused, no memory, or a member that did not turn up."""
+        refused = cls.refusal(group.nodes, device)
+        if refused:
+            raise TransportError(f"The shm transport cannot be used: {refused}.")
+        why = kernel.missing()
+        memory, native, connections = memories.share(group, able=why is None)
+        if native:
+            for connection in connections:
+                connection.close()
+            return cls(memory, kernel.KernelExchange(memory))
+        if group.rank == 0:
+            _log.warning(
+                "The shm transport runs without its compiled kernel, several times slower: %s.",
+                why or "another rank has none",
+            )
+        return cls(memory, PureExchange(memory, connections))
+
+    @property
+    def native(self) -> bool:
+        """Whether it is the compiled kernel."""
+        return isinstance(self._exchange, kernel.KernelExchange)
+
+    def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
+        """Floats, integers of both signs up to 64 bits, uint8 and bool, by every operation."""
+        return dtype in kernel.DTYPES
+
+    def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
+        """In place."""
+        self._check(flat)
+        self._check_reduces(flat.dtype)
+        self._do(self._exchange.allreduce, flat, op)
+
+    def reducescatter(
+        self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
+    ) -> None:
+        """``out`` gets this rank's part."""
+        self._check(flat, sum(counts))
+        self._check(out, counts[self.rank], flat)
+        self._check_reduces(flat.dtype)
+        self._do(self._exchange.reducescatter, out, flat, counts, op)
+
+    def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
+        """``out`` gets all ranks' values."""
+        self._check(flat, counts[self.rank])
+        self._check(out, sum(counts), flat)
+        self._do(self._exchange.allgather, out, flat, counts)
+
+    def broadcast(self, flat: torch.Tensor, root: int) -> None:
+        """In place."""
+        self._check(flat)
+        self._do(self._exchange.broadcast, flat, root)
+
+    def alltoall(
+        self,
+        out: torch.Tensor,
+        flat: torch.Tensor,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+    ) -> None:
+        """A part for each rank."""
+        self._check(flat, sum(send_counts))
+        self._check(out, sum(receive_counts), flat)
+        self._do(self._exchange.alltoall, out, flat, send_counts, receive_counts)
+
+    def barrier(self) -> None:
+        """Wait for all."""
+        self._do(self._exchange.barrier)
+
+    def abort(self, reason: str) -> None:
+        """On all ranks."""
+        self._memory.abort(reason)
+
+    def close(self) -> None:
+        """Those who still wait for this rank get an error."""
+        self._memory.close()
+        self._exchange.hang_up()
+        with self._busy:
+            self._release()
+
+    def _do(self, act: Callable[..., None], *arguments: object) -> None:
+        with self._busy:
+            self._memory.check()
+            if self._inside:
+                raise TransportError(
+                    "A signal's handler cannot exchange in the middle of an exchange."
+                )
+            self._inside = True
+            try:
+                act(*arguments)
+            except TransportError as error:
+                self._memory.abort(str(error))
+                raise
+            except BaseException as error:
+                # Such as a KeyboardInterrupt: the others must not wait for the rest.
+                rank = self._memory.ranks[self.rank]
+                self._memory.abort(f"Rank {rank} broke a collective off: {error!r}.")
+                raise
+            finally:
+                self._inside = False
+                if self._memory.closed:
+                    self._release()
+
+    def _release(self) -> None:
+        """Not while a call works on it: a signal's handler may close this in the middle of one."""
+        if not self._inside:
+            self._exchange.close()
+            self._memory.release()
+
+    def _check(
+        self, row: torch.Tensor, count: int | None = None, like: torch.Tensor | None = None
+    ) -> None:
+        """What the kernel is not told of, and would write beyond."""
+        if row.device.type != "cpu" or not row.is_contiguous():
+            raise ValueError("The shm transport takes contiguous tensors in main memory only.")
+        if count is not None and row.numel() != count:
+            raise ValueError(f"A tensor of {row.numel()} elements was given where {count} belong.")
+        if like is not None and row.dtype != like.dtype:
+            raise ValueError(f"The result is {row.dtype}, and what is exchanged is {like.dtype}.")
+
+    def _check_reduces(self, dtype: torch.dtype) -> None:
+        if dtype not in kernel.DTYPES:
+            raise ValueError(f"The shm transport reduces no {dtype}.")

@@ -1,0 +1,289 @@
+"""PyTorch's own collectives: gloo for tensors in memory, NCCL for those on GPUs.
+
+Groups are made directly, never through ``torch.distributed.init_process_group``: a program's own
+default group is its own. What gloo lacks (parts of different sizes, 16-bit integers, a scatter that
+sends each part once) is put together from what it has. The NCCL half follows PyTorch's
+documentation and has never run: no machine with a GPU was at hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import torch
+import torch.distributed as dist
+
+from aitne.distrib.transport.base import OF_BOOL, Group, Reduction, TransportError
+from aitne.launch.addresses import own_addresses, split
+
+_OPS = {
+    Reduction.SUM: dist.ReduceOp.SUM,
+    Reduction.MIN: dist.ReduceOp.MIN,
+    Reduction.MAX: dist.ReduceOp.MAX,
+    Reduction.PRODUCT: dist.ReduceOp.PRODUCT,
+}
+_NATIVE = frozenset(
+    {
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.uint8,
+        torch.int8,
+        torch.int32,
+        torch.int64,
+    }
+)
+# How long a rank computes between two collectives is not the transport's business.
+_FOREVER = timedelta(days=365)
+_PROBE_S = 3.0
+
+
+class TorchProcessGroup:
+    """A group of PyTorch's, over gloo or NCCL by device."""
+
+    name: ClassVar[str] = "torch_pg"
+    devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
+
+    def __init__(self, group: Group, pg: Any, store: Any, backend: str) -> None:
+        self.rank = group.rank
+        self.size = group.size
+        self._pg = pg
+        self._store = store
+        self._backend = backend
+        self._aborted = ""
+
+    @classmethod
+    def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
+        """PyTorch can be built without either library."""
+        if device not in cls.devices:
+            return f"it takes tensors on cpu and cuda, not on {device}"
+        if not dist.is_available():
+            return "this PyTorch was built without torch.distributed"
+        if device == "cpu" and not dist.is_gloo_available():
+            return "this PyTorch was built without gloo"
+        if device == "cuda" and not dist.is_nccl_available():
+            return "this PyTorch was built without NCCL"
+        return None
+
+    @classmethod
+    def connect(cls, group: Group, device: str) -> TorchProcessGroup:
+        """Meet at a store of PyTorch's that the first member serves."""
+        try:
+            store, address = _meet(group)
+            prefixed = dist.PrefixStore(f"{group.name}/", store)
+            make = _nccl if device == "cuda" else _gloo
+            pg = make(prefixed, group, address)
+        except (RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
+            raise TransportError(
+                f"torch_pg: the ranks {_listed(group.ranks)} did not all meet within "
+                f"{group.timeout_s:g} s: {_first_line(error)}"
+            ) from error
+        return cls(group, pg, store, "NCCL" if device == "cuda" else "gloo")
+
+    def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
+        """All of PyTorch's usual dtypes but complex ones; 16-bit integers and truth values too."""
+        return dtype in _NATIVE or dtype in (torch.int16, torch.bool)
+
+    def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
+        """A 16-bit integer travels as one of 32."""
+        if flat.dtype == torch.bool:
+            self.allreduce(flat.view(torch.uint8), OF_BOOL[op])
+        elif flat.dtype == torch.int16:
+            wide = flat.to(torch.int32)
+            self.allreduce(wide, op)
+            flat.copy_(wide)
+        else:
+            self._run(lambda pg: [pg.allreduce([flat], _OPS[op])])
+
+    def reducescatter(
+        self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
+    ) -> None:
+        """Over gloo each part goes to its owner once, who reduces it; NCCL has its own for equal parts."""
+        if flat.dtype == torch.bool:
+            self.reducescatter(out.view(torch.uint8), flat.view(torch.uint8), counts, OF_BOOL[op])
+        elif self._backend == "gloo":
+            mine = counts[self.rank]
+            parts = torch.empty(mine * self.size, dtype=flat.dtype)
+            self.alltoall(parts, flat, counts, [mine] * self.size)
+            _reduce_parts(out, parts.view(self.size, mine), op)
+        elif flat.dtype in _NATIVE and len(set(counts)) == 1:
+            options = dist.ReduceScatterOptions()
+            options.reduceOp = _OPS[op]
+            self._run(lambda pg: [pg._reduce_scatter_base(out, flat, options)])
+        else:
+            self.allreduce(flat, op)
+            before = sum(counts[: self.rank])
+            out.copy_(flat[before : before + counts[self.rank]])
+
+    def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
+        """Parts of different sizes are one broadcast each, under way together."""
+        out, flat = out.view(-1).view(torch.uint8), flat.view(-1).view(torch.uint8)
+        if len(set(counts)) == 1:
+            self._run(lambda pg: [pg._allgather_base(out, flat)])
+            return
+        width = out.numel() // sum(counts)
+        parts = out.split([count * width for count in counts])
+        parts[self.rank].copy_(flat)
+        self._run(
+            lambda pg: [pg.broadcast(part, root) for root, part in enumerate(parts) if part.numel()]
+        )
+
+    def broadcast(self, flat: torch.Tensor, root: int) -> None:
+        """As bytes, so of any dtype."""
+        self._run(lambda pg: [pg.broadcast(flat.view(torch.uint8), root)])
+
+    def alltoall(
+        self,
+        out: torch.Tensor,
+        flat: torch.Tensor,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+    ) -> None:
+        """As bytes, so of any dtype."""
+        width = flat.element_size()
+        sent = [count * width for count in send_counts]
+        received = [count * width for count in receive_counts]
+        to, of = out.view(torch.uint8), flat.view(torch.uint8)
+        self._run(lambda pg: [pg.alltoall_base(to, of, received, sent)])
+
+    def barrier(self) -> None:
+        """A token all-reduce on the device: with NCCL later work waits for it as for any other."""
+        device = "cuda" if self._backend == "NCCL" else "cpu"
+        self.allreduce(torch.zeros(1, device=device), Reduction.SUM)
+
+    def abort(self, reason: str) -> None:
+        """Break the connections, so that peers who wait notice too."""
+        self._aborted = self._aborted or reason
+        pg = self._pg
+        if pg is None or self.size == 1:
+            return
+        if self._backend == "NCCL":
+            pg.abort()
+            return
+        # gloo's own abort does nothing. What does end an operation is another that runs out of
+        # time: gloo then closes every connection of the group.
+        peer = (self.rank + 1) % self.size
+        try:
+            pg.recv([torch.empty(1)], peer, 0).wait(timedelta(milliseconds=1))
+        except RuntimeError:
+            return  # as meant
+
+    def close(self) -> None:
+        """The group ends with its last user."""
+        self._pg = None
+        self._store = None
+
+    def _run(self, start: Callable[[Any], list[Any]]) -> None:
+        if self._aborted:
+            raise TransportError(self._aborted)
+        pg = self._pg
+        if pg is None:
+            raise TransportError("torch_pg: it was closed")
+        try:
+            for work in start(pg):
+                work.wait()
+        except RuntimeError as error:
+            raise TransportError(
+                self._aborted or f"torch_pg: {self._backend} failed: {_first_line(error)}"
+            ) from error
+
+
+def _meet(group: Group) -> tuple[Any, str]:
+    """The group's store, and the address of this machine that the other members reach.
+
+    Neither the store nor gloo asks who calls, so on one node both listen on loopback only.
+    """
+    timeout = timedelta(seconds=group.timeout_s)
+    nodes = len(set(group.nodes))
+    met, seen = f"{group.name}/torch_pg", f"{group.name}/torch_pg/seen"
+    if group.rank == 0:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1" if nodes == 1 else "0.0.0.0", 0))  # noqa: S104
+            listener.listen(1024)
+            port = listener.getsockname()[1]
+            store = dist.TCPStore(
+                "127.0.0.1", port, None, True, timeout, False, master_listen_fd=listener.detach()
+            )
+        group.store.set(met, json.dumps(own_addresses(port, os.environ, nodes)).encode())
+        if nodes == 1:
+            return store, "127.0.0.1"
+        return store, group.store.get(seen, group.timeout_s).decode()
+    addresses = json.loads(group.store.get(met, group.timeout_s))
+    theirs, port, ours = _reachable(addresses, group.timeout_s)
+    if group.rank == next((r for r, node in enumerate(group.nodes) if node != group.nodes[0]), 0):
+        group.store.set(seen, theirs.encode())
+    return dist.TCPStore(theirs, port, None, False, timeout, False), ours
+
+
+def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, int, str]:
+    """Host and port of the first that takes a connection, and which address of ours it then sees.
+
+    Raises ``TimeoutError``.
+    """
+    until = time.monotonic() + timeout_s
+    while (left := until - time.monotonic()) > 0:
+        for address in addresses:
+            try:
+                with socket.create_connection(split(address), min(_PROBE_S, left)) as probe:
+                    return *probe.getpeername()[:2], probe.getsockname()[0]
+            except OSError:
+                continue  # one of them is enough
+        time.sleep(min(0.05, left))
+    raise TimeoutError(f"none of {', '.join(addresses)} took a connection")
+
+
+def _gloo(store: Any, group: Group, address: str) -> Any:
+    make = dist.ProcessGroupGloo
+    interface = os.environ.get("GLOO_SOCKET_IFNAME")
+    options = make._Options()
+    options._devices = [
+        make.create_device(interface=interface)
+        if interface
+        else make.create_device(hostname=address)
+    ]
+    options._threads = 2
+    options._timeout = timedelta(seconds=group.timeout_s)
+    pg = make(store, group.rank, group.size, options)
+    pg._set_default_timeout(_FOREVER)
+    return pg
+
+
+def _nccl(store: Any, group: Group, address: str) -> Any:
+    # PyTorch's watchdog would end the whole process when a peer is gone; here that is an error.
+    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+    options = dist.ProcessGroupNCCL.Options()
+    options._timeout = timedelta(seconds=group.timeout_s)
+    pg = dist.ProcessGroupNCCL(store, group.rank, group.size, options)
+    pg.eager_connect_single_device(torch.device("cuda", torch.cuda.current_device()))
+    pg._set_default_timeout(_FOREVER)
+    return pg
+
+
+def _reduce_parts(out: torch.Tensor, parts: torch.Tensor, op: Reduction) -> None:
+    if op is Reduction.SUM:
+        out.copy_(parts.sum(0, dtype=None if parts.is_floating_point() else parts.dtype))
+    elif op is Reduction.MIN:
+        out.copy_(parts.amin(0))
+    elif op is Reduction.MAX:
+        out.copy_(parts.amax(0))
+    else:
+        out.copy_(parts.prod(0, dtype=None if parts.is_floating_point() else parts.dtype))
+
+
+def _first_line(error: BaseException) -> str:
+    # gloo puts its source file's name in brackets before what it has to say, and advice after it.
+    line = str(error).strip().partition("\n")[0]
+    said = line.partition("] ")[2] if line.startswith("[") and "] " in line else line
+    return said.partition(". This is typically")[0]
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    shown = ", ".join(map(str, ranks[:8]))
+    return shown if len(ranks) <= 8 else f"{shown}, ... ({len(ranks)} in all)"

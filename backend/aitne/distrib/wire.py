@@ -1,0 +1,63 @@
+"""What ranks and rank 0 tell each other about requests: the first time all of it, then a number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from aitne.distrib.coordinator import Response
+from aitne.distrib.types import Ask, Kind
+
+_CAPACITY = int(os.environ.get("HOROVOD_CACHE_CAPACITY", "1024"))
+"""How many asks a rank remembers to have told. Later ones travel whole each time."""
+
+
+class Outbox:
+    """A rank's side."""
+
+    def __init__(self) -> None:
+        self._known: dict[Ask, int] = {}
+
+    def pack(self, handle: int, number: int, ask: Ask) -> list[Any]:
+        """The message for one request."""
+        known = self._known.get(ask)
+        if known is not None:
+            return [handle, number, known]
+        known = len(self._known)
+        if known >= _CAPACITY:
+            return [handle, number, -1, ask]
+        self._known[ask] = known
+        return [handle, number, known, ask]
+
+
+class Inbox:
+    """Rank 0's side, for one rank."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Ask] = {}
+
+    def unpack(self, message: Sequence[Any]) -> tuple[int, int, Ask]:
+        """Handle, number and ask of a message."""
+        handle, number, known = message[:3]
+        if len(message) == 3:
+            return handle, number, self._known[known]
+        ask = Ask.from_wire(message[3])
+        if known >= 0:
+            self._known[known] = ask
+        return handle, number, ask
+
+
+def response_for(rank: int, response: Response) -> list[Any]:
+    """Kind, set, this rank's handles (-1: it has joined), the asks of those, data, error."""
+    handles = [each.get(rank, -1) for each in response.handles]
+    asks = [ask for ask, handle in zip(response.asks, handles, strict=True) if handle < 0]
+    data = response.data
+    if response.kind == Kind.ALLTOALL and data is not None:
+        data = data[response.members.index(rank)]
+    return [response.kind, response.asks[0].set_id, handles, asks, data, response.error]
+
+
+def ranks(numbers: Sequence[int]) -> str:
+    """``rank 3``, ``ranks 1, 2``."""
+    return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(map(str, numbers))}"

@@ -1,0 +1,60 @@
+"""Where a node can be reached by others: the names and addresses that it has."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+
+from aitne.launch.errors import LaunchError
+from aitne.launch.hosts import number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Mapping
+
+LOCAL = "127.0.0.1"
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port`` or ``[::1]:port``. Raises ``LaunchError``."""
+    host, colon, port = address.rpartition(":")
+    found = number(port) or 0
+    if not colon or not host or not 0 < found < 65536:
+        raise LaunchError(f"{address!r} is no address: write host:port")
+    return host.strip("[]"), found
+
+
+def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str]:
+    """Where other ranks may find a port of this machine: names first, for they cross networks."""
+    if nodes == 1:
+        return [f"{LOCAL}:{port}"]
+    name = socket.gethostname()
+    found = [environ.get("SLURMD_NODENAME", ""), name]
+    with contextlib.suppress(OSError):  # no entry for the own name: addresses follow
+        found += [
+            str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        ]
+    found += _interfaces()
+    # A name may stand for 127.0.1.1 in its owner's /etc/hosts and for another address elsewhere, so
+    # names stay whatever they mean here. Loopback comes last: several nodes may be one machine.
+    hosts = [
+        host
+        for host in dict.fromkeys(found)
+        if host and not host.startswith(("127.", "::1", "fe80:"))
+    ]
+    hosts.append(LOCAL)
+    return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts]
+
+
+def _interfaces() -> list[str]:
+    """IPv4 addresses of this machine's interfaces (netdevice(7), SIOCGIFADDR)."""
+    import fcntl
+
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # it has none
+                answer = fcntl.ioctl(sock, 0x8915, struct.pack("256s", name.encode()[:15]))
+                found.append(socket.inet_ntoa(answer[20:24]))
+    return found

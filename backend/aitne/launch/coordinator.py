@@ -1,0 +1,273 @@
+"""Decides for all nodes of a run: when ranks begin, which failure counts, when it is over.
+
+It has no thread and no clock of its own: it is told what happens, and when.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+PREEMPTED = 75
+"""A program that was told to end, has saved its work and wants to go on (EX_TEMPFAIL)."""
+LOST = 1
+"""The exit code where a node is gone or has not turned up."""
+_CAUSE_S = 2.0
+"""So long a failure that looks like another one's echo waits for that one to be told."""
+_TRACEBACK = "Traceback (most recent call last)"
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_ECHO = re.compile(
+    r"HorovodInternalError|TransportError|DistBackendError|DistNetworkError|"
+    r"Connection (closed|reset) by peer|BrokenPipeError|ConnectionResetError"
+)
+
+
+class Failure:
+    """A rank that has ended by itself, and not well."""
+
+    def __init__(self, node: int, rank: int | None, code: int, lines: Sequence[str]) -> None:
+        self.node = node
+        self.rank = rank
+        self.code = code
+        self.lines = list(lines)
+
+    @property
+    def echo(self) -> bool:
+        """Whether it says that another rank has failed."""
+        said = (line for line in self.lines if not line.startswith(" "))
+        return self.code < 128 and any(_ECHO.search(line) for line in said)
+
+
+class Coordinator:
+    """Hears of all nodes, and sends them orders.
+
+    Args:
+        names: of the nodes, in the order of their ranks.
+        restarts: how often ranks that failed are started anew.
+        join_by: when all nodes must have turned up, on the clock of ``heard``.
+        grace_s: how long ranks may take to end after a signal, or after the first that has ended by it.
+        send: sends an order to a node.
+        say: tells the user something.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        restarts: int,
+        join_by: float,
+        grace_s: float,
+        send: Callable[[int, dict[str, Any]], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._names = list(names)
+        self._left = restarts
+        self._grace_s = grace_s
+        self._send = send
+        self._say = say
+        self._here: set[int] = set()
+        self._gone: set[int] = set()
+        self._absent: set[int] = set()
+        """Those among them that never were there."""
+        self._ended: set[int] = set()
+        self._running = False
+        self._stopping = False
+        self._failure: Failure | None = None
+        self._echo: Failure | None = None
+        self._codes: list[int] = []
+        self._deadline: float | None = join_by
+        self.generation = 0
+        self._told: list[int] = []
+        """The signals that asked the run to end, or to save its work."""
+        self.code: int | None = None
+        """The run's exit code, once it is over."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When ``tick`` is wanted."""
+        return self._deadline
+
+    def heard(self, node: int, message: dict[str, Any] | None, now: float) -> None:
+        """What a node says; None: it is gone."""
+        if self.code is not None:
+            return
+        if message is None:
+            self._lost(node)
+            return
+        kind = message["kind"]
+        if kind == "here":
+            self._names[node] = message.get("name") or self._names[node]
+            self._here.add(node)
+            if len(self._here) == len(self._names):
+                self._begin()
+        elif kind == "told":
+            self._told.append(int(message["number"]))
+            if not self._running:
+                self._over(128 + self._told[0])
+            elif message["number"] in _STOPPING:
+                self._leave(now)
+        elif message.get("generation") != self.generation:
+            return  # of ranks that have been started anew since
+        elif kind == "port":
+            self._running = True
+            for each in self._alive():
+                self._send(each, {**message, "kind": "start"})
+        elif kind == "rank":
+            self._rank(node, message, now)
+        elif kind == "ended":
+            self._ended.add(node)
+            self._judge()
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        if self._deadline is None or now < self._deadline or self.code is not None:
+            return
+        self._deadline = None
+        if not self._running:
+            missing = [name for node, name in enumerate(self._names) if node not in self._here]
+            self._say(
+                f"{', '.join(missing)} did not turn up in time. See what was printed there; a node that is "
+                "slow to start needs a longer --timeout"
+            )
+            self._over(LOST)
+        elif self._echo is not None:
+            self._fail(self._echo)
+        else:
+            self._say(f"ranks that are left {self._grace_s:g} s after the signal are ended")
+            self._codes.append(128 + self._told[0])
+            self._stop("its time after the signal is over")
+
+    # --- the course ------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._running = self._stopping = False
+        self._deadline = None
+        self._ended = set()
+        self._send(0, {"kind": "prepare", "generation": self.generation})
+
+    def _rank(self, node: int, message: dict[str, Any], now: float) -> None:
+        code, rank = int(message["code"]), message["rank"]
+        if code == 0:
+            return
+        if self._told and (code == PREEMPTED or code - 128 in self._told):
+            self._codes.append(code)
+            self._leave(now)
+            return
+        if code == 128 + signal.SIGKILL and any(number in _STOPPING for number in self._told):
+            self._codes.append(128 + self._told[0])  # killed because it did not end when asked
+            return
+        if self._stopping or self._failure is not None:
+            return
+        failure = Failure(node, rank, code, message["lines"])
+        if not failure.echo:
+            self._fail(failure)
+        elif self._echo is None:
+            self._echo, self._deadline = failure, now + _CAUSE_S
+
+    def _leave(self, now: float) -> None:
+        if self._deadline is None and not self._stopping:
+            self._deadline = now + self._grace_s
+
+    def _lost(self, node: int) -> None:
+        if node not in self._here:
+            self._absent.add(node)
+        self._gone.add(node)
+        self._here.add(node)
+        self._ended.add(node)
+        if any(number in _STOPPING for number in self._told):
+            self._codes.append(128 + self._told[0])
+        elif self._failure is None and not self._stopping:
+            self._fail(Failure(node, None, LOST, ()))
+        self._judge()
+
+    def _fail(self, failure: Failure) -> None:
+        self._failure, self._deadline = failure, None
+        self._say(self._words(failure))
+        self._stop("a rank has failed")
+        self._send(
+            failure.node,
+            {
+                "kind": "mark",
+                "rank": failure.rank,
+                "code": failure.code,
+                "generation": self.generation,
+            },
+        )
+
+    def _stop(self, why: str) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
+        for node in self._alive():
+            self._send(node, {"kind": "stop", "why": why, "generation": self.generation})
+
+    def _judge(self) -> None:
+        if self._running and len(self._ended) < len(self._names):
+            return
+        if self._failure is None and self._echo is not None:
+            self._fail(self._echo)
+        if self._failure is None:
+            self._over(PREEMPTED if PREEMPTED in self._codes else (self._codes or [0])[0])
+        elif self._left and not self._told and not self._gone:
+            self._left -= 1
+            self.generation += 1
+            self._failure = self._echo = None
+            self._codes = []
+            self._say(
+                f"all ranks are started anew ({self._left} more times, should that be needed)"
+            )
+            self._begin()
+        else:
+            self._over(self._failure.code)
+
+    def _over(self, code: int) -> None:
+        self.code = code
+        for node in range(len(self._names)):  # also one whose "here" is still on its way
+            if node not in self._gone:
+                self._send(node, {"kind": "over", "code": code})
+
+    def _alive(self) -> list[int]:
+        return [node for node in sorted(self._here) if node not in self._gone]
+
+    def _words(self, failure: Failure) -> str:
+        name = self._names[failure.node]
+        if failure.node in self._absent:
+            found = f"no ranks can be started on node {name}: what started there has ended, and has said why above"
+        elif failure.rank is None:
+            found = f"node {name} is gone, with its ranks"
+        else:
+            found = f"rank {failure.rank} on node {name} {ending(failure.code)}"
+        if failure.lines:
+            found += ". The last it said:\n" + "\n".join(f"  | {line}" for line in failure.lines)
+        return found
+
+
+def ending(code: int) -> str:
+    """How a process has ended, in words."""
+    if code <= 128:
+        return f"ended with exit code {code}"
+    try:
+        number = signal.Signals(code - 128)
+    except ValueError:
+        return f"ended with exit code {code}"
+    words = f"was ended by signal {number.value} ({number.name}: {signal.strsignal(number)})"
+    if number == signal.SIGKILL:
+        words += ", which the kernel also sends where memory runs out"
+    return words
+
+
+def excerpt(lines: Sequence[bytes]) -> list[str]:
+    """Of what a rank has said last, its last traceback with all after it; else the last ten lines."""
+    text = [line.decode("utf-8", "replace") for line in lines]
+    begins = [at for at, line in enumerate(text) if line.startswith(_TRACEBACK)]
+    if not begins:
+        return text[-10:]
+    first = begins.pop()
+    # An exception that another one has led to: Python prints both, with a sentence in between.
+    while begins and any("above exception" in line for line in text[max(0, first - 3) : first]):
+        first = begins.pop()
+    return text[first:]

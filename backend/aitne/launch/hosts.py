@@ -1,0 +1,131 @@
+"""Reads how many ranks go where: host lists, host files, Slurm's counts."""
+
+from __future__ import annotations
+
+import re
+
+from aitne.launch.errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Sequence
+
+_COUNT = re.compile(r"(\d{1,9})(?:\(x(\d{1,9})\))?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
+_MOST_DIGITS = 10
+MOST_RANKS = 1_000_000
+"""A number above it is a slip of the pen."""
+
+
+class Host:
+    """A node and how many ranks it takes."""
+
+    __slots__ = ("name", "ranks")
+
+    def __init__(self, name: str, ranks: int) -> None:
+        self.name = name
+        self.ranks = ranks
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Host) and (self.name, self.ranks) == (other.name, other.ranks)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.ranks))
+
+    def __repr__(self) -> str:
+        return f"Host({self.name!r}, {self.ranks})"
+
+
+def number(text: str | None) -> int | None:
+    """A whole number as an environment has it; None: it is none, or is too long to be meant."""
+    fits = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if text is not None and fits else None
+
+
+def counts(text: str) -> list[int]:
+    """Tasks of each node as Slurm writes them: ``2(x3),1`` is ``[2, 2, 2, 1]``.
+
+    Raises:
+        LaunchError: that is no such list.
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        match = _COUNT.fullmatch(part.strip())
+        times = int(match.group(2) or 1) if match else 0
+        if not match or not 0 < times <= MOST_RANKS or int(match.group(1)) > MOST_RANKS:
+            raise LaunchError(f"{text!r} is no list of tasks per node such as 2(x3),1")
+        found += [int(match.group(1))] * times
+    return found
+
+
+def hosts(text: str) -> list[Host]:
+    """A list such as ``a:2,b:2``; a host without a number takes one rank.
+
+    Raises:
+        LaunchError: it cannot be read, or names a host twice.
+    """
+    return _checked([_host(part.strip(), ":", text) for part in text.split(",")])
+
+
+def hostfile(text: str) -> list[Host]:
+    """Lines ``a slots=2``, as Open MPI and Horovod write them, or ``a:2``; ``#`` begins a comment.
+
+    Raises:
+        LaunchError: a line cannot be read, no host is in it, or one is in it twice.
+    """
+    found = []
+    for place, line in enumerate(text.splitlines(), start=1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        where = f"line {place}, {line.strip()!r},"
+        if len(words) == 1:
+            found.append(_host(words[0], ":", where))
+        else:
+            slots = [word for word in words[1:] if word.startswith("slots=")]
+            if len(slots) != 1:
+                raise LaunchError(f"{where} is no host: write `name slots=2` or `name:2`")
+            found.append(_host(words[0] + slots[0][len("slots") :], "=", where))
+    if not found:
+        raise LaunchError("the host file names no host: write a line `name slots=2` for each")
+    return _checked(found)
+
+
+def spread(found: Sequence[Host], size: int | None) -> list[Host]:
+    """The first hosts that ``size`` ranks fill, in the order given; None: all of them.
+
+    Raises:
+        LaunchError: they take fewer ranks.
+    """
+    room = sum(host.ranks for host in found)
+    if size is None:
+        return list(found)
+    if size > room:
+        raise LaunchError(
+            f"{size} ranks are asked for, and the hosts take {room}: give more hosts, or more ranks to each"
+        )
+    taken: list[Host] = []
+    for host in found:
+        ranks = min(host.ranks, size)
+        if ranks:
+            taken.append(Host(host.name, ranks))
+        size -= ranks
+    return taken
+
+
+def _host(text: str, mark: str, where: str) -> Host:
+    name, marked, count = text.partition(mark)
+    ranks = number(count) or 0
+    if not _NAME.fullmatch(name) or (marked and not 0 < ranks <= MOST_RANKS):
+        raise LaunchError(f"{where} is no list of hosts such as a:2,b:2")
+    return Host(name, ranks if marked else 1)
+
+
+def _checked(found: list[Host]) -> list[Host]:
+    names = [host.name for host in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise LaunchError(
+            f"{', '.join(twice)} is named twice: give each host once, with all its ranks"
+        )
+    return found

@@ -1,0 +1,157 @@
+"""Ends what is left of a run: also when its launcher was killed and could do nothing any more.
+
+A process of its own waits at a pipe whose other end only the launcher has. When that end closes without a
+word, it kills everything that carries the run's mark in its environment or is in a rank's process group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Iterable
+
+MARK = "AITNE_RUN_ID"
+"""In the environment of every process of a run; those that make a new session keep it too."""
+_LOOK_S = 0.02
+_CLEAN_LOOKS = 3
+_KILL_S = 10.0
+
+
+class Keeper:
+    """Made before the launcher has threads. ``release`` ends it; so does the launcher's own end."""
+
+    def __init__(self, run_id: str) -> None:
+        self._mark = f"{MARK}={run_id}"
+        reader, self._writer = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.close(self._writer)
+                _keep(reader, self._mark)
+            finally:
+                os._exit(0)
+        os.close(reader)
+        self.groups: set[int] = set()
+        self._folder: str | None = None
+
+    def group(self, number: int) -> None:
+        """A rank's process group, which ends with the run."""
+        self.groups.add(number)
+        self._tell(f"group {number}\n")
+
+    def forget(self, number: int) -> None:
+        """The group's leader is collected: its number may become somebody else's."""
+        self.groups.discard(number)
+        self._tell(f"forget {number}\n")
+
+    def folder(self, path: str) -> None:
+        """A folder that is removed with the run."""
+        self._folder = path
+        self._tell(f"folder {path}\n")
+
+    def clear(self, ask_s: float = 1.0) -> None:
+        """Ask what is left of the ranks to go, kill what stays. Ranks that have ended count as gone."""
+        if _running(self._mark, self.groups):
+            _end(self._mark, self.groups, signal.SIGTERM, ask_s)
+            _end(self._mark, self.groups, signal.SIGKILL, _KILL_S)
+
+    def release(self) -> None:
+        """The run is over: remove its folder, let the process go."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._tell("done\n")
+        os.close(self._writer)
+        with contextlib.suppress(ChildProcessError):  # somebody else has collected it
+            os.waitpid(self.pid, 0)
+
+    def _tell(self, line: str) -> None:
+        with contextlib.suppress(
+            BrokenPipeError
+        ):  # killed: then nobody watches, and the run goes on
+            os.write(self._writer, line.encode())
+
+
+def _keep(reader: int, mark: str) -> None:
+    # In a session of its own, so that no Ctrl-C and no `kill -9 -GROUP` reaches it.
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    os.dup2(reader, 3)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    os.closerange(4, min(os.sysconf("SC_OPEN_MAX"), 65_536))
+    os.chdir("/")
+    told = b""
+    while part := os.read(3, 4096):
+        told += part
+    lines = told.decode().splitlines()
+    if "done" in lines:
+        return
+    groups: set[int] = set()
+    for line in lines:
+        verb, _, rest = line.partition(" ")
+        if verb == "group":
+            groups.add(int(rest))
+        elif verb == "forget":
+            groups.discard(int(rest))
+    clean = 0
+    give_up = time.monotonic() + _KILL_S
+    while clean < _CLEAN_LOOKS and time.monotonic() < give_up:
+        clean = 0 if _signal(_running(mark, groups), signal.SIGKILL) else clean + 1
+        time.sleep(_LOOK_S)
+    for line in lines:
+        if line.startswith("folder "):
+            shutil.rmtree(line[len("folder ") :], ignore_errors=True)
+
+
+def _end(mark: str, groups: set[int], number: signal.Signals, within_s: float) -> None:
+    give_up = time.monotonic() + within_s
+    asked: set[int] = set()
+    while found := _running(mark, groups):
+        _signal([pid for pid in found if pid not in asked], number)
+        asked.update(found)
+        if time.monotonic() >= give_up:
+            return
+        time.sleep(_LOOK_S)
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> bool:
+    found = False
+    for pid in pids:
+        found = True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+    return found
+
+
+def _running(mark: str, groups: set[int]) -> list[int]:
+    """Processes of the run that have not ended (proc(5)); empty where there is no /proc."""
+    wanted, own, found = mark.encode(), os.getpid(), []
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    for name in names:
+        if not name.isdigit() or int(name) == own:
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stream:
+                fields = stream.read().rpartition(b")")[2].split()
+            if fields[0] in (b"Z", b"X"):
+                continue
+            if int(fields[2]) in groups:
+                found.append(int(name))
+                continue
+            with open(f"/proc/{name}/environ", "rb") as stream:
+                if wanted in stream.read().split(b"\0"):
+                    found.append(int(name))
+        except (OSError, IndexError):
+            continue  # it has ended meanwhile, or is another user's
+    return found

@@ -1,0 +1,205 @@
+"""What in an environment makes training slow or wrong, said before it begins.
+
+NCCL's variables: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+
+from aitne.launch.hosts import number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Callable, Collection, Mapping
+
+SHM_BYTES_PER_RANK = 64 * 1024 * 1024
+"""NCCL and DataLoader workers take shared memory; a container has 64 MiB in all unless told otherwise."""
+_SHM = "/dev/shm"  # noqa: S108 - it is looked at, nothing is put there
+_LEFT_OVER = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR")
+
+
+class Facts:
+    """What is known of this node besides its environment.
+
+    Args:
+        ranks: on this node.
+        size: of the whole run.
+        cpus: that its ranks may use.
+        shm_bytes: free in ``/dev/shm``; None: there is none.
+        interfaces: names of network interfaces.
+        resolves: whether a host name has an address.
+    """
+
+    def __init__(
+        self,
+        ranks: int,
+        size: int,
+        cpus: int,
+        shm_bytes: int | None,
+        interfaces: Collection[str],
+        resolves: Callable[[str], bool],
+    ) -> None:
+        self.ranks = ranks
+        self.size = size
+        self.cpus = cpus
+        self.shm_bytes = shm_bytes
+        self.interfaces = interfaces
+        self.resolves = resolves
+
+
+def findings(environ: Mapping[str, str], facts: Facts) -> list[str]:
+    """One sentence or two for each thing that is wrong or doubtful: what it does, and what to do."""
+    return [
+        text
+        for check in (
+            _hidden_gpus,
+            _allocation,
+            _threads,
+            _shared_memory,
+            _interface,
+            _left,
+            _master,
+        )
+        if (text := check(environ, facts)) is not None
+    ]
+
+
+def of_this_node(ranks: int, size: int) -> Facts:
+    """What this machine says of itself."""
+    try:
+        found = os.statvfs(_SHM)
+        shm_bytes: int | None = found.f_bavail * found.f_frsize
+    except OSError:
+        shm_bytes = None
+    return Facts(
+        ranks,
+        size,
+        len(os.sched_getaffinity(0)),
+        shm_bytes,
+        [name for _, name in socket.if_nameindex()],
+        _resolves,
+    )
+
+
+def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
+    """Of a rank that something else has started: whether it sees no GPU but its own."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None or local_size < 2 or len(_devices(visible)) != 1:
+        return None
+    return (
+        f"CUDA_VISIBLE_DEVICES is {visible} and this node has {local_size} ranks: each sees its own GPU only, so NCCL "
+        "cannot copy from GPU to GPU and goes through the host's memory. Show all of the node's GPUs to every "
+        "rank (srun: --gpus-per-node instead of --gpus-per-task, or --gpu-bind=none) and choose one with "
+        "torch.cuda.set_device(local_rank)"
+    )
+
+
+def _hidden_gpus(environ: Mapping[str, str], facts: Facts) -> str | None:
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None or facts.ranks < 2 or not visible:
+        return None
+    shown = len(_devices(visible))
+    if shown < facts.ranks:
+        return (
+            f"CUDA_VISIBLE_DEVICES shows {shown} GPUs, and {facts.ranks} ranks start here: some share a GPU, which "
+            "NCCL refuses. Start as many ranks as there are GPUs"
+        )
+    return None
+
+
+def _allocation(environ: Mapping[str, str], facts: Facts) -> str | None:
+    tasks = number(environ.get("SLURM_NTASKS")) or 1
+    if tasks > 1 and tasks != facts.size:
+        return (
+            f"{facts.size} ranks start, and the job asked Slurm for {tasks} tasks: CPUs or GPUs are idle, or shared. "
+            f"Leave -np out, or ask for --ntasks={facts.size}"
+        )
+    return None
+
+
+def _threads(environ: Mapping[str, str], facts: Facts) -> str | None:
+    text, fair = environ.get("OMP_NUM_THREADS", ""), max(1, facts.cpus // facts.ranks)
+    if not text:
+        if facts.ranks == 1:
+            return None
+        return (
+            f"OMP_NUM_THREADS is not set: each of {facts.ranks} ranks gets {fair}, its part of {facts.cpus} CPUs. "
+            "Set it to choose another number"
+        )
+    first = number(text.split(",")[0]) or 0
+    if first > fair and first * facts.ranks > facts.cpus:
+        return (
+            f"OMP_NUM_THREADS is {text}: {facts.ranks} ranks with as many threads each have {facts.cpus} CPUs, and "
+            f"wait for one another. Set it to {fair}"
+        )
+    return None
+
+
+def _shared_memory(_environ: Mapping[str, str], facts: Facts) -> str | None:
+    wanted = SHM_BYTES_PER_RANK * facts.ranks
+    if facts.ranks < 2 or (facts.shm_bytes is not None and facts.shm_bytes >= wanted):
+        return None
+    has = "is missing" if facts.shm_bytes is None else f"has {facts.shm_bytes >> 20} MiB free"
+    return (
+        f"{_SHM} {has}, and {facts.ranks} ranks may need {wanted >> 20}: NCCL, the shm transport and DataLoader "
+        "workers fail where it is full. Give a container more (docker: --shm-size=8g or --ipc=host)"
+    )
+
+
+def _interface(environ: Mapping[str, str], facts: Facts) -> str | None:
+    """``NCCL_SOCKET_IFNAME=^docker,eth`` names what names of interfaces begin with; ``=`` is exact."""
+    text = environ.get("NCCL_SOCKET_IFNAME", "")
+    if not text:
+        return None
+    exact, excluded = text.lstrip("^").startswith("="), text.startswith("^")
+    wanted = [name for name in text.lstrip("^=").split(",") if name]
+
+    def meant(name: str) -> bool:
+        return any(name == each if exact else name.startswith(each) for each in wanted)
+
+    left = [name for name in facts.interfaces if meant(name) != excluded]
+    if left and left != ["lo"]:
+        return None
+    there = ", ".join(sorted(facts.interfaces))
+    if left:
+        return (
+            f"NCCL_SOCKET_IFNAME is {text}, which leaves only lo: other nodes cannot be reached. This node has "
+            f"{there}; unset it to let NCCL choose"
+        )
+    return (
+        f"NCCL_SOCKET_IFNAME is {text}, and this node has no such network interface, but {there}: NCCL will "
+        "not start. Name one of them, or unset it"
+    )
+
+
+def _left(environ: Mapping[str, str], _facts: Facts) -> str | None:
+    found = [name for name in _LEFT_OVER if name in environ]
+    if not found:
+        return None
+    return f"{', '.join(found)} is left from another run and does not count here: unset it"
+
+
+def _master(environ: Mapping[str, str], facts: Facts) -> str | None:
+    host = environ.get("MASTER_ADDR", "")
+    if not host:
+        return None
+    if not re.fullmatch(r"[A-Za-z0-9.:_-]+", host) or not facts.resolves(host):
+        return (
+            f"MASTER_ADDR is {host!r}, and this node knows no such host. aitne-run sets it anew; a program that was "
+            "started without it will wait for nothing. Unset it"
+        )
+    return None
+
+
+def _resolves(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except OSError:
+        return False
+
+
+def _devices(visible: str) -> list[str]:
+    return [device for device in visible.split(",") if device.strip()]

@@ -1,0 +1,335 @@
+"""``aitne-run``: starts the ranks of a program, or becomes the program where it is a rank already."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+
+from aitne.launch import hosts, lint, remote, scheduler
+from aitne.launch import run as courses
+from aitne.launch.errors import LaunchError
+from aitne.launch.spawn import NotStarted
+from aitne.launch.supervisor import say
+from aitne.launch.world import World, detect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Mapping, Sequence
+    from typing import NoReturn
+
+    from aitne.launch.hosts import Host
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+_NEEDS_MPI = ("mpi", "horovod")
+_LOCAL_NAMES = ("localhost", "127.0.0.1")
+_EXAMPLES = """\
+examples:
+  aitne-run -np 4 python train.py            four ranks on this node
+  aitne-run -H n1:2,n2:2 python train.py     two on each of two nodes, by ssh
+  aitne-run python train.py                  in a job of the platform or of Slurm: as many as it was given
+  srun --ntasks=8 aitne-run python train.py  Slurm starts the ranks; each becomes the program
+  aitne-run -np 4 --restarts 3 python train.py
+                                             all are started anew when one fails, three times at most
+
+The exit code is that of the rank that failed first, 128 + n where signal n has ended it.
+"""
+
+
+def run() -> NoReturn:
+    """The program ``aitne-run``."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the command line says; the exit code."""
+    _three_descriptors()
+    try:
+        if arguments[:1] == ["node"] and "--run-dir" in arguments:
+            return _node(arguments[1:])
+        if arguments[:1] == ["_follow"]:
+            return remote.follow(int(arguments[2]) if len(arguments) == 3 else None)
+        return _run(_parser().parse_args(arguments))
+    except NotStarted as error:
+        say(str(error))
+        return error.code
+    except LaunchError as error:
+        say(str(error))
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(options: argparse.Namespace) -> int:
+    argv = _program(options)
+    settings = _settings(options, argv)
+    if options.transport:
+        os.environ["AITNE_TRANSPORT"] = options.transport
+    world = detect(os.environ)
+    if _is_rank(world, options):
+        _advise_rank(world)
+        courses.become(world, argv, os.environ, options.timeout)
+    found = _hosts(options, os.environ)
+    launcher = _launcher(options, found, os.environ)
+    local = found if launcher == "local" else found[:1]
+    _advise(os.environ, local[0].ranks, sum(host.ranks for host in found), bind=options.bind)
+    if launcher in ("mpirun", "srun") and (launcher == "mpirun" or options.transport in _NEEDS_MPI):
+        if options.restarts:
+            raise LaunchError(
+                "--restarts does not work where MPI starts the ranks: leave it out, or use another --transport"
+            )
+        command = courses.as_mpi(found, launcher, settings)
+        os.execvp(command[0], command)  # noqa: S606
+    if launcher == "local":
+        return courses.alone(found[0].ranks, settings)
+    return remote.from_outside(found, launcher, settings)
+
+
+def _node(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="aitne-run node",
+        description="One node's part of a run whose nodes are started by something else and share a folder.",
+    )
+    parser.add_argument("--nodes", type=_positive, required=True, help="how many nodes the run has")
+    parser.add_argument("--node-rank", type=int, required=True, help="number of this one, from 0")
+    parser.add_argument("--ranks", required=True, help="ranks of each node: 2, or 2(x3),1")
+    parser.add_argument("--run-dir", required=True, help="the folder that all nodes share")
+    parser.add_argument("--job", required=True, help="what tells this run from every other one")
+    _common(parser)
+    options = parser.parse_args(arguments)
+    ranks = hosts.counts(options.ranks)
+    if len(ranks) == 1:
+        ranks = ranks * options.nodes
+    if len(ranks) != options.nodes or not all(ranks) or not 0 <= options.node_rank < options.nodes:
+        parser.error(
+            f"node {options.node_rank} with ranks {options.ranks} is none of {options.nodes} nodes"
+        )
+    settings = _settings(options, _program(options))
+    if options.node_rank == 0:
+        own = {name: text for name, text in os.environ.items() if name not in _PLATFORMS}
+        _advise(own, ranks[0], sum(ranks), bind=options.bind)
+    if options.nodes == 1:
+        os.environ["AITNE_RUN_DIR"] = options.run_dir
+        return courses.alone(ranks[0], settings)
+    return courses.node(options.node_rank, ranks, options.run_dir, options.job, settings)
+
+
+# --- the command line ----------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="aitne-run",
+        usage="aitne-run [options] [--] program [arguments ...]",
+        description="Start the ranks of a distributed program, and end them all when one fails.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-np", type=_positive, metavar="N", help="how many ranks")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-H", metavar="HOSTS", dest="hosts", help="nodes and their ranks: a:2,b:2")
+    where.add_argument(
+        "--hostfile", metavar="FILE", help="the same in a file, a line `name slots=2` for each"
+    )
+    parser.add_argument(
+        "--launcher",
+        choices=("auto", "local", "ssh", "srun", "mpirun"),
+        default="auto",
+        help="how ranks get to their nodes (auto: by what is there)",
+    )
+    parser.add_argument(
+        "--transport", metavar="NAME", help="what ranks exchange tensors by; sets AITNE_TRANSPORT"
+    )
+    _common(parser)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--prefix", action="store_true", help="begin each line of output with its rank: [3] ..."
+    )
+    parser.add_argument(
+        "--bind", action="store_true", help="give each rank CPUs of its own, where there are enough"
+    )
+    parser.add_argument(
+        "--restarts",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="start all anew so often when one fails",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_positive,
+        default=120,
+        metavar="SECONDS",
+        help="how long nodes and ranks may take to turn up (120)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=_positive,
+        default=30,
+        metavar="SECONDS",
+        help="how long ranks may take to end after a signal (30)",
+    )
+    parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def _positive(text: str) -> int:
+    found = hosts.number(text)
+    if not found or found > hosts.MOST_RANKS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return found
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else _positive(text)
+
+
+def _program(options: argparse.Namespace) -> list[str]:
+    argv: list[str] = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not argv or not argv[0]:
+        sys.stderr.write(
+            "aitne-run: no program is given: aitne-run -np 2 python train.py. `aitne-run --help` has more examples\n"
+        )
+        sys.exit(USAGE)
+    return argv
+
+
+def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.Settings:
+    return courses.Settings(
+        argv,
+        prefix=options.prefix,
+        bind=options.bind,
+        restarts=options.restarts,
+        timeout_s=options.timeout,
+        grace_s=options.grace,
+    )
+
+
+# --- what is to be done --------------------------------------------------------------------------
+
+
+def _is_rank(world: World, options: argparse.Namespace) -> bool:
+    """Whether somebody has started the ranks already, and this is one of them."""
+    wanted = options.np
+    if wanted is None and (options.hosts or options.hostfile):
+        wanted = sum(host.ranks for host in _named(options))
+    if world.source == "none" or (world.source == "slurm" and world.size == 1):
+        return False
+    if wanted is None or wanted == world.size:
+        return True
+    if world.size == 1:
+        return False
+    raise LaunchError(
+        f"{wanted} ranks are asked for inside a world of {world.size} that {_starter(world)} has made. Leave -np and -H out "
+        "where something else starts the ranks; start one aitne-run only where it shall start them"
+        + (
+            ". If these variables are left from another run: unset HOROVOD_RANK, HOROVOD_SIZE, RANK and WORLD_SIZE"
+            if world.source in ("horovod", "torchrun")
+            else ""
+        )
+    )
+
+
+def _starter(world: World) -> str:
+    return {"slurm": "srun", "mpi": "mpirun", "aitne": "aitne-run", "horovod": "horovodrun"}.get(
+        world.source, world.source
+    )
+
+
+def _named(options: argparse.Namespace) -> list[Host]:
+    if options.hosts:
+        return hosts.hosts(options.hosts)
+    try:
+        with open(options.hostfile, encoding="utf-8") as stream:
+            return hosts.hostfile(stream.read())
+    except (OSError, UnicodeDecodeError) as error:
+        raise LaunchError(f"{options.hostfile} cannot be read: {error}") from error
+
+
+def _hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list[Host]:
+    """Where ranks are to go, by the command line, else by the job that this is."""
+    if options.hosts or options.hostfile:
+        return hosts.spread(_named(options), options.np)
+    allotted = scheduler.allocation(environ)
+    if allotted is not None and (options.np is None or len(allotted) > 1):
+        return hosts.spread(allotted, options.np)
+    each = hosts.number(environ.get("AITNE_RANKS_PER_NODE"))
+    if options.np is None and environ.get("AITNE_NODES", "1") == "1" and each:
+        return [hosts.Host(socket.gethostname(), each)]
+    if options.np is None:
+        raise LaunchError(
+            "how many ranks? Give -np, as in `aitne-run -np 2 python train.py`; only inside a job of several tasks it "
+            "is known without"
+        )
+    return [hosts.Host(socket.gethostname(), options.np)]
+
+
+def _launcher(
+    options: argparse.Namespace, found: Sequence[Host], environ: Mapping[str, str]
+) -> str:
+    here = len(found) == 1 and _is_here(found[0].name, environ)
+    in_slurm = "SLURM_JOB_ID" in environ
+    chosen: str = options.launcher
+    if chosen == "auto" and options.transport in _NEEDS_MPI:
+        return "srun" if in_slurm and _has_pmix() else "mpirun"
+    if chosen == "auto":
+        if here:
+            return "local"
+        return "srun" if in_slurm else "ssh"
+    if chosen == "local" and not here:
+        raise LaunchError(
+            f"{', '.join(host.name for host in found)} are not this node alone: --launcher local starts ranks here only"
+        )
+    if chosen == "srun" and not in_slurm:
+        raise LaunchError(
+            "--launcher srun works inside a Slurm job: use salloc or sbatch first, or another --launcher"
+        )
+    if options.transport in _NEEDS_MPI and chosen in ("local", "ssh"):
+        raise LaunchError(
+            f"--transport {options.transport} needs ranks that MPI has started: use --launcher mpirun or srun"
+        )
+    return chosen
+
+
+def _has_pmix() -> bool:
+    return any(name.startswith("pmix") for name in scheduler.mpi_plugins())
+
+
+def _is_here(name: str, environ: Mapping[str, str]) -> bool:
+    own = socket.gethostname()
+    return name in (*_LOCAL_NAMES, own, own.partition(".")[0], environ.get("SLURMD_NODENAME"))
+
+
+# --- what is said before ------------------------------------------------------------------------
+
+
+_PLATFORMS = frozenset({"SLURM_NTASKS", "MASTER_ADDR"})
+"""In a job of the platform's nobody has chosen these: it asks for a task for each node, and not rank."""
+
+
+def _advise(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) -> None:
+    facts = lint.of_this_node(ranks, size)
+    for text in lint.findings(environ, facts):
+        say(text)
+    if bind and facts.cpus < ranks:
+        say(f"ranks are not bound: {ranks} ranks cannot each have one of {facts.cpus} CPUs")
+
+
+def _advise_rank(world: World) -> None:
+    """Many ranks start at once here: the first one speaks for all."""
+    found = lint.hides_peers(os.environ, world.local_size)
+    if found is not None and world.rank == 0:
+        say(found)
+
+
+def _three_descriptors() -> None:
+    """A closed one would become a pipe of ours, and a rank's words its input."""
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            os.close(descriptor)
+            return

@@ -1,0 +1,218 @@
+"""One node's part of a run: starts its ranks when told to, and tells what becomes of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+
+from aitne.launch import rendezvous, spawn
+from aitne.launch.coordinator import excerpt
+from aitne.launch.keeper import Keeper
+from aitne.launch.supervisor import say
+from aitne.launch.world import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+KILL_S = 5.0
+"""How long ranks may take to end when another one has failed."""
+
+
+class Node:
+    """Told what to do by the coordinator, one order at a time, on the launcher's main thread.
+
+    Args:
+        index: number of this node.
+        ranks: how many each node has.
+        argv: the program of every rank.
+        environ: what its environment begins with.
+        store: where the ranks will meet.
+        run_id: marks the processes of this run.
+        run_dir: a folder that all ranks of this node can write.
+        report: tells the coordinator something.
+        ended: called with a generation, a rank and its exit code from another thread; whoever gets
+            it calls ``rank_ended``.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        ranks: Sequence[int],
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        store: rendezvous.Client,
+        master: str,
+        run_id: str,
+        run_dir: str,
+        keeper: Keeper,
+        report: Callable[[dict[str, Any]], None],
+        ended: Callable[[int, int, int], None],
+        prefix: bool,
+        bind: bool,
+    ) -> None:
+        self._index = index
+        self._worlds = layout(ranks)
+        self._own = range(sum(ranks[:index]), sum(ranks[: index + 1]))
+        self._argv = list(argv)
+        self._environ = dict(environ)
+        self._store = store
+        self._master = master
+        self._run_id = run_id
+        self._run_dir = run_dir
+        self._keeper = keeper
+        self._report = report
+        self._ended = ended
+        self._prefix = prefix
+        self._bind = bind
+        self._ranks: spawn.Ranks | None = None
+        self._left: set[int] = set()
+        self._generation = 0
+        self._kill_at: float | None = None
+        self._told: list[int] = []
+
+    @property
+    def deadline(self) -> float | None:
+        """When ``tick`` is wanted."""
+        return self._kill_at
+
+    def order(self, message: Mapping[str, Any]) -> None:
+        """Do what the coordinator says."""
+        kind = message["kind"]
+        if kind == "prepare":
+            self._report({"kind": "port", "port": free_port(), "generation": message["generation"]})
+        elif kind == "start":
+            self._start(int(message["generation"]), int(message["port"]))
+        elif kind == "stop":
+            self.stop()
+        elif kind == "signal":
+            # A scheduler may have sent it to this node too, and asked twice is asked to hurry.
+            if message["number"] not in self._told:
+                self.signal(int(message["number"]))
+        elif kind == "mark":
+            self._mark(message["rank"], int(message["code"]))
+
+    def stop(self) -> None:
+        """Ask the ranks to end; ``tick`` kills those that do not."""
+        if self._ranks is not None and self._kill_at is None and self._left:
+            self._ranks.signal(signal.SIGTERM)
+            self._kill_at = time.monotonic() + KILL_S
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill_at = None
+            if self._ranks is not None:
+                self._ranks.signal(signal.SIGKILL)
+
+    def signal(self, number: int) -> None:
+        """Pass one on to the ranks."""
+        self._told.append(number)
+        if self._ranks is not None:
+            self._ranks.signal(number)
+
+    def rank_ended(self, generation: int, rank: int, code: int) -> None:
+        """A rank of this node has ended."""
+        if self._ranks is None or generation != self._generation:
+            return
+        self._left.discard(rank)
+        if code:
+            self._tell(rank, code, excerpt(self._ranks.last_lines(rank)))
+        if not self._left:
+            self.clear()
+            self._report({"kind": "ended", "generation": generation})
+
+    def clear(self) -> None:
+        """Leave nothing of the ranks behind."""
+        if self._ranks is not None:
+            if self._left:
+                self._ranks.signal(signal.SIGKILL)
+            self._ranks.clear()
+        self._ranks, self._kill_at = None, None
+
+    def _start(self, generation: int, port: int) -> None:
+        self._generation = generation
+        self._left = set(self._own)
+        with contextlib.suppress(OSError):  # there is none, or something else has its name
+            os.unlink(self._mark_path())  # of the ranks that these replace
+        told = {
+            rendezvous.ADDRESSES: ",".join(self._store.addresses),
+            rendezvous.TOKEN: self._store.token,
+            rendezvous.PREFIX: f"{generation}/",
+            "MASTER_ADDR": self._master,
+            "MASTER_PORT": str(port),
+            "AITNE_RUN_DIR": self._run_dir,
+            "AITNE_RUN_RESTARTS": str(
+                int(self._environ.get("AITNE_RUN_RESTARTS") or 0) + generation
+            ),
+        }
+        environments = {
+            rank: spawn.environment(
+                self._environ,
+                self._run_id,
+                len(self._own),
+                {**spawn.variables(self._worlds[rank], self._index), **told},
+            )
+            for rank in self._own
+        }
+        self._ranks = spawn.Ranks(
+            self._keeper, lambda rank, code: self._ended(generation, rank, code)
+        )
+        try:
+            self._ranks.start(
+                self._argv, environments, prefix=self._prefix, bind=self._bind, stdin_rank=0
+            )
+        except spawn.NotStarted as error:
+            self._tell(self._own[0], error.code, [str(error)])
+            self._left = set()
+            self.clear()
+            self._report({"kind": "ended", "generation": generation})
+            return
+        for number in self._told:
+            self._ranks.signal(number)  # it came while the ranks were being started
+
+    def _tell(self, rank: int, code: int, lines: Sequence[str]) -> None:
+        self._report(
+            {
+                "kind": "rank",
+                "generation": self._generation,
+                "rank": rank,
+                "code": code,
+                "lines": list(lines),
+            }
+        )
+
+    def _mark_path(self) -> str:
+        return os.path.join(self._run_dir, f"failed-{self._index}.json")
+
+    def _mark(self, rank: int | None, code: int) -> None:
+        """Leave who has failed where the platform looks."""
+        if rank is None or not os.path.isdir(self._run_dir):
+            return
+        facts = {
+            "rank": rank,
+            "node": self._index,
+            "host": socket.gethostname(),
+            "exit_code": code,
+            "signal": code - 128 if code - 128 in signal.valid_signals() else None,
+        }
+        path = self._mark_path()
+        try:
+            with open(f"{path}.new", "w", encoding="utf-8") as stream:
+                json.dump(facts, stream)
+            os.replace(f"{path}.new", path)
+        except OSError as error:  # a full disk, it may be, which is why the rank has failed
+            say(f"{path} cannot be written: {error.strerror}. The run ends as it would have")
+
+
+def free_port() -> int:
+    """A port of this machine that nobody has now. Its owner to be binds it a moment later."""
+    with socket.create_server(("", 0)) as sock:
+        port: int = sock.getsockname()[1]
+        return port

@@ -1,0 +1,156 @@
+"""Passes on what ranks print: every byte, lines whole, in the order of each stream."""
+
+from __future__ import annotations
+
+import os
+import select
+import selectors
+import threading
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Sequence
+
+LINES, LINE_BYTES = 40, 2_000
+"""Of a rank that has failed, so much is shown."""
+_LONGEST = 1 << 20
+"""A line is held until it is whole, but no longer than this."""
+_READ = 1 << 16
+
+
+class Stream:
+    """One of a rank's two outputs, and where it goes."""
+
+    def __init__(self, rank: int, source: int, target: int, prefix: bytes = b"") -> None:
+        self.rank = rank
+        self.source = source
+        self.target = target
+        self.prefix = prefix
+        self.held = bytearray()
+        self.begun = False
+        """Whether the last that was passed on is a line without its end."""
+        self.last: deque[bytes] = deque(maxlen=LINES)
+        self.ended = threading.Event()
+
+
+class Relay:
+    """A thread that reads all streams until each has ended.
+
+    Args:
+        streams: their sources are closed here.
+        at_once: pass on what comes as it comes; for a rank that is alone.
+    """
+
+    def __init__(self, streams: Sequence[Stream], at_once: bool) -> None:
+        self._streams = list(streams)
+        self._at_once = at_once
+        self._open: dict[int, Stream] = {}
+        self._broken: set[int] = set()
+        self._writing = False
+        self._live = {target: os.isatty(target) for target in {each.target for each in streams}}
+        self._selector = selectors.DefaultSelector()
+        for stream in self._streams:
+            self._selector.register(stream.source, selectors.EVENT_READ, stream)
+        self._thread = threading.Thread(target=self._run, name="aitne-output", daemon=True)
+        self._thread.start()
+
+    def last_lines(self, rank: int, within_s: float) -> list[bytes]:
+        """What a rank that has ended said last: its errors, or else its output."""
+        own = [stream for stream in self._streams if stream.rank == rank]
+        for stream in own:
+            stream.ended.wait(within_s)
+        for stream in sorted(own, key=lambda each: -each.target):
+            if stream.last:
+                return list(stream.last)
+        return []
+
+    def finish(self, within_s: float) -> None:
+        """Wait until everything is passed on, however slowly it is read.
+
+        Somebody who is not of the run and holds a stream open is not waited for longer.
+        """
+        self._thread.join(within_s)
+        while self._thread.is_alive() and self._writing:
+            self._thread.join(within_s)
+
+    def _run(self) -> None:
+        while self._selector.get_map():
+            for key, _ in self._selector.select():
+                stream: Stream = key.data
+                try:
+                    part = os.read(stream.source, _READ)
+                except OSError:
+                    part = b""
+                if part:
+                    self._take(stream, part)
+                if not part or stream.target in self._broken:
+                    self._close(stream)
+        self._selector.close()
+
+    def _take(self, stream: Stream, part: bytes) -> None:
+        stream.held += part
+        if self._at_once:
+            end = len(stream.held)
+        else:
+            end = stream.held.rfind(b"\n") + 1
+            if not end and self._live[stream.target] and not stream.prefix:
+                end = stream.held.rfind(b"\r") + 1  # a progress bar on a terminal
+            if not end and len(stream.held) > _LONGEST:
+                end = len(stream.held)
+        if end:
+            self._pass_on(stream, bytes(stream.held[:end]))
+            del stream.held[:end]
+
+    def _close(self, stream: Stream) -> None:
+        self._selector.unregister(stream.source)
+        os.close(stream.source)
+        if stream.held:
+            self._pass_on(stream, bytes(stream.held))
+            stream.held.clear()
+        stream.ended.set()
+
+    def _pass_on(self, stream: Stream, data: bytes) -> None:
+        _remember(stream, data)
+        if stream.prefix:
+            data = (b"" if stream.begun else stream.prefix) + _prefixed(data, stream.prefix)
+        other = self._open.pop(stream.target, None)
+        if other is not None and other is not stream:
+            data = b"\n" + data  # so that no rank's line goes on in another's
+            other.begun = False
+        if not data.endswith(b"\n"):
+            self._open[stream.target] = stream
+        stream.begun = not data.endswith(b"\n")
+        if stream.target not in self._broken:
+            self._writing = True
+            if not write(stream.target, data):
+                self._broken.add(stream.target)
+            self._writing = False
+
+
+def write(descriptor: int, data: bytes) -> bool:
+    """All of it; False: nobody reads there any more."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+        except OSError:
+            return False
+    return True
+
+
+def _prefixed(data: bytes, prefix: bytes) -> bytes:
+    ended = data.endswith(b"\n")
+    body = data[:-1] if ended else data
+    return body.replace(b"\n", b"\n" + prefix) + (b"\n" if ended else b"")
+
+
+def _remember(stream: Stream, data: bytes) -> None:
+    lines = data[-LINES * LINE_BYTES :].split(b"\n")
+    if stream.begun and stream.last:
+        lines[0] = stream.last.pop() + lines[0]
+    if not lines[-1]:
+        lines.pop()
+    stream.last.extend(line[-LINE_BYTES:] for line in lines[-LINES:])

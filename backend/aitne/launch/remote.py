@@ -1,0 +1,246 @@
+"""A run that one launcher starts on other nodes: it starts a launcher on each, and decides for all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+import threading
+
+from aitne.launch import rendezvous
+from aitne.launch.addresses import LOCAL, own_addresses
+from aitne.launch.errors import LaunchError
+from aitne.launch.hosts import counts, number
+from aitne.launch.output import Relay, Stream
+from aitne.launch.run import Launcher, Settings, own_name
+from aitne.launch.server import Server
+from aitne.launch.spawn import own_command
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Mapping, Sequence
+
+    from aitne.launch.hosts import Host
+    from aitne.launch.supervisor import Supervisor
+
+_LAST_S = 10.0
+_SPEC = "spec"
+_OWN_OF_NODE = (
+    "HOSTNAME",
+    "HOST",
+    "PWD",
+    "OLDPWD",
+    "TMPDIR",
+    "SHLVL",
+    "_",
+    "DISPLAY",
+    "XAUTHORITY",
+)
+_OF_ONE_TASK = (
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_CPU_BIND",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_GPU_BIND",
+    "SLURM_NTASKS_PER_GPU",
+    "SLURM_TRES_PER_TASK",
+)
+_OWN_OF_SESSION = (
+    "SSH_",
+    "XDG_",
+    "SLURMD_",
+    "SLURM_STEP",
+    "SLURM_NODEID",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+)
+
+
+def from_outside(found: Sequence[Host], launcher: str, settings: Settings) -> int:
+    """Start a launcher on each node by ``ssh`` or ``srun``, and decide for all; the exit code.
+
+    Raises:
+        LaunchError: ``ssh`` or ``srun`` is not there.
+    """
+    outer, token = Launcher(settings), secrets.token_hex(32)
+    outer.supervisor.forward_signals()
+    server = Server(token, "", outer.supervisor.heard)
+    relay = None
+    try:
+        addresses = own_addresses(server.port, os.environ, len(found) + 1)
+        names = [host.name for host in found]
+        spec = {
+            "names": names,
+            "ranks": [host.ranks for host in found],
+            "argv": settings.argv,
+            "prefix": settings.prefix,
+            "bind": settings.bind,
+            "cwd": os.getcwd(),
+            "environ": _passed_on(launcher),
+        }
+        client = rendezvous.Client(addresses, token)
+        client.set(_SPEC, json.dumps(spec).encode())
+        client.close()
+        outer.decide(names, server)
+        outer.supervisor.passed_on = range(len(found))
+        way = json.dumps({"addresses": addresses, "token": token})
+        starts = _ssh(found, way) if launcher == "ssh" else _srun(found, way)
+        relay = _started(starts, outer)
+        return outer.run()
+    finally:
+        server.close()
+        if relay is not None:
+            relay.finish(_LAST_S)
+        outer.keeper.clear()
+        outer.keeper.release()
+
+
+class _Start:
+    """A command that brings up launchers on nodes."""
+
+    def __init__(
+        self, argv: list[str], nodes: list[int], way: str, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.argv = argv
+        self.nodes = nodes
+        self.way = way
+        """Written to its standard input."""
+        self.environ = environ
+
+
+def _ssh(found: Sequence[Host], way: str) -> list[_Start]:
+    command = " ".join(shlex.quote(word) for word in own_command())
+    options = ["-o", "BatchMode=yes", "-T"]
+    return [
+        _Start(["ssh", *options, host.name, f"{command} _follow --index {index}"], [index], way)
+        for index, host in enumerate(found)
+    ]
+
+
+def _srun(found: Sequence[Host], way: str) -> list[_Start]:
+    argv = [
+        "srun",
+        f"--nodes={len(found)}",
+        f"--ntasks={len(found)}",
+        "--ntasks-per-node=1",
+        f"--nodelist={','.join(host.name for host in found)}",
+        "--mpi=none",
+        "--input=none",
+        "--kill-on-bad-exit=1",
+        "--quiet",
+    ]
+    # The step's one task a node is to have all that the job has there, not one rank's part: without these
+    # it does (https://slurm.schedmd.com/srun.html, --exact). Ranks get them back. Of GPUs the job's own
+    # request holds for its steps unless they say something else.
+    kind, _, each = (os.environ.get("SLURM_GPUS_PER_TASK") or "").rpartition(":")
+    if count := number(each):
+        tasks = min(counts(os.environ.get("SLURM_TASKS_PER_NODE") or "1"))
+        argv.append(f"--gpus-per-node={kind}{':' if kind else ''}{count * tasks}")
+    environ = {name: value for name, value in os.environ.items() if name not in _OF_ONE_TASK}
+    environ["AITNE_LAUNCH_WAY"] = way
+    return [_Start([*argv, *own_command(), "_follow"], list(range(len(found))), "", environ)]
+
+
+def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
+    streams = []
+    for start in starts:
+        try:
+            child = subprocess.Popen(
+                start.argv,
+                env=start.environ,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LaunchError(
+                f"{start.argv[0]} cannot be started: {error.strerror}. Use another --launcher"
+            ) from error
+        outer.keeper.group(child.pid)
+        if child.stdin is None or child.stdout is None or child.stderr is None:
+            raise RuntimeError("pipes were asked for")
+        with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why
+            child.stdin.write(f"{start.way}\n".encode())
+            child.stdin.close()
+        streams += [
+            Stream(start.nodes[0], os.dup(child.stdout.fileno()), 1),
+            Stream(start.nodes[0], os.dup(child.stderr.fileno()), 2),
+        ]
+        child.stdout.close()
+        child.stderr.close()
+        threading.Thread(
+            target=_watch,
+            args=(child, start.nodes, outer.supervisor),
+            name="aitne-start",
+            daemon=True,
+        ).start()
+    return Relay(streams, at_once=False)
+
+
+def _watch(child: subprocess.Popen[bytes], nodes: Sequence[int], supervisor: Supervisor) -> None:
+    code = child.wait()
+    for index in nodes:
+        supervisor.child_ended(index, code)
+
+
+def _passed_on(launcher: str) -> dict[str, str]:
+    """What ranks find in their environment besides what their node has."""
+    if launcher == "srun":
+        return {name: os.environ[name] for name in _OF_ONE_TASK if name in os.environ}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _OWN_OF_NODE and not name.startswith(_OWN_OF_SESSION)
+    }
+
+
+def follow(index: int | None) -> int:
+    """What ``from_outside`` starts on a node: asks it for the rest; the exit code.
+
+    Raises:
+        LaunchError: it cannot be reached, or does not expect this node.
+    """
+    text = os.environ.pop("AITNE_LAUNCH_WAY", None) or sys.stdin.readline()
+    try:
+        way = json.loads(text)
+    except ValueError as error:
+        raise LaunchError("`_follow` is what aitne-run itself starts on other nodes") from error
+    client = rendezvous.Client(way["addresses"], way["token"])
+    try:
+        spec = json.loads(client.get(_SPEC, rendezvous.TRY_S))
+        if index is None:
+            index = _place(spec["names"])
+        line = client.line(str(index))
+    except OSError as error:
+        raise LaunchError(
+            f"aitne-run, which has started this node, cannot be reached: {error}"
+        ) from error
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.environ.update(spec["environ"])
+    try:
+        os.chdir(spec["cwd"])
+    except OSError as error:
+        raise LaunchError(f"{spec['cwd']} is not on {own_name()}: {error.strerror}") from error
+    launcher = Launcher(Settings(spec["argv"], prefix=spec["prefix"], bind=spec["bind"]))
+    launcher.supervisor.forward_signals()
+    master = spec["names"][0] if len(spec["names"]) > 1 else LOCAL
+    try:
+        launcher.serve(spec["ranks"], client, master, index, None)
+        return launcher.run(line)
+    finally:
+        launcher.keeper.release()
+
+
+def _place(names: Sequence[str]) -> int:
+    name = own_name()
+    if name not in names:
+        raise LaunchError(
+            f"{name} is none of the nodes that aitne-run has asked for: {', '.join(names)}"
+        )
+    return list(names).index(name)

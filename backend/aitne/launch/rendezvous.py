@@ -1,0 +1,388 @@
+"""How ranks find each other: a store on the first node, and how its address gets to the others.
+
+The port is bound first and published then, so that nobody can take it in between.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import secrets
+import socket
+import tempfile
+import threading
+import time
+
+from aitne.launch import wire
+from aitne.launch.addresses import LOCAL, own_addresses, split
+from aitne.launch.errors import LaunchError
+from aitne.launch.server import CLAIM, GET, KEY_LENGTH, LINE, NO, SECONDS, SET, YES, Server
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aitne.launch.world import World
+
+ADDRESSES, TOKEN, PREFIX = (
+    "AITNE_RENDEZVOUS",
+    "AITNE_RENDEZVOUS_TOKEN",
+    "AITNE_RENDEZVOUS_PREFIX",
+)
+DIR = "AITNE_RENDEZVOUS_DIR"
+TIMEOUT = "AITNE_RENDEZVOUS_TIMEOUT"
+"""Seconds until all ranks must have turned up."""
+_TIMEOUT_S = 120.0
+TRY_S, _ANSWER_S, _LOOK_S = 3.0, 10.0, 0.02
+
+
+class Client:
+    """Fulfils ``Store`` of the transports. From any thread; each call waits alone.
+
+    Args:
+        addresses: ``host:port``, each is tried.
+        token: of the run.
+        prefix: put before every key, so that a restart never meets the keys of what it restarts.
+    """
+
+    def __init__(self, addresses: Sequence[str], token: str, prefix: str = "") -> None:
+        self.addresses = tuple(addresses)
+        self.token = token
+        self.prefix = prefix
+        self.host: str | None = None
+        """The first of its hosts that has answered."""
+        self._idle: list[socket.socket] = []
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Client:
+        """Of the run that ``AITNE_RENDEZVOUS`` and its companions name. Raises ``LaunchError``."""
+        addresses = [part for part in environ.get(ADDRESSES, "").split(",") if part]
+        token = environ.get(TOKEN, "")
+        if not addresses or not token:
+            raise LaunchError(
+                f"{ADDRESSES} and {TOKEN} belong together, and one of them is not set: start the program by aitne-run"
+            )
+        return cls(addresses, token, environ.get(PREFIX, ""))
+
+    def set(self, key: str, value: bytes) -> None:
+        """Leave ``value``. Raises ``ConnectionError``: the first node is gone, or cannot be reached."""
+        self._ask(self._keyed(SET, key, value), _ANSWER_S)
+
+    def claim(self, key: str, value: bytes) -> bool:
+        """Leave ``value`` unless somebody has left one; whether it is ours. Raises ``ConnectionError``."""
+        return self._ask(self._keyed(CLAIM, key, value), _ANSWER_S) == YES
+
+    def get(self, key: str, timeout_s: float) -> bytes:
+        """Wait for the value. Raises ``TimeoutError`` or ``ConnectionError``."""
+        full = (self.prefix + key).encode()
+        answer = self._ask(GET + SECONDS.pack(timeout_s) + full, timeout_s + _ANSWER_S)
+        if answer == NO:
+            raise TimeoutError(f"nobody has left {key} within {timeout_s:g} s")
+        return answer[1:]
+
+    def line(self, name: str, timeout_s: float = _ANSWER_S) -> socket.socket:
+        """A connection that stays, for frames (``wire``) both ways: its end is the other's end.
+
+        Raises:
+            ConnectionError: the server cannot be reached.
+        """
+        sock = self._connect(time.monotonic() + timeout_s)
+        sock.sendall(wire.frame(LINE + name.encode()))
+        wire.receive(sock, time.monotonic() + timeout_s)
+        sock.settimeout(None)
+        return sock
+
+    def close(self) -> None:
+        """Give idle connections back. A later call opens one anew."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for sock in idle:
+            sock.close()
+
+    def _keyed(self, verb: bytes, key: str, value: bytes) -> bytes:
+        full = (self.prefix + key).encode()
+        return verb + KEY_LENGTH.pack(len(full)) + full + value
+
+    def _ask(self, request: bytes, timeout_s: float) -> bytes:
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            sock = self._idle.pop() if self._idle else None
+        if sock is None:
+            sock = self._connect(min(deadline, time.monotonic() + _ANSWER_S))
+        try:
+            sock.settimeout(_ANSWER_S)
+            sock.sendall(wire.frame(request))
+            answer = wire.receive(sock, deadline)
+        except OSError as error:
+            sock.close()
+            if isinstance(error, (ConnectionError, TimeoutError)):
+                raise ConnectionError(f"the run's first node does not answer: {error}") from error
+            raise ConnectionError(f"the run's first node is gone: {error}") from error
+        except BaseException:
+            sock.close()
+            raise
+        with self._lock:
+            self._idle.append(sock)
+        return answer
+
+    def _connect(self, deadline: float) -> socket.socket:
+        why = []
+        ordered = sorted(self.addresses, key=lambda address: split(address)[0] != self.host)
+        for address in ordered:
+            host, port = split(address)
+            try:
+                sock = socket.create_connection((host, port), timeout=TRY_S)
+            except OSError as error:
+                why.append(f"{address}: {error}")
+                continue
+            try:
+                wire.keep(sock)
+                wire.prove(sock, self.token, min(deadline, time.monotonic() + TRY_S))
+            except OSError as error:
+                sock.close()
+                why.append(f"{address}: {error}")
+                continue
+            self.host = host
+            return sock
+        raise ConnectionError(f"the run's first node cannot be reached ({'; '.join(why)})")
+
+
+# --- without aitne-run ---------------------------------------------------------------------------
+
+_joined: dict[str, Client] = {}
+_lock = threading.Lock()
+
+
+def join(world: World, environ: Mapping[str, str]) -> Client:
+    """The store of the run that this process is a rank of; the same one whenever it asks again.
+
+    Where aitne-run has not made one, rank 0 does, and leaves its address in a folder that all see:
+    ``AITNE_RENDEZVOUS_DIR``, else the user's own in the temporary folder (one node) or in
+    ``~/.cache/aitne`` (several). Of programs that each rank runs one after the other, those of the same
+    number meet.
+
+    Raises:
+        LaunchError: nothing tells this run from another one, or ranks do not turn up within
+            ``AITNE_RENDEZVOUS_TIMEOUT`` seconds (120), or aitne-run's store cannot be reached.
+    """
+    if environ.get(ADDRESSES):
+        key = environ[ADDRESSES] + environ.get(PREFIX, "")
+    else:
+        key = "alone" if world.size == 1 else _key(environ)
+    with _lock:
+        if key not in _joined:
+            if environ.get(ADDRESSES):
+                _joined[key] = _numbered(Client.from_environ(environ), world)
+            elif world.size == 1:
+                _joined[key], _ = _serve(1, environ)
+            else:
+                _joined[key] = _led_or_met(world, environ, key)
+        return _joined[key]
+
+
+def _numbered(client: Client, world: World) -> Client:
+    """With keys of this rank's first program, or of its second, ..."""
+    number = 0
+    try:
+        while world.size > 1 and not client.claim(f"program/{number}/{world.rank}", b""):
+            number += 1
+    except ConnectionError as error:
+        raise LaunchError(f"rank {world.rank} cannot meet the others: {error}") from error
+    client.prefix += f"{number}/"
+    return client
+
+
+def agreed(world: World, environ: Mapping[str, str], choose: Callable[[], str]) -> str:
+    """What all ranks are told that rank 0 has chosen, as ``HOST:CHOICE``, HOST being rank 0's.
+
+    For a launcher that becomes its program next: nothing of this meeting is left when it returns.
+
+    Raises:
+        LaunchError: as ``join`` does.
+    """
+    nodes = -(-world.size // world.local_size)
+    timeout_s = float(environ.get(TIMEOUT) or _TIMEOUT_S)
+    if world.size == 1:
+        return f"{LOCAL}:{choose()}"
+    path = _path(environ, nodes, f"before;{_key(environ)}")
+    try:
+        if world.rank:
+            client = _meet(world, path, timeout_s)
+            choice = client.get("choice", timeout_s).decode()
+            client.set(f"got/{world.rank}", b"")
+            client.close()
+            return f"{client.host}:{choice}"
+        client, server = _serve(nodes, environ)
+        publish(path, client.addresses, client.token)
+        try:
+            choice = choose()
+            client.set("choice", choice.encode())
+            for rank in range(1, world.size):
+                client.get(f"got/{rank}", timeout_s)
+        finally:
+            os.unlink(path)
+            server.close()
+        return f"{client.host}:{choice}"
+    except OSError as error:
+        raise LaunchError(
+            f"the ranks have not found each other within {timeout_s:g} s: {error}"
+        ) from error
+
+
+def _serve(nodes: int, environ: Mapping[str, str]) -> tuple[Client, Server]:
+    token = secrets.token_hex(32)
+    server = Server(token, LOCAL if nodes == 1 else "")
+    return Client(own_addresses(server.port, environ, nodes), token), server
+
+
+def _path(environ: Mapping[str, str], nodes: int, key: str) -> str:
+    return os.path.join(folder(environ, nodes), hashlib.sha256(key.encode()).hexdigest()[:32])
+
+
+def _led_or_met(world: World, environ: Mapping[str, str], key: str) -> Client:
+    nodes = -(-world.size // world.local_size)
+    timeout_s = float(environ.get(TIMEOUT) or _TIMEOUT_S)
+    path = _path(environ, nodes, key)
+    if world.rank:
+        return _meet(world, path, timeout_s)
+    client, _ = _serve(nodes, environ)
+    publish(path, client.addresses, client.token)
+    remove = _Removal(path)
+    atexit.register(remove)
+    threading.Thread(
+        target=_unpublish,
+        args=(remove, client, world.size, timeout_s),
+        name="aitne-met",
+        daemon=True,
+    ).start()
+    return client
+
+
+def _meet(world: World, path: str, timeout_s: float) -> Client:
+    give_up, why = time.monotonic() + timeout_s, f"it has left no address in {path}"
+    while time.monotonic() < give_up:
+        found = published(path)
+        if found is not None:
+            client = Client(*found)
+            # Each rank is taken once: what a run before this one has left behind does not answer, or
+            # has all its ranks.
+            try:
+                if client.claim(f"here/{world.rank}", b""):
+                    return client
+                why = "an earlier run of the same name is still there"
+            except ConnectionError as error:
+                why = str(error)
+        time.sleep(_LOOK_S)
+    raise LaunchError(
+        f"rank {world.rank} has waited {timeout_s:g} s for rank 0: {why}. Either rank 0 has not begun, or the "
+        f"nodes do not share this folder: start the program by aitne-run, or set {DIR} to a folder that all see"
+    )
+
+
+def _unpublish(remove: _Removal, client: Client, size: int, timeout_s: float) -> None:
+    """Take the address back once everybody has it; else it goes at the end."""
+    try:
+        for rank in range(1, size):
+            client.get(f"here/{rank}", timeout_s)
+    except (TimeoutError, ConnectionError):
+        return  # who misses it says so
+    remove()
+
+
+class _Removal:
+    """Removes a file of this process once: a later one of that name is another's."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._pid, self._done = path, os.getpid(), False
+
+    def __call__(self) -> None:
+        if not self._done and self._pid == os.getpid():
+            self._done = True
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path)
+
+
+def publish(path: str, addresses: Sequence[str], token: str) -> None:
+    """Leave where the store is, all at once, readable by its owner only. Raises ``OSError``."""
+    temporary = f"{path}.{secrets.token_hex(8)}"  # nobody can have laid a file or a link there
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as stream:
+        json.dump({"addresses": list(addresses), "token": token}, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+
+
+def published(path: str) -> tuple[list[str], str] | None:
+    """Addresses and token that somebody has left there; None: nobody yet.
+
+    Raises:
+        LaunchError: it belongs to somebody else.
+    """
+    try:
+        with open(path, encoding="utf-8") as stream:
+            owner = os.fstat(stream.fileno()).st_uid
+            found = json.load(stream)
+    except (FileNotFoundError, ValueError):
+        return None  # not there, or a file system that shows a name before its content
+    except OSError as error:
+        if error.errno == errno.ESTALE:  # NFS: it was replaced while we read
+            return None
+        raise LaunchError(f"{path} cannot be read: {error.strerror}") from error
+    if owner != os.geteuid():
+        raise LaunchError(
+            f"{path} is another user's: remove it, or set {DIR} to a folder of your own"
+        )
+    return [str(address) for address in found["addresses"]], str(found["token"])
+
+
+def folder(environ: Mapping[str, str], nodes: int) -> str:
+    """Where the ranks of such a run leave addresses; made if it misses.
+
+    Raises:
+        LaunchError: it cannot be made, or others may write to it.
+    """
+    chosen = environ.get(DIR)
+    if chosen:
+        path = chosen
+    elif nodes == 1:
+        path = os.path.join(tempfile.gettempdir(), f"aitne-{os.geteuid()}")
+    else:
+        path = os.path.join(os.path.expanduser("~"), ".cache", "aitne", "rendezvous")
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        found = os.stat(path)
+    except OSError as error:
+        raise LaunchError(
+            f"{path} cannot be made: {error.strerror}. Set {DIR} to a folder that all ranks see"
+        ) from error
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise LaunchError(
+            f"{path} can be written by others than you: set {DIR} to a folder of your own, mode 700"
+        )
+    return path
+
+
+def _key(environ: Mapping[str, str]) -> str:
+    """What all ranks of this run know and no other run has."""
+    for names in (
+        ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"),
+        ("PMIX_NAMESPACE", "OMPI_MCA_orte_precondition_transports"),
+        ("PMIX_NAMESPACE", "SLURM_JOB_ID"),
+        ("SLURM_JOB_ID", "SLURM_STEP_ID"),
+        ("MASTER_ADDR", "MASTER_PORT"),
+    ):
+        if all(name in environ for name in names):
+            names = (*names, "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+            return ";".join(f"{name}={environ.get(name, '')}" for name in dict.fromkeys(names))
+    if environ.get(DIR):
+        return "one run in its own folder"
+    raise LaunchError(
+        "nothing in the environment tells this run from another one: start the program by aitne-run, or set "
+        f"{DIR} to a new folder for each run"
+    )

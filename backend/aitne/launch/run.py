@@ -1,0 +1,271 @@
+"""The courses a run can take: all ranks on this node, or a launcher on each of several."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+import time
+
+from aitne.launch import rendezvous, scheduler
+from aitne.launch.addresses import LOCAL, own_addresses
+from aitne.launch.coordinator import Coordinator
+from aitne.launch.errors import LaunchError
+from aitne.launch.keeper import Keeper
+from aitne.launch.node import Node, free_port
+from aitne.launch.server import Server
+from aitne.launch.spawn import NotStarted, own_command, threads, variables
+from aitne.launch.supervisor import Supervisor, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Mapping, Sequence
+    from typing import NoReturn
+
+    from aitne.launch.hosts import Host
+    from aitne.launch.world import World
+
+_LOOK_S = 0.02
+
+
+class Settings:
+    """What the command line says of a run, whatever its course."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        prefix: bool = False,
+        bind: bool = False,
+        restarts: int = 0,
+        timeout_s: float = 120.0,
+        grace_s: float = 30.0,
+    ) -> None:
+        self.argv = list(argv)
+        self.prefix = prefix
+        self.bind = bind
+        self.restarts = restarts
+        self.timeout_s = timeout_s
+        self.grace_s = grace_s
+
+
+class Launcher:
+    """What every course needs: a keeper, which is made before any thread, and the main loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        # Marks this launcher's own processes: two nodes of a run may be one machine.
+        self.run_id = secrets.token_hex(8)
+        self.keeper = Keeper(self.run_id)
+        self.supervisor = Supervisor()
+
+    def serve(
+        self,
+        ranks: Sequence[int],
+        client: rendezvous.Client,
+        master: str,
+        index: int,
+        run_dir: str | None,
+    ) -> None:
+        """Take node ``index`` on, whose ranks will meet at ``client``, and find ``master`` by that name."""
+        self.supervisor.index = index
+        self.supervisor.node = Node(
+            index,
+            ranks,
+            self.settings.argv,
+            os.environ,
+            store=client,
+            master=master,
+            run_id=self.run_id,
+            run_dir=_folder(self.keeper, run_dir),
+            keeper=self.keeper,
+            report=self.supervisor.report,
+            ended=self.supervisor.rank_ended,
+            prefix=self.settings.prefix,
+            bind=self.settings.bind,
+        )
+
+    def decide(self, names: Sequence[str], server: Server) -> None:
+        """Decide for all nodes, which have these names."""
+        self.supervisor.server = server
+        self.supervisor.coordinator = Coordinator(
+            names,
+            self.settings.restarts,
+            time.monotonic() + self.settings.timeout_s,
+            self.settings.grace_s,
+            self.supervisor.send,
+            say,
+        )
+
+    def run(self, line: socket.socket | None = None) -> int:
+        """Until all is over; the exit code. ``line``: to the coordinator, where it is elsewhere."""
+        if line is not None:
+            self.supervisor.listen(line)
+        if self.supervisor.node is not None:
+            self.supervisor.report({"kind": "here", "name": own_name()})
+        return self.supervisor.run()
+
+
+def alone(ranks: int, settings: Settings) -> int:
+    """All ranks on this node; the exit code."""
+    return _first_node([ranks], [own_name()], settings, run_dir=None, address_file=None)
+
+
+def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: Settings) -> int:
+    """This node's part of a run whose nodes share ``run_dir``: the first one decides; the exit code.
+
+    Args:
+        index: number of this node.
+        ranks: how many each node has.
+        run_dir: the ranks' folder, where the first node also leaves its address.
+        key: of this run, so that nobody follows the address of an earlier one.
+        settings: of the run.
+
+    Raises:
+        LaunchError: the first node does not turn up, or the folder cannot be used.
+    """
+    path = os.path.join(run_dir, f"rendezvous-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
+    if index == 0:
+        names = [own_name()] + [f"number {number}" for number in range(1, len(ranks))]
+        return _first_node(ranks, names, settings, run_dir=run_dir, address_file=path)
+    launcher = Launcher(settings)
+    try:
+        client, line = _found(path, index, settings.timeout_s)
+        launcher.supervisor.forward_signals()
+        launcher.serve(ranks, client, str(client.host), index, run_dir)
+        return launcher.run(line)
+    finally:
+        launcher.keeper.release()
+
+
+def _first_node(
+    ranks: Sequence[int],
+    names: Sequence[str],
+    settings: Settings,
+    run_dir: str | None,
+    address_file: str | None,
+) -> int:
+    launcher, token = Launcher(settings), secrets.token_hex(32)
+    launcher.supervisor.forward_signals()
+    server = Server(token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.heard)
+    client = rendezvous.Client(own_addresses(server.port, os.environ, len(ranks)), token)
+    try:
+        client.set("begun", b"")  # which of the addresses leads here is known now
+        launcher.decide(names, server)
+        launcher.serve(ranks, client, str(client.host), 0, run_dir)
+        if address_file is not None:
+            _publish(address_file, client)
+        return launcher.run()
+    finally:
+        if address_file is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(address_file)
+        client.close()
+        server.close()
+        launcher.keeper.release()
+
+
+def _publish(path: str, client: rendezvous.Client) -> None:
+    try:
+        rendezvous.publish(path, client.addresses, client.token)
+    except OSError as error:
+        raise LaunchError(
+            f"{os.path.dirname(path)} cannot be written: {error.strerror}. Give a --run-dir that all nodes can write"
+        ) from error
+
+
+def _folder(keeper: Keeper, run_dir: str | None) -> str:
+    chosen = run_dir or os.environ.get("AITNE_RUN_DIR")
+    if chosen:
+        try:
+            os.makedirs(chosen, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise LaunchError(
+                f"{chosen}, the run's folder, cannot be made: {error.strerror}"
+            ) from error
+        return os.path.abspath(chosen)
+    made = tempfile.mkdtemp(prefix="aitne-run-")
+    keeper.folder(made)
+    return made
+
+
+def own_name() -> str:
+    """Of this node, as the scheduler calls it."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def _found(path: str, index: int, timeout_s: float) -> tuple[rendezvous.Client, socket.socket]:
+    """The first node, once it is there and answers."""
+    give_up, why = time.monotonic() + timeout_s, f"it has left no address in {path}"
+    while time.monotonic() < give_up:
+        found = rendezvous.published(path)
+        if found is not None:
+            client = rendezvous.Client(*found)
+            try:
+                return client, client.line(str(index))
+            except ConnectionError as error:
+                why = str(error)  # an earlier run's, or it has just gone
+        time.sleep(_LOOK_S)
+    raise LaunchError(
+        f"this node has waited {timeout_s:g} s for the first one: {why}. See what was printed there; nodes "
+        "must share the folder, and reach each other"
+    )
+
+
+# --- by an MPI ------------------------------------------------------------------------------------
+
+
+def as_mpi(found: Sequence[Host], launcher: str, settings: Settings) -> list[str]:
+    """The command whose ranks are a world of an MPI: ``mpirun``, or ``srun`` with PMIx.
+
+    Raises:
+        LaunchError: there is none.
+    """
+    size = sum(host.ranks for host in found)
+    inner = [*own_command(), "--", *settings.argv]
+    several = len(found) > 1
+    if launcher == "srun":
+        kind = scheduler.pmix(scheduler.mpi_plugins())
+        return ["srun", f"--ntasks={size}", f"--mpi={kind}", "--kill-on-bad-exit=1", *inner]
+    if shutil.which("mpirun") is None:
+        raise LaunchError(
+            "MPI's mpirun is not there: install Open MPI (apt-get install openmpi-bin), load its module, or use "
+            "another --transport than mpi and horovod"
+        )
+    where = ["--host", ",".join(f"{host.name}:{host.ranks}" for host in found)] if several else []
+    return [
+        "mpirun",
+        "-np",
+        str(size),
+        *where,
+        *(["--tag-output"] if settings.prefix else []),
+        *inner,
+    ]
+
+
+def become(
+    world: World, argv: Sequence[str], environ: Mapping[str, str], timeout_s: float
+) -> NoReturn:
+    """Run the program in this process's place, as the rank that another launcher has made of it.
+
+    Raises:
+        NotStarted: it cannot be run.
+        LaunchError: ranks do not find each other.
+    """
+    number = environ.get("SLURM_NODEID") if world.source == "slurm" else environ.get("GROUP_RANK")
+    node_number = int(number or world.cross_rank)
+    told = {**environ, **variables(world, node_number), rendezvous.TIMEOUT: f"{timeout_s:g}"}
+    if not (environ.get("MASTER_ADDR") and environ.get("MASTER_PORT")):
+        host, port = rendezvous.agreed(world, told, lambda: str(free_port())).rsplit(":", 1)
+        told["MASTER_ADDR"], told["MASTER_PORT"] = host, port
+    told.setdefault("OMP_NUM_THREADS", str(threads(world.local_size)))
+    if world.source != "torchrun":  # its ranks share one stream, where pieces of lines would mix
+        told.setdefault("PYTHONUNBUFFERED", "1")
+    try:
+        os.execvpe(argv[0], list(argv), told)  # noqa: S606
+    except OSError as error:
+        raise NotStarted(argv[0], error) from error

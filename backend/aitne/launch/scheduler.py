@@ -1,0 +1,88 @@
+"""What Slurm says of the allocation that this process is in, and of its MPI plug-ins."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from aitne.launch import hosts
+from aitne.launch.errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Mapping
+
+_ASK_S = 30.0
+_PLUGIN = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
+    """The nodes of this job, each with the tasks it was given for; None: this is no Slurm job.
+
+    Raises:
+        LaunchError: Slurm's variables or commands do not say it.
+    """
+    names = environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST")
+    text = environ.get("SLURM_TASKS_PER_NODE")
+    if "SLURM_JOB_ID" not in environ or not names or not text:
+        return None
+    each = hosts.counts(text)
+    if len(each) == 1 and "[" not in names and "," not in names:
+        return [hosts.Host(names, each[0])]
+    found = _asked(["scontrol", "show", "hostnames", names]).split()
+    if len(found) != len(each):
+        raise LaunchError(
+            f"Slurm's variables contradict each other: {names} are {len(found)} nodes, and SLURM_TASKS_PER_NODE "
+            f"({text}) is of {len(each)}. Start aitne-run where the job itself runs"
+        )
+    return [hosts.Host(name, each[number]) for number, name in enumerate(found)]
+
+
+def mpi_plugins() -> list[str]:
+    """The kinds of MPI that ``srun --mpi`` takes here. Raises ``LaunchError``."""
+    return plugins(_asked(["srun", "--mpi=list"]))
+
+
+def plugins(text: str) -> list[str]:
+    """Of the answer of ``srun --mpi=list``, which differs from release to release."""
+    found: list[str] = []
+    for line in text.splitlines():
+        for word in line.partition("available:")[2].split(",") if "available:" in line else [line]:
+            name = word.strip().rpartition("srun: ")[2].strip()
+            if _PLUGIN.fullmatch(name) and name not in found:
+                found.append(name)
+    return found
+
+
+def pmix(found: list[str]) -> str:
+    """The newest PMIx among them. Raises ``LaunchError`` where there is none."""
+    known = sorted(
+        (name for name in found if name.startswith("pmix")), key=lambda name: (len(name), name)
+    )
+    if not known:
+        raise LaunchError(
+            f"MPI needs PMIx, and Slurm here has no plug-in for it (srun --mpi=list: {', '.join(found) or 'nothing'}). "
+            "Use --launcher mpirun, or another --transport than mpi and horovod"
+        )
+    return "pmix" if "pmix" in known else known[-1]
+
+
+def _asked(argv: list[str]) -> str:
+    try:
+        found = subprocess.run(
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_ASK_S,
+            check=False,
+            text=True,
+        )
+    except FileNotFoundError as error:
+        raise LaunchError(
+            f"{argv[0]} is not there: run aitne-run where Slurm's commands are, or use --launcher local"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise LaunchError(f"{' '.join(argv)} has not answered within {_ASK_S:g} s") from error
+    if found.returncode:
+        raise LaunchError(f"{' '.join(argv)} has failed: {found.stdout.strip()[-500:]}")
+    return found.stdout

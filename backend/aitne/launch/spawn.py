@@ -1,0 +1,238 @@
+"""Starts the ranks of one node as processes, and tells how each has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import sys
+import threading
+
+from aitne.launch.errors import LaunchError
+from aitne.launch.keeper import MARK, Keeper
+from aitne.launch.output import Relay, Stream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aitne.launch.world import World
+
+_EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
+_OF_OUTER_LAUNCHERS = (
+    "OMPI_COMM_WORLD_",
+    "OMPI_MCA_orte_",
+    "OMPI_MCA_ess",
+    "PMIX_",
+    "PMI_",
+    "TORCHELASTIC_",
+)
+"""A rank that spoke to an outer launcher's server would take another's place there."""
+_LAST_S = 5.0
+_OF_LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+NOT_FOUND, NOT_STARTED = 127, 126
+"""The exit codes a shell gives for a program that is not there, or cannot be run."""
+
+
+class NotStarted(LaunchError):
+    """The program cannot be run on this node."""
+
+    def __init__(self, program: str, error: OSError) -> None:
+        advice = "Give a program of this node, with its path or in PATH"
+        if error.errno in _OF_LIMITS:
+            advice = (
+                "Start fewer ranks here, or raise what limits them (ulimit -n, ulimit -u, memory)"
+            )
+        super().__init__(f"{program} cannot be started: {error.strerror}. {advice}")
+        self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
+
+
+class Ranks:
+    """The processes of one node's ranks, from one start to their end.
+
+    Args:
+        ended: called with a rank and its exit code, 128 + n for signal n, from a thread of each rank.
+    """
+
+    def __init__(self, keeper: Keeper, ended: Callable[[int, int], None]) -> None:
+        self._keeper = keeper
+        self._ended = ended
+        self._pids: dict[int, int] = {}
+        self._over: set[int] = set()
+        self._relay: Relay | None = None
+        self._lock = threading.RLock()
+
+    def start(
+        self,
+        argv: Sequence[str],
+        environments: Mapping[int, Mapping[str, str]],
+        *,
+        prefix: bool,
+        bind: bool,
+        stdin_rank: int,
+    ) -> None:
+        """Start one process for each rank.
+
+        Args:
+            argv: the program.
+            environments: of each rank.
+            prefix: whether each line begins with its rank.
+            bind: whether each rank gets CPUs of its own.
+            stdin_rank: who gets this process's standard input, unless it is a terminal.
+
+        Raises:
+            NotStarted: there is no such program, or it cannot be run; those that were started are killed.
+        """
+        streams: list[Stream] = []
+        cpus = sorted(os.sched_getaffinity(0))
+        slices = bound(cpus, len(environments)) if bind else []
+        try:
+            for number, (rank, environment) in enumerate(environments.items()):
+                if slices:
+                    os.sched_setaffinity(0, slices[number])
+                reads = rank == stdin_rank and not os.isatty(0)
+                self._spawn(rank, argv, environment, streams, prefix=prefix, reads=reads)
+        except OSError as error:
+            self.signal(signal.SIGKILL)
+            raise NotStarted(argv[0], error) from error
+        finally:
+            if slices:
+                os.sched_setaffinity(0, cpus)
+            self._relay = Relay(streams, at_once=len(environments) == 1 and not prefix)
+            for rank, pid in self._pids.items():
+                threading.Thread(
+                    target=self._wait, args=(rank, pid), name=f"aitne-rank-{rank}", daemon=True
+                ).start()
+
+    def _spawn(
+        self,
+        rank: int,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        streams: list[Stream],
+        *,
+        prefix: bool,
+        reads: bool,
+    ) -> None:
+        ends: list[int] = []
+        actions: list[tuple[object, ...]] = []
+        if not reads:
+            actions.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+        for target in (1, 2):
+            source, end = os.pipe()
+            ends.append(end)
+            streams.append(Stream(rank, source, target, b"[%d] " % rank if prefix else b""))
+            actions.append((os.POSIX_SPAWN_DUP2, end, target))
+        try:
+            pid = os.posix_spawnp(
+                argv[0],
+                list(argv),
+                dict(environment),
+                file_actions=actions,
+                setpgroup=0,
+                setsigmask=[],
+                setsigdef=_EVERY_SIGNAL,
+            )
+        finally:
+            for end in ends:
+                os.close(end)
+        with self._lock:
+            self._pids[rank] = pid
+        self._keeper.group(pid)
+
+    def _wait(self, rank: int, pid: int) -> None:
+        # It is not collected before all is over: until then nobody else gets its process group's number.
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        if found is None:
+            raise RuntimeError(f"process {pid} is not waited for")
+        exited = found.si_code == os.CLD_EXITED
+        with self._lock:
+            self._over.add(rank)
+        self._ended(rank, found.si_status if exited else 128 + found.si_status)
+
+    @property
+    def alive(self) -> bool:
+        """Whether a rank has not ended."""
+        with self._lock:
+            return len(self._over) < len(self._pids)
+
+    def signal(self, number: int) -> None:
+        """Send it to the ranks themselves; a kill, also to what they have started."""
+        with self._lock:
+            for rank, pid in self._pids.items():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    if number == signal.SIGKILL:
+                        os.killpg(pid, number)
+                    elif rank not in self._over:
+                        os.kill(pid, number)
+
+    def last_lines(self, rank: int) -> list[bytes]:
+        """What a rank that has ended has said last."""
+        return self._relay.last_lines(rank, within_s=0.5) if self._relay is not None else []
+
+    def clear(self) -> None:
+        """When all ranks have ended: end what they have left, pass the last output on, collect them."""
+        self._keeper.clear()
+        if self._relay is not None:
+            self._relay.finish(within_s=_LAST_S)
+        with self._lock:
+            for pid in self._pids.values():
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+                self._keeper.forget(pid)
+            self._pids.clear()
+            self._over.clear()
+
+
+def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
+    """CPUs of each rank: neighbours, as many for each; nothing where there are fewer CPUs than ranks."""
+    if len(cpus) < ranks:
+        return []
+    edges = [len(cpus) * rank // ranks for rank in range(ranks + 1)]
+    return [list(cpus[edges[rank] : edges[rank + 1]]) for rank in range(ranks)]
+
+
+def variables(world: World, node: int) -> dict[str, str]:
+    """What tells a rank its place: Horovod's names and torch's."""
+    numbers = {
+        "HOROVOD_RANK": world.rank,
+        "HOROVOD_SIZE": world.size,
+        "HOROVOD_LOCAL_RANK": world.local_rank,
+        "HOROVOD_LOCAL_SIZE": world.local_size,
+        "HOROVOD_CROSS_RANK": world.cross_rank,
+        "HOROVOD_CROSS_SIZE": world.cross_size,
+        "RANK": world.rank,
+        "WORLD_SIZE": world.size,
+        "LOCAL_RANK": world.local_rank,
+        "LOCAL_WORLD_SIZE": world.local_size,
+        "GROUP_RANK": node,
+        "AITNE_NODE_RANK": node,
+    }
+    return {name: str(number) for name, number in numbers.items()}
+
+
+def environment(
+    environ: Mapping[str, str], run_id: str, local_size: int, more: Mapping[str, str]
+) -> dict[str, str]:
+    """A rank's: the launcher's own without its outer launchers', and what it is told."""
+    kept = {
+        name: value for name, value in environ.items() if not name.startswith(_OF_OUTER_LAUNCHERS)
+    }
+    kept.setdefault("OMP_NUM_THREADS", str(threads(local_size)))
+    # A pipe makes Python hold prints back, and the last ones of a rank that is killed would be lost.
+    kept.setdefault("PYTHONUNBUFFERED", "1")
+    return {**kept, MARK: run_id, **more}
+
+
+def threads(ranks: int) -> int:
+    """So many CPUs of this node each of its ranks has for itself."""
+    return max(1, len(os.sched_getaffinity(0)) // ranks)
+
+
+def own_command() -> list[str]:
+    """How another process is made to run this launcher."""
+    program = sys.argv[0]
+    if program.endswith(".pyz"):
+        return [sys.executable, os.path.abspath(program)]
+    return [sys.executable, "-m", "aitne.launch"]

@@ -1,0 +1,164 @@
+"""The launcher's main loop: signals, ranks that end, and what the nodes and their coordinator say."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+
+from aitne.launch import wire
+from aitne.launch.coordinator import LOST, Coordinator
+from aitne.launch.server import Server
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from typing import Any
+
+    from aitne.launch.node import Node
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_ASKING = (signal.SIGINT,)
+"""Not SIGTERM: a scheduler sends that to every process, and what started this one passes it on, too."""
+_NEVER_S = 3600.0
+
+
+class Supervisor:
+    """Runs a node's ranks, decides for all nodes, or both. Everything happens on the main thread.
+
+    Made before the node and the coordinator, which speak through it.
+    """
+
+    def __init__(self) -> None:
+        # Its put may be called by a signal handler that has interrupted another put.
+        self._events: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._asked = 0
+        self.node: Node | None = None
+        self.index = 0
+        self.coordinator: Coordinator | None = None
+        self.server: Server | None = None
+        self.line: socket.socket | None = None
+        self.passed_on = range(0)
+        """Nodes that get the signals that reach this process."""
+
+    # --- what others call ------------------------------------------------------------------------
+
+    def heard(self, name: str, payload: bytes | None) -> None:
+        """Of the server: what came from another node's line."""
+        message = None if payload is None else json.loads(payload)
+        self._events.put(("report", int(name), message))
+
+    def rank_ended(self, generation: int, rank: int, code: int) -> None:
+        """From a rank's thread."""
+        self._events.put(("rank", generation, rank, code))
+
+    def child_ended(self, node: int, code: int) -> None:
+        """What was to start a node's launcher has ended."""
+        self._events.put(("child", node, code))
+
+    def report(self, message: dict[str, Any]) -> None:
+        """Tell the coordinator, here or at the first node."""
+        if self.line is None:
+            self._events.put(("report", self.index, message))
+            return
+        try:
+            self.line.sendall(wire.frame(json.dumps(message).encode()))
+        except OSError:
+            self._events.put(("order", None))
+
+    def send(self, node: int, message: dict[str, Any]) -> None:
+        """Of the coordinator: an order for a node."""
+        if self.node is not None and node == self.index:
+            self._events.put(("order", message))
+        elif self.server is not None:
+            self.server.send(str(node), json.dumps(message).encode())
+
+    def listen(self, line: socket.socket) -> None:
+        """Take orders from another node's coordinator."""
+        self.line = line
+        threading.Thread(target=self._read, args=(line,), name="aitne-orders", daemon=True).start()
+
+    def forward_signals(self) -> None:
+        """From here on signals reach the ranks, and end the launcher only through them."""
+        for number in FORWARDED:
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup's, or that of a background job
+                signal.signal(number, self._signalled)
+
+    # --- the loop --------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Until all is over; the run's exit code."""
+        try:
+            while True:
+                code = self._step()
+                if code is not None:
+                    return code
+        finally:
+            if self.node is not None:
+                self.node.clear()
+
+    def _step(self) -> int | None:
+        deadlines = [
+            each.deadline
+            for each in (self.node, self.coordinator)
+            if each is not None and each.deadline is not None
+        ]
+        wait_s = min([*deadlines, time.monotonic() + _NEVER_S]) - time.monotonic()
+        try:
+            event = self._events.get(timeout=max(0.0, wait_s))
+        except queue.Empty:
+            event = ("time",)
+        now = time.monotonic()
+        if event[0] == "order":
+            if event[1] is None:
+                say("the first node is gone: the ranks of this one are ended")
+                return LOST
+            if event[1]["kind"] == "over":
+                return int(event[1]["code"])
+            if self.node is not None:
+                self.node.order(event[1])
+        elif event[0] == "report" and self.coordinator is not None:
+            self.coordinator.heard(event[1], event[2], now)
+        elif event[0] == "rank" and self.node is not None:
+            self.node.rank_ended(*event[1:])
+        elif event[0] == "child" and self.coordinator is not None:
+            self.coordinator.heard(event[1], None, now)
+        elif event[0] == "signal":
+            self._tell_of(event[1])
+        for each in (self.node, self.coordinator):
+            if each is not None:
+                each.tick(now)
+        if self.node is None and self.coordinator is not None:
+            return self.coordinator.code  # where there is a node, it does what it was told before
+        return None
+
+    def _signalled(self, number: int, _frame: object) -> None:
+        if number in _ASKING:
+            self._asked += 1
+            if self._asked > 1:
+                number = signal.SIGKILL  # who asks twice does not want to wait
+        if self.node is not None:
+            self.node.signal(number)
+        self._events.put(("signal", number))
+
+    def _tell_of(self, number: int) -> None:
+        for index in self.passed_on:
+            self.send(index, {"kind": "signal", "number": int(number)})
+        if number != signal.SIGKILL:
+            self.report({"kind": "told", "number": int(number)})
+
+    def _read(self, line: socket.socket) -> None:
+        try:
+            while True:
+                self._events.put(("order", json.loads(wire.receive(line))))
+        except OSError:
+            self._events.put(("order", None))
+
+
+def say(text: str) -> None:
+    """To the user, beside what the ranks print."""
+    sys.stderr.write(f"aitne-run: {text}\n")
+    sys.stderr.flush()

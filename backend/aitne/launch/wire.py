@@ -1,0 +1,117 @@
+"""Frames between launchers and ranks, and the proof that both ends know the run's token.
+
+A frame is four bytes of length, big endian, and so many bytes. The token itself is never sent: each end
+sends 16 random bytes, and gets them back under HMAC-SHA256 (RFC 2104) with the token as the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import socket
+import struct
+import time
+
+MAGIC = b"aitne-rendezvous-1\n"
+MOST_BYTES = 64 * 1024 * 1024
+"""Of a frame: an address, a handle, an answer of a link check are far below it."""
+NONCE = 16
+_LENGTH = struct.Struct("!I")
+_ASK_AFTER_S, _ASK_TIMES, _GIVE_UP_S = 15, 3, 45
+
+
+class Refused(ConnectionError):
+    """The other end is not of this run: it does not know the token."""
+
+
+def keep(
+    sock: socket.socket, *, ask_after_s: int = _ASK_AFTER_S, give_up_s: int = _GIVE_UP_S
+) -> None:
+    """For a connection that stays: a machine that lost its power or its network ends it, though it
+    sends no end of file. It is asked each ``ask_after_s`` of silence, and given up after ``give_up_s``."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, ask_after_s)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, ask_after_s)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _ASK_TIMES)
+    # Else what was sent before would be tried again for a quarter of an hour (tcp(7), tcp_retries2).
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, give_up_s * 1_000)
+
+
+def frame(payload: bytes) -> bytes:
+    """What is sent for ``payload``. Raises ``ValueError`` where it is too long."""
+    if len(payload) > MOST_BYTES:
+        raise ValueError(f"{len(payload)} bytes are more than a message holds ({MOST_BYTES})")
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
+    """The next frame's payload.
+
+    Raises:
+        TimeoutError: it did not come before ``deadline`` (of ``time.monotonic``).
+        ConnectionError: the other end has closed the connection, or speaks something else.
+    """
+    (length,) = _LENGTH.unpack(_exactly(sock, _LENGTH.size, deadline))
+    if length > MOST_BYTES:
+        raise ConnectionError("the other end sends no messages of a rendezvous")
+    return _exactly(sock, length, deadline)
+
+
+def cut(buffer: bytearray) -> bytes | None:
+    """Take the first whole frame's payload off ``buffer``; None: it has not come in whole."""
+    if len(buffer) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(buffer)
+    if length > MOST_BYTES:
+        raise ConnectionError("the other end sends no messages of a rendezvous")
+    if len(buffer) < _LENGTH.size + length:
+        return None
+    payload = bytes(buffer[_LENGTH.size : _LENGTH.size + length])
+    del buffer[: _LENGTH.size + length]
+    return payload
+
+
+def proof(token: str, who: bytes, first: bytes, second: bytes) -> bytes:
+    """That its maker knows the token. ``who`` keeps an answer from being sent back as one's own."""
+    return hmac.new(token.encode(), who + first + second, hashlib.sha256).digest()
+
+
+def prove(sock: socket.socket, token: str, deadline: float) -> None:
+    """The client's half of the greeting.
+
+    Raises:
+        Refused: somebody else listens there.
+        TimeoutError: it did not answer in time.
+        ConnectionError: it has gone.
+    """
+    greeting = _exactly(sock, len(MAGIC), deadline)
+    if greeting != MAGIC:
+        raise Refused("somebody else's server listens there")
+    theirs, mine = _exactly(sock, NONCE, deadline), secrets.token_bytes(NONCE)
+    sock.sendall(frame(mine + proof(token, b"client", theirs, mine)))
+    answer = receive(sock, deadline)
+    if not hmac.compare_digest(answer, proof(token, b"server", theirs, mine)):
+        raise Refused("another run's rendezvous listens there")
+
+
+def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytes:
+    parts: list[bytes] = []
+    while count:
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("no answer in time")
+            sock.settimeout(left)
+        else:
+            sock.settimeout(None)
+        try:
+            part = sock.recv(min(count, 1 << 20))
+        except socket.timeout as error:  # noqa: UP041 - the same as TimeoutError only from Python 3.10 on
+            raise TimeoutError("no answer in time") from error
+        if not part:
+            raise ConnectionError("the other end has closed the connection")
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)

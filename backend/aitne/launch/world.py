@@ -1,0 +1,304 @@
+"""Who a process is among the ranks of its program: read from what started it.
+
+Names are torch's (https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables); a
+node rank is what Horovod calls a cross rank where every node has as many ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aitne.launch import hosts
+from aitne.launch.errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class World:
+    """One rank's place. Ranks are numbered node by node."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    cross_rank: int = 0
+    """Number of this rank's node among the nodes that have a rank of its local rank."""
+    cross_size: int = 1
+    """How many nodes have one."""
+    source: str = "none"
+    """Who said so: ``aitne``, ``horovod``, ``mpi``, ``slurm``, ``torchrun``, ``none``."""
+
+
+_LAST_STEP = 0xFFFFFFF0 - 1
+"""Above it are Slurm's steps that nobody has started with srun: batch, extern, interactive."""
+_MPI = (
+    # https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-var.html
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
+    # MPICH and those made from it, https://github.com/pmodels/mpich/blob/main/doc/wiki/how_to/Using_the_Hydra_Process_Manager.md
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)  # fmt: skip
+_SEVERAL = ("OMPI_MCA_orte_ess_num_procs", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
+"""More than one in any of these: there are other tasks, also where a rank's own variables are missing."""
+
+
+def detect(environ: Mapping[str, str]) -> World:
+    """The place that the variables of a launcher give this process; none of them: a world of its own.
+
+    Of launchers within each other the inner one counts: aitne-run, then torchrun, then mpirun, then srun.
+
+    Raises:
+        LaunchError: variables are half there or contradict each other, or a launcher of several tasks
+            has started this process without saying which one it is.
+    """
+    if environ.get("AITNE_RENDEZVOUS"):
+        return _horovod(environ, "aitne")
+    if environ.get("TORCHELASTIC_RUN_ID"):
+        return _torch(environ)
+    slurm, mpi = _slurm(environ), _mpi(environ)
+    if mpi is None and "PMIX_RANK" in environ:
+        mpi = _pmix(environ, slurm)
+    outer = _of(mpi, slurm) if mpi is not None else slurm
+    found = outer
+    if "HOROVOD_RANK" in environ or "HOROVOD_SIZE" in environ:
+        found = _inner(_horovod(environ, "horovod"), outer, "HOROVOD_RANK and HOROVOD_SIZE")
+    elif "RANK" in environ or "WORLD_SIZE" in environ:
+        found = _inner(_plain(environ, outer), outer, "RANK and WORLD_SIZE")
+    if found is None:
+        _refuse_alone(environ)
+        return World()
+    return found
+
+
+def settled(world: World, nodes: Sequence[int]) -> World:
+    """The same rank with its local and cross places counted from the node of each rank.
+
+    A launcher need not say on which node the other ranks are; once they have met, they know.
+
+    Args:
+        world: of this process.
+        nodes: a number for each rank's node, by rank.
+    """
+    here = nodes[world.rank]
+    local = [rank for rank, node in enumerate(nodes) if node == here]
+    local_rank = local.index(world.rank)
+    order = list(dict.fromkeys(nodes))
+    peers = [node for node in order if nodes.count(node) > local_rank]
+    return replace(
+        world,
+        local_rank=local_rank,
+        local_size=len(local),
+        cross_rank=peers.index(here),
+        cross_size=len(peers),
+    )
+
+
+def layout(ranks: Sequence[int], source: str = "aitne") -> list[World]:
+    """Every rank of nodes that have so many ranks each, numbered node by node."""
+    worlds: list[World] = []
+    for node, count in enumerate(ranks):
+        for local_rank in range(count):
+            worlds.append(
+                World(
+                    rank=len(worlds),
+                    size=sum(ranks),
+                    local_rank=local_rank,
+                    local_size=count,
+                    cross_rank=sum(other > local_rank for other in ranks[:node]),
+                    cross_size=sum(other > local_rank for other in ranks),
+                    source=source,
+                )
+            )
+    return worlds
+
+
+# --- one launcher each ---------------------------------------------------------------------------
+
+
+def _horovod(environ: Mapping[str, str], source: str) -> World:
+    rank, size = _place(environ, "HOROVOD_RANK", "HOROVOD_SIZE")
+    local_rank, local_size = _place(environ, "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")
+    cross_rank, cross_size = _place(environ, "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE")
+    return _possible(World(rank, size, local_rank, local_size, cross_rank, cross_size, source))
+
+
+def _torch(environ: Mapping[str, str]) -> World:
+    rank, size = _place(environ, "RANK", "WORLD_SIZE")
+    local_rank, local_size = _place(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    cross_rank = _number(environ, "GROUP_RANK")
+    # torchrun says how many nodes there are; its nodes may have different numbers of ranks, but
+    # it does not say of which: a launcher of equal ones is what every rank can know alone.
+    groups = _number(environ, "GROUP_WORLD_SIZE") if "GROUP_WORLD_SIZE" in environ else 0
+    cross_size = max(cross_rank + 1, groups or -(-size // local_size))
+    return _possible(World(rank, size, local_rank, local_size, cross_rank, cross_size, "torchrun"))
+
+
+def _slurm(environ: Mapping[str, str]) -> World | None:
+    if not _in_step(environ):
+        return None  # not in a step, or in a batch script, which is one task whatever it asked for
+    tasks = environ.get("SLURM_STEP_NUM_TASKS") or environ.get("SLURM_NTASKS")
+    if "SLURM_PROCID" not in environ or tasks is None:
+        return None
+    rank, size = _place({**environ, "SLURM_NTASKS": tasks}, "SLURM_PROCID", "SLURM_NTASKS")
+    local_rank, node = _number(environ, "SLURM_LOCALID"), _number(environ, "SLURM_NODEID")
+    text = environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE") or ""
+    each = hosts.counts(text)
+    if sum(each) != size or node >= len(each) or local_rank >= each[node]:
+        raise LaunchError(
+            f"Slurm's variables contradict each other: task {rank} of {size} is number {local_rank} of node "
+            f"{node}, and SLURM_STEP_TASKS_PER_NODE is {text}. They are those of another step: start the "
+            "program by srun or by aitne-run, not from a copy of a task's environment"
+        )
+    return World(
+        rank,
+        size,
+        local_rank,
+        each[node],
+        sum(count > local_rank for count in each[:node]),
+        sum(count > local_rank for count in each),
+        "slurm",
+    )
+
+
+def _mpi(environ: Mapping[str, str]) -> World | None:
+    for rank_name, size_name, local_rank_name, local_size_name in _MPI:
+        if rank_name not in environ:
+            continue
+        rank, size = _place(environ, rank_name, size_name)
+        if local_rank_name not in environ:
+            return World(rank, size, -1, 0, 0, 1, "mpi")  # a place that ``_of`` completes
+        local_rank, local_size = _place(environ, local_rank_name, local_size_name)
+        return _possible(_guessed_cross(World(rank, size, local_rank, local_size, 0, 1, "mpi")))
+    return None
+
+
+def _pmix(environ: Mapping[str, str], slurm: World | None) -> World | None:
+    """PMIx tells a task its number, and the number of tasks only to those who speak to its server."""
+    rank = _number(environ, "PMIX_RANK")
+    if slurm is None or slurm.rank != rank:
+        raise LaunchError(
+            f"PMIX_RANK says that this is task {rank}, and no variable says of how many. Start the program "
+            "by aitne-run, or by the mpirun of the MPI that this Python uses"
+        )
+    return slurm
+
+
+def _guessed_cross(world: World) -> World:
+    """MPI does not say on which node a rank is: it follows where ranks go in blocks, or in turns."""
+    nodes = -(-world.size // world.local_size)
+    if world.rank % world.local_size == world.local_rank:
+        return replace(world, cross_rank=world.rank // world.local_size, cross_size=nodes)
+    if world.rank // nodes == world.local_rank:
+        return replace(world, cross_rank=world.rank % nodes, cross_size=nodes)
+    return replace(world, cross_rank=0, cross_size=1 if nodes == 1 else nodes)
+
+
+def _of(mpi: World, slurm: World | None) -> World:
+    """What MPI says, completed by the step that it was started as."""
+    same = slurm is not None and (slurm.rank, slurm.size) == (mpi.rank, mpi.size)
+    if slurm is not None and same:
+        return replace(slurm, source="mpi")
+    if mpi.local_size:
+        return mpi
+    if mpi.size == 1:
+        return World(source="mpi")
+    raise LaunchError(
+        f"MPI's variables say that this is rank {mpi.rank} of {mpi.size}, and not which one of its node: "
+        "start the program by aitne-run"
+    )
+
+
+def _plain(environ: Mapping[str, str], outer: World | None) -> World:
+    """torch's variables that no torchrun has set: a script's own."""
+    rank, size = _place(environ, "RANK", "WORLD_SIZE")
+    if outer is not None and (outer.rank, outer.size) == (rank, size):
+        return outer  # a script's own need not say more
+    if "LOCAL_WORLD_SIZE" in environ or "LOCAL_RANK" in environ:
+        local_rank, local_size = _place(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    elif size == 1:
+        local_rank, local_size = 0, 1
+    else:
+        raise LaunchError(
+            f"RANK is {rank} and WORLD_SIZE is {size}, but LOCAL_RANK and LOCAL_WORLD_SIZE are not set: set "
+            "them too, or let aitne-run or torchrun set them all"
+        )
+    return _possible(_guessed_cross(World(rank, size, local_rank, local_size, 0, 1, "torchrun")))
+
+
+# --- what must agree -----------------------------------------------------------------------------
+
+
+def _inner(found: World, outer: World | None, names: str) -> World:
+    if outer is not None and (outer.rank, outer.size) == (found.rank, found.size):
+        return outer  # the same said twice, and it knows who started the ranks
+    if (
+        outer is not None
+        and outer.size > 1
+        and outer.rank != found.rank
+        and outer.size == found.size
+    ):
+        starter = {"slurm": "srun", "mpi": "mpirun"}[outer.source]
+        raise LaunchError(
+            f"{names} say rank {found.rank} of {found.size}, and {starter} says rank {outer.rank} of "
+            f"{outer.size}. The former are left from something else: unset them"
+        )
+    return found
+
+
+def _refuse_alone(environ: Mapping[str, str]) -> None:
+    """Many processes that each believe to be alone train many models, and nobody notices."""
+    several = list(_SEVERAL)
+    if _in_step(environ):
+        several.append("SLURM_STEP_NUM_TASKS")
+    for name in several:
+        value = hosts.number(environ.get(name))
+        if value is not None and value > 1:
+            raise LaunchError(
+                f"{name} is {value}: this is one of several tasks, and no variable says which one. A launcher's "
+                "variables were lost on the way (a container or `env -i` does that), or it belongs to another "
+                "MPI. Start the program by aitne-run"
+            )
+
+
+def _place(environ: Mapping[str, str], rank_name: str, size_name: str) -> tuple[int, int]:
+    for name, other in ((rank_name, size_name), (size_name, rank_name)):
+        if name not in environ:
+            raise LaunchError(
+                f"{name} is not set, and it belongs to this process's place among the ranks"
+                + (f" as {other} does, which is {environ[other]!r}" if other in environ else "")
+                + ": start the program by aitne-run, or unset what is left of another run"
+            )
+    rank, size = _number(environ, rank_name), _number(environ, size_name)
+    if rank >= size:
+        raise LaunchError(
+            f"{rank_name} is {rank} and {size_name} is {size}: ranks count from 0, so there is no such rank. "
+            "Unset what is left of another run"
+        )
+    return rank, size
+
+
+def _number(environ: Mapping[str, str], name: str) -> int:
+    value = environ.get(name)
+    if value is None:
+        raise LaunchError(f"{name} is not set: start the program by aitne-run")
+    found = hosts.number(value)
+    if found is None:
+        raise LaunchError(f"{name} is {value[:80]!r}, which is no number of a rank: unset it")
+    return found
+
+
+def _in_step(environ: Mapping[str, str]) -> bool:
+    step = hosts.number(environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID"))
+    return step is not None and step <= _LAST_STEP
+
+
+def _possible(world: World) -> World:
+    if world.local_size > world.size or world.cross_size > world.size:
+        raise LaunchError(
+            f"rank {world.rank} of {world.size} cannot be one of {world.local_size} on its node on "
+            f"{world.cross_size} nodes: the variables are left from different runs; unset them"
+        )
+    return world
