@@ -39,7 +39,7 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
     content = json.dumps({"owner": owner, "restart_count": restart_count}).encode()
     own = f"{path}.{os.urandom(8).hex()}"
     try:
-        _write(own, content, os.O_TRUNC)
+        write(own, content, os.O_TRUNC)
         try:
             _put(own, path, content)
         except FileExistsError:
@@ -58,9 +58,12 @@ def leave_outcome(
     exit_code: int,
     *,
     interrupted: bool,
+    reason: str | None = None,
+    message: str | None = None,
 ) -> None:
     """Write down how the program ended. ``interrupted``: the scheduler had asked it to end, and may
-    start it again, whatever it made of that. Raises ``OSError``.
+    start it again, whatever it made of that. ``reason`` and ``message``: why the agent itself ended
+    it or did not start it, in the platform's words. Raises ``OSError``.
     """
     path = _outcome_path(job_dir, task)
     own = f"{path}.{os.urandom(8).hex()}"
@@ -69,10 +72,12 @@ def leave_outcome(
         "restart_count": restart_count,
         "exit_code": exit_code,
         "interrupted": interrupted,
+        "reason": reason,
+        "message": message,
         "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     try:
-        _write(own, json.dumps(facts).encode(), os.O_TRUNC)
+        write(own, json.dumps(facts).encode(), os.O_TRUNC)
         os.replace(own, path)
     finally:
         if os.path.exists(own):
@@ -89,7 +94,7 @@ def _put(own: str, path: str, content: bytes) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        _write(path, content, os.O_EXCL)
+        write(path, content, os.O_EXCL)
 
 
 def _check_ended(job_dir: str, task: int | None, owner: str) -> None:
@@ -129,7 +134,8 @@ def _take_over(own: str, path: str, owner: str, restart_count: int) -> None:
     os.replace(own, path)
 
 
-def _write(path: str, content: bytes, flags: int) -> None:
+def write(path: str, content: bytes, flags: int) -> None:
+    """A file of the job's own that survives a crash from here on. Raises ``OSError``."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
     try:
         os.write(file, content)

@@ -1,13 +1,20 @@
-"""The agent's course: fence, programs, last words. Its exit code is the job's."""
+"""The agent's course: fence, programs, last words. Its exit code is the job's.
+
+Of a job with ranks on several nodes each node has an agent; all but the first one's own leave the fence
+and the last words to that.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import stat
 import sys
 import threading
 from collections.abc import Sequence
 
 from aitne.agent import fence
+from aitne.agent.observer import Observer
 from aitne.agent.programs import NOT_FOUND, NOT_STARTED, Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
@@ -17,67 +24,247 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import NoReturn
 
 FAILED = 1
+ENVIRONMENT = 118
+"""What the job's environment names could not be loaded: the log's last words say what."""
+NOT_READY = 120
+"""Something that the program needs is not there: nothing was started."""
 DUPLICATE = 121
 """Another start of this attempt holds the fence: this is no outcome of the job."""
 FENCE_FAILED = 122
 """The fence could be neither taken nor read."""
 NEVER_ANSWERED = 123
 """The session's app did not answer in time."""
+OUT_OF_MEMORY = 119
+"""The job's own cgroup has ended it."""
+PREEMPTED = 75
+"""A program's own: it was told to end, has saved its work, and wants to go on (EX_TEMPFAIL)."""
+NODE = "--node"
+ATTACH, INSIDE = "--attach", "--inside"
+_START_FAILED = "start_failed"
+_LONGEST = 1_900
+"""Of a message; the platform reads no longer ones."""
+_PREAMBLE = "aitne-environment"
+"""Stands in the argument vector of a program that an environment is loaded before."""
+_SAID = "aitne: "
+_LAST_BYTES = 8_192
+_ASK_S, _CLEAR_S = 1.0, 10.0
+"""How long a container's own processes may take to go after its program has: before they are asked to,
+and before they are killed. What removes a container from a busy daemon takes its time."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the job in the folder that is the only argument."""
-    if len(arguments) != 1:
-        _leave(2, "usage: python -m aitne.agent JOB_DIR")
-    job_dir = os.path.abspath(arguments[0])
+    """Run the job in the folder that is the last argument; with ``--node`` only one node's part."""
+    if len(arguments) == 2 and arguments[0] in (ATTACH, INSIDE):
+        _beside(*arguments)
+    of_node = list(arguments[:1]) == [NODE]
+    if len(arguments) != 1 + of_node:
+        _leave(2, f"usage: python -m aitne.agent [{NODE}] JOB_DIR")
+    job_dir = os.path.abspath(arguments[-1])
     try:
         spec = Spec(job_dir, os.environ)
     except (OSError, ValueError, KeyError, TypeError) as error:
         _leave(FAILED, f"{job_dir}/agent.json cannot be used: {error!r}")
-    try:
-        fence.take(job_dir, spec.task, spec.owner, spec.restart_count)
-    except fence.Ended as error:
-        _leave(error.code, f"this run is not begun again: {error}")
-    except fence.Duplicate as error:
-        _leave(DUPLICATE, f"this attempt runs already, or has run: {error}. Nothing was started")
-    except OSError as error:
-        _leave(FENCE_FAILED, f"the fence could not be taken: {error}. Nothing was started")
+    if of_node:
+        spec.node_rank = int(os.environ.get("SLURM_NODEID") or 0)
+    else:
+        _take_fence(spec)
     threading.excepthook = _told_once
     programs, reporter = Programs(), Reporter(spec)
     programs.forward_signals()
-    code, message = _run(spec, programs, reporter)
-    if message is not None:
-        _say(message)
+    if spec.setting is not None:
+        spec.env.update(spec.setting.env)
+    if not of_node and not spec.apps:
+        _offer_folders(spec)
+    spread = spec.ranks is not None and spec.ranks.nodes > 1 and not of_node
+    ending = (_spread if spread else _prepared)(spec, programs, reporter)
+    if ending.message is not None and not ending.in_log:
+        _say(ending.message)
+    if of_node:
+        _leave_node(spec, ending, programs, reporter)
+    told = programs.told or ending.told
+    if told and ending.code == PREEMPTED:
+        ending.reason = "preempted"
+        ending.message = "it was told to end, has saved its work and goes on from there"
     try:
         fence.leave_outcome(
             job_dir,
             spec.task,
             spec.owner,
             spec.restart_count,
-            code,
-            interrupted=programs.stop_signal is not None,
+            ending.code,
+            interrupted=programs.stop_signal is not None or ending.reason == "preempted",
+            reason=ending.reason,
+            message=ending.message,
         )
     except OSError as error:
         _say(f"how it ended could not be written down: {error}")
-    reporter.finish(code, message)
-    _leave(code)
+    reporter.finish(ending.code, ending.message)
+    _leave(ending.code)
 
 
-def _run(spec: Spec, programs: Programs, reporter: Reporter) -> tuple[int, str | None]:
-    """The exit code, and a sentence if the agent has one to add."""
-    # The agent's own environment is the programs', so that PATH finds them.
-    os.environ["PATH"] = os.pathsep.join([*spec.path, os.environ.get("PATH") or os.defpath])
-    os.environ.update(spec.env)
+def _beside(what: str, folder: str) -> NoReturn:
+    """Nothing of the job's own course: a program that somebody starts beside it."""
+    if what == ATTACH:
+        from aitne.agent.attach import attach
+
+        attach(folder)
+    from aitne.agent.inside import session_command
+
+    session_command(folder)
+
+
+def _take_fence(spec: Spec) -> None:
+    try:
+        fence.take(spec.job_dir, spec.task, spec.owner, spec.restart_count)
+    except fence.Ended as error:
+        _leave(error.code, f"this run is not begun again: {error}")
+    except fence.Duplicate as error:
+        _leave(DUPLICATE, f"this attempt runs already, or has run: {error}. Nothing was started")
+    except OSError as error:
+        _leave(FENCE_FAILED, f"the fence could not be taken: {error}. Nothing was started")
+
+
+def _offer_folders(spec: Spec) -> None:
+    """Where programs find and leave what is not in their own folder."""
+    folders = {"AITNE_CHECKPOINTS": spec.checkpoints, "AITNE_METRICS": spec.metrics}
+    for name, folder in folders.items():
+        os.environ[name] = folder
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError as error:
+            _say(f"the folder {folder} could not be made: {error}. The job goes on")
+    if spec.setting is not None:
+        path = f"{spec.job_dir}/params-{spec.task}.json"
+        os.environ["AITNE_PARAMS"] = path
+        try:
+            fence.write(path, json.dumps(spec.setting.values).encode(), os.O_TRUNC)
+        except OSError as error:
+            _say(f"the file {path} could not be written: {error}. The job goes on")
+
+
+def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Reporter) -> NoReturn:
+    from aitne.agent import ranks
+
+    reporter.flush()
+    try:
+        ranks.leave(spec, ending.code, ending.reason, ending.message, programs.told)
+    except OSError as error:
+        _leave(ending.code, f"how node {spec.node} ended could not be written down: {error}")
+    # Who was told to end, and has, must not have what starts the agents end the other nodes' at once:
+    # they may still be saving their work. The first node's agent reads how it was.
+    _leave(0 if programs.told else ending.code)
+
+
+class _Ending:
+    """The exit code; if the agent ended it or started nothing, the platform's reason and a sentence."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str | None = None,
+        message: str | None = None,
+        *,
+        in_log: bool = False,
+        told: bool = False,
+    ) -> None:
+        self.code = code
+        self.reason = reason
+        self.told = told
+        """Whether ranks of other nodes were told to end."""
+        self.in_log = in_log
+        """Whether the sentence stands in the log already."""
+        self.message = None if message is None else message[:_LONGEST]
+
+
+def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
+    """Run what is started on the node as it is at once; else prepare first, and clear up after it."""
+    if spec.plain:
+        return _run(spec, programs, reporter)
+    from aitne.agent.launch import Failure, Launcher
+    from aitne.agent.needs import Stopped
+
+    def reads() -> None:
+        # Of a session that nothing is heard of the platform believes that it will never come up.
+        reporter.phase("running")
+        reporter.start()
+
+    launcher = Launcher(spec)
+    try:
+        launcher.prepare(lambda: programs.stop_signal is not None, reads)
+        programs.launcher = launcher
+        programs.leader_only = spec.launch.forwards_signals
+        if spec.launch.prefix:
+            from aitne.agent.sampler import adopt_orphans
+
+            adopt_orphans()
+        launcher.watch()
+        ending = _run(spec, programs, reporter)
+        if spec.launch.prefix:
+            programs.clear(_ASK_S, _CLEAR_S)
+        if ending.code != 0 and launcher.oom_killed:
+            message = (
+                f"it used more than the {(spec.memory_bytes or 0) >> 20} MiB of memory that it had "
+                "asked for; ask for more next time"
+            )
+            return _Ending(OUT_OF_MEMORY, "out_of_memory", message)
+        return ending if ending.message is not None else _by_launcher(spec, ending)
+    except Failure as error:
+        reporter.start()
+        return _Ending(error.code, _START_FAILED, error.sentence)
+    except Stopped:
+        return _Ending(128 + (programs.stop_signal or 0))
+    finally:
+        launcher.close()
+
+
+def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
+    """The agents of all nodes."""
+    from aitne.agent import ranks
+
+    def begun() -> None:
+        reporter.phase("started")
+        reporter.start()
+
+    try:
+        ended = ranks.run_nodes(spec, programs, begun)
+    except OSError as error:
+        reporter.start()
+        return _not_started("srun", error)
+    # Each node's agent has said in the log why.
+    return _Ending(ended.code, ended.reason, ended.message, in_log=True, told=ended.told)
+
+
+def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
+    """The commands in their order, then the app."""
+    if spec.launch.env_prefix is None:
+        # The agent's own environment is the programs', so that PATH finds them.
+        os.environ["PATH"] = os.pathsep.join([*spec.path, os.environ.get("PATH") or os.defpath])
+        os.environ.update(spec.env)
     workdir = os.path.expanduser(spec.workdir)
     try:
         os.chdir(workdir)
     except OSError as error:
         reporter.start()
-        return FAILED, f"the working directory {workdir} cannot be entered: {error.strerror}"
+        return _Ending(
+            NOT_READY,
+            _START_FAILED,
+            f"the working directory {workdir} cannot be entered: {error.strerror}",
+        )
     os.environ["PWD"] = workdir
-    observer = _Observer(spec, reporter)
-    for argv in spec.commands:
+    observer = Observer(spec, reporter, programs)
+    try:
+        return _run_all(spec, programs, reporter, observer)
+    finally:
+        observer.end()
+
+
+def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
+    for number, argv in enumerate(spec.commands):
         try:
+            if spec.ranks is not None:
+                from aitne.agent import ranks
+
+                argv = ranks.enter(spec, number)
             pid = programs.start(argv)
         except OSError as error:
             reporter.start()
@@ -85,18 +272,17 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> tuple[int, str |
         if not spec.apps:
             observer.begin()
         code = programs.wait(pid)
+        observer.last_look()
         if code != 0:
-            return code, None
+            return _ended(spec, code, argv)
         if programs.stop_signal is not None:
-            return 128 + programs.stop_signal, None
+            return _Ending(128 + programs.stop_signal)
     if not spec.apps:
-        return 0, None
+        return _Ending(0)
     return _run_app(spec, programs, reporter, observer)
 
 
-def _run_app(
-    spec: Spec, programs: Programs, reporter: Reporter, observer: _Observer
-) -> tuple[int, str | None]:
+def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
     from aitne.agent.session import Session  # a batch job does without
 
     app = spec.apps[0]
@@ -106,36 +292,54 @@ def _run_app(
     except OSError as error:
         reporter.start()
         return _not_started(app.argv[0], error)
-    return (code, None) if session.failure is None else (NEVER_ANSWERED, session.failure)
+    if session.failure is not None:
+        return _Ending(NEVER_ANSWERED, _START_FAILED, session.failure)
+    return _ended(spec, code, app.argv)
 
 
-class _Observer:
-    """Begins to report and to measure once, after the first program has been started."""
+def _ended(spec: Spec, code: int, argv: Sequence[str]) -> _Ending:
+    """By itself; or its environment could not be loaded, which its preamble has said in the log."""
+    if code == ENVIRONMENT and _PREAMBLE in argv and (words := _last_words()):
+        return _Ending(code, _START_FAILED, words, in_log=True)
+    if spec.ranks is not None:
+        from aitne.agent import ranks
 
-    def __init__(self, spec: Spec, reporter: Reporter) -> None:
-        self._spec = spec
-        self._reporter = reporter
-        self._begun = False
-
-    def begin(self) -> None:
-        """Say that the job has started, and measure from now on."""
-        if not self._begun:
-            self._begun = True
-            self._reporter.phase("started")
-            self._reporter.start()
-            self.sample()
-
-    def sample(self) -> None:
-        """Measure from now on."""
-        if self._spec.platform_url:
-            from aitne.agent.sampler import Sampler  # its imports can wait until the program runs
-
-            Sampler(self._spec, self._reporter).start()
+        if (sentence := ranks.failure(spec)) is not None:
+            return _Ending(code, "failed", sentence)
+    return _Ending(code)
 
 
-def _not_started(program: str, error: OSError) -> tuple[int, str]:
+def _by_launcher(spec: Spec, ending: _Ending) -> _Ending:
+    """What ended was the launching program, if it has said so in the log."""
+    for code, words, reason in spec.launch.own_endings:
+        if ending.code == code and (line := _last_line()).startswith(words):
+            said = line.partition(":")[2].strip().rstrip(".")
+            return _Ending(code, reason, said, in_log=True)
+    return ending
+
+
+def _last_words() -> str | None:
+    """The last line of the log if it is the platform's."""
+    line = _last_line()
+    return line[len(_SAID) :].rstrip(".") if line.startswith(_SAID) else None
+
+
+def _last_line() -> str:
+    try:
+        if not stat.S_ISREG(os.fstat(2).st_mode):
+            return ""
+        with open("/proc/self/fd/2", "rb") as log:
+            log.seek(max(0, os.fstat(2).st_size - _LAST_BYTES))
+            lines = log.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""  # it may be written and not read
+    return lines[-1] if lines else ""
+
+
+def _not_started(program: str, error: OSError) -> _Ending:
     code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
-    return code, f"{program} cannot be started: {error.strerror or error}"
+    message = f"{program} cannot be started: {error.strerror or error}"
+    return _Ending(code, _START_FAILED, message)
 
 
 def _told_once(failure: threading.ExceptHookArgs) -> None:
@@ -146,7 +350,7 @@ def _told_once(failure: threading.ExceptHookArgs) -> None:
 
 def _say(sentence: str) -> None:
     try:
-        os.write(2, f"aitne: {sentence}.\n".encode("utf-8", "replace"))
+        os.write(2, f"{_SAID}{sentence}.\n".encode("utf-8", "replace"))
     except OSError:
         return  # a full disk must not change how the job ends
 

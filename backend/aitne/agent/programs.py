@@ -6,7 +6,12 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from aitne.agent.launch import Launcher
 
 _FORWARDED = (
     signal.SIGTERM,
@@ -16,7 +21,8 @@ _FORWARDED = (
     signal.SIGUSR2,
     signal.SIGCONT,
 )
-_EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
+EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
+_LOOK_S = 0.01
 NOT_FOUND, NOT_STARTED = 127, 126
 """The exit codes a shell gives for a program that is not there, or cannot be run."""
 
@@ -27,7 +33,16 @@ class Programs:
     def __init__(self) -> None:
         self.stop_signal: int | None = None
         """The first signal that asked the job to end."""
+        self.told = False
+        """Whether any signal came that may mean that: also the one a job file asks for in advance."""
+        self.launcher: Launcher | None = None
+        """What is put around each program; None: nothing."""
+        self.leader_only = False
+        """The program that is started passes signals on itself: its group must not get them too."""
+        self._received: list[int] = []
         self._live: set[int] = set()
+        self._asked: set[int] = set()
+        """Programs of the agent's own that only answer a question."""
         self._lock = threading.RLock()
 
     def forward_signals(self) -> None:
@@ -36,19 +51,27 @@ class Programs:
             signal.signal(number, self._forward)
 
     def _forward(self, number: int, _frame: object) -> None:
+        self._received.append(number)
+        self.told = self.told or number != signal.SIGCONT
         if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) and self.stop_signal is None:
             self.stop_signal = number
         self.send(number)
 
     def send(self, number: int) -> None:
         """Signal the process groups of all programs that have not been collected yet."""
+        signal_it = os.kill if self.leader_only and number != signal.SIGKILL else os.killpg
         with self._lock:
             for pid in self._live:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(pid, number)
+                    signal_it(pid, number)
 
-    def start(self, argv: Sequence[str], stdin: int | None = None) -> int:
-        """Start a program in the agent's working directory, with the agent's environment.
+    def start(
+        self,
+        argv: Sequence[str],
+        stdin: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> int:
+        """Start a program in the agent's working directory, with the agent's environment or another.
 
         Raises:
             OSError: there is no such program, or it cannot be run.
@@ -58,33 +81,133 @@ class Programs:
             first = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
         else:
             first = (os.POSIX_SPAWN_DUP2, stdin, 0)
+        environment = os.environ if environment is None else environment
+        if self.launcher is not None:
+            argv, environment = self.launcher.argv(argv), self.launcher.environment()
+        before = len(self._received)
         with self._lock:
             pid = os.posix_spawnp(
                 argv[0],
                 list(argv),
-                os.environ,
+                environment,
                 file_actions=[first],
                 setpgroup=0,
                 setsigmask=[],
-                setsigdef=_EVERY_SIGNAL,
+                setsigdef=EVERY_SIGNAL,
             )
             self._live.add(pid)
-        if self.stop_signal is not None:
-            self.send(self.stop_signal)  # it came while the program was being started
+        # What came while the program was being started did not reach it; an order to end stands anyway.
+        missed = self._received[before:]
+        if self.stop_signal is not None and self.stop_signal not in missed:
+            missed.insert(0, self.stop_signal)
+        for number in missed:
+            self.send(number)
         return pid
+
+    def look(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        timeout_s: float,
+        most_bytes: int,
+        counted_bytes: int,
+    ) -> tuple[bytes, int, bool]:
+        """What a program prints, to a helper thread: up to ``most_bytes`` of it, its length up to
+        ``counted_bytes``, and whether it ended by itself. Who waits for the job's programs collects it.
+
+        Raises:
+            OSError: there is no such program, or it cannot be run.
+        """
+        import select
+
+        reader, writer = os.pipe()
+        deadline, found, length, pid = time.monotonic() + timeout_s, b"", 0, -1
+        try:
+            try:
+                with self._lock:
+                    pid = os.posix_spawnp(
+                        argv[0],
+                        list(argv),
+                        environment,
+                        file_actions=[
+                            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                            (os.POSIX_SPAWN_DUP2, writer, 1),
+                            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                        ],
+                        setpgroup=0,
+                        setsigmask=[],
+                        setsigdef=EVERY_SIGNAL,
+                    )
+                    self._asked.add(pid)
+            finally:
+                os.close(writer)
+            while (left := deadline - time.monotonic()) > 0:
+                if not select.select([reader], [], [], left)[0]:
+                    break
+                part = os.read(reader, 1 << 16)
+                if not part:
+                    return found, length, True
+                length += len(part)
+                found += part[: most_bytes - len(found)]
+                if length > counted_bytes:
+                    return found, length, True
+            return found, length, False
+        finally:
+            os.close(reader)
+            self._end(pid)
+
+    def _end(self, pid: int) -> None:
+        with self._lock:
+            if pid in self._asked:
+                self._asked.discard(pid)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
 
     def wait(self, wanted: int) -> int:
         """Collect whatever ends until ``wanted`` does; its exit code, 128 + n for signal n.
 
         Orphans of the job may have become the agent's children: they are collected on the way.
         """
+        return self.wait_any((wanted,))[1]
+
+    def wait_any(self, wanted: Collection[int]) -> tuple[int, int]:
+        """As ``wait``, until one of ``wanted`` ends: which, and its exit code."""
         while True:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             if ended is None:
                 continue
             with self._lock:  # until it is collected, its number is nobody else's
                 self._live.discard(ended.si_pid)
+                self._asked.discard(ended.si_pid)
                 pid, status = os.waitpid(ended.si_pid, 0)
-            if pid == wanted:
+            if pid in wanted:
                 code = os.waitstatus_to_exitcode(status)
-                return code if code >= 0 else 128 - code
+                return pid, code if code >= 0 else 128 - code
+
+    def clear(self, ask_s: float, kill_s: float) -> None:
+        """Wait until nothing is left of a program in a container, and end what will not go.
+
+        Its file systems are unmounted by processes that outlive it for a moment. A server of one whose
+        launching program was killed goes when it is asked to.
+        """
+        from aitne.agent.sampler import descendants
+
+        began, asked = time.monotonic(), False
+        while True:
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    continue
+            left = descendants(os.getpid())
+            if not left:
+                return
+            waited = time.monotonic() - began
+            # A server of a file system may have been made deaf to SIGTERM: see ``Launch.helpers``.
+            numbers = [signal.SIGKILL] if waited > kill_s else [signal.SIGTERM, signal.SIGINT]
+            if waited > kill_s or (waited > ask_s and not asked):
+                asked = True
+                for pid in left:
+                    for number in numbers:
+                        with contextlib.suppress(OSError):
+                            os.kill(pid, number)
+            time.sleep(_LOOK_S)

@@ -21,6 +21,9 @@ _BATCH = 3
 _TIMEOUT_S = 20.0
 _LONGEST_PAUSE_S = 30.0
 _LAST_WORDS_S = 1.0
+"""How long an ended job waits for its end to be told: its scheduler tells that too."""
+_LAST_DOCUMENTS_S = 5.0
+"""How long it waits for what it has measured to arrive: nobody else tells that."""
 
 
 class Reporter:
@@ -31,6 +34,9 @@ class Reporter:
         self._url = f"{spec.platform_url}/agent/v1/jobs/{spec.job_id}/report"
         self._phases: deque[dict[str, Any]] = deque(maxlen=_MOST_PHASES)
         self._samples: deque[dict[str, Any]] = deque(maxlen=_MOST_SAMPLES)
+        self._documents: dict[str, dict[str, Any]] = {}
+        self._active_at: float | None = None
+        self._idle_due = False
         self._condition = threading.Condition()
         self._deadline: float | None = None
         self._address: str | None = None
@@ -51,7 +57,9 @@ class Reporter:
         exit_code: int | None = None,
         message: str | None = None,
     ) -> None:
-        """Queue the news that the job has got so far."""
+        """Queue the news that the job has got so far: the first node's agent alone speaks for it."""
+        if self._spec.node_rank is not None:
+            return
         with self._condition:
             self._address = address or self._address
             facts = {"exit_code": exit_code, "message": message and message[:2_000]}
@@ -65,14 +73,39 @@ class Reporter:
             if len(self._samples) >= _BATCH:
                 self._condition.notify()
 
-    def finish(self, exit_code: int, message: str | None = None) -> None:
-        """Say that the job has ended, and wait at most a second for that to arrive."""
-        self.phase("finished", exit_code=exit_code, message=message)
+    def profile(self, profile: dict[str, Any]) -> None:
+        """Queue how the ranks exchange; only the last one counts."""
+        self.tell("profile", profile)
+
+    def tell(self, kind: str, document: dict[str, Any]) -> None:
+        """Queue a document: ``profile``, ``snapshot``, ``results`` or ``files``; of each kind only the last
+        one counts."""
         with self._condition:
-            self._deadline = time.monotonic() + _LAST_WORDS_S
+            self._documents[kind] = document
+            self._condition.notify()
+
+    def active(self, moment: float) -> None:
+        """Queue when somebody last worked in the session, by the monotonic clock."""
+        with self._condition:
+            self._active_at = moment
+            self._idle_due = True
+            self._condition.notify()
+
+    def finish(self, exit_code: int, message: str | None = None) -> None:
+        """Say that the job has ended, and wait for that to arrive: a moment, with documents some seconds."""
+        self.phase("finished", exit_code=exit_code, message=message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Let what is worth a report go, and wait for that to arrive: a moment, with documents some seconds.
+
+        Where the platform is away, nothing waits."""
+        with self._condition:
+            longest = _LAST_DOCUMENTS_S if self._documents else _LAST_WORDS_S
+            self._deadline = time.monotonic() + longest
             self._condition.notify()
         if self._thread is not None and self._thread.is_alive():
-            self._thread.join(_LAST_WORDS_S)
+            self._thread.join(longest)
 
     def _run(self) -> None:
         pause = 0.0
@@ -82,29 +115,42 @@ class Reporter:
                     self._condition.wait_for(lambda: self._deadline is not None, pause)
                 self._condition.wait_for(self._something_to_say)
                 report, samples, phase = self._next()
+                kind, document = self._document()
                 if report is None:
                     return
                 deadline = self._deadline
             timeout = _TIMEOUT_S if deadline is None else deadline - time.monotonic()
             if timeout <= 0:
                 return
-            if self._send(report, timeout):
+            taken = self._send(report, timeout)
+            if taken is not None:
                 pause = 0.0
                 with self._condition:
-                    self._sent(samples, phase)
+                    if taken or kind is None:  # a document comes from the job's own programs
+                        self._sent(samples, phase)
+                        self._idle_due = False
+                    if kind is not None and self._documents.get(kind) is document:
+                        del self._documents[kind]
             elif deadline is not None:
                 return
             else:
                 pause = min(max(0.5, pause * 2), _LONGEST_PAUSE_S)
 
     def _something_to_say(self) -> bool:
-        return bool(self._phases or len(self._samples) >= _BATCH or self._deadline is not None)
+        return self._worth_it() or self._deadline is not None
+
+    def _worth_it(self) -> bool:
+        return bool(
+            self._phases or self._documents or self._idle_due or len(self._samples) >= _BATCH
+        )
 
     def _next(self) -> tuple[dict[str, Any] | None, int, dict[str, Any] | None]:
         """The report to send, how many samples it holds, and which queued phase it tells of."""
-        if not self._phases and len(self._samples) < _BATCH:
+        if not self._worth_it():
             return None, 0, None
         phase = self._phases[0] if self._phases else None
+        if phase is not None and phase["phase"] == "finished" and len(self._documents) > 1:
+            phase = None  # nobody listens after that
         samples = list(self._samples)
         spec = self._spec
         report = {
@@ -117,7 +163,19 @@ class Reporter:
             "samples": samples,
             **(phase or {"phase": "running"}),
         }
+        if spec.node_rank is not None:
+            report["node_rank"] = spec.node_rank
+        if self._active_at is not None:
+            # Reckoned now: what was queued for a while has grown older by that.
+            report["idle_s"] = round(max(0.0, time.monotonic() - self._active_at), 3)
+        kind, document = self._document()
+        if kind is not None:
+            report[kind] = document
         return report, len(samples), phase
+
+    def _document(self) -> tuple[str | None, dict[str, Any] | None]:
+        """The next to be sent: one at a time, for all together may be more than the platform reads."""
+        return next(iter(self._documents.items()), (None, None))
 
     def _sent(self, samples: int, phase: dict[str, Any] | None) -> None:
         if phase is not None and self._phases and self._phases[0] is phase:
@@ -125,8 +183,8 @@ class Reporter:
         for _ in range(min(samples, len(self._samples))):
             self._samples.popleft()
 
-    def _send(self, report: dict[str, Any], timeout_s: float) -> bool:
-        """Whether this report is done with: taken, or refused for good."""
+    def _send(self, report: dict[str, Any], timeout_s: float) -> bool | None:
+        """Whether this report was taken; False: it is refused for good; None: it is to be sent again."""
         try:
             status, _ = wire.request(
                 "POST",
@@ -136,5 +194,9 @@ class Reporter:
                 timeout_s=timeout_s,
             )
         except (OSError, wire.Refused, ValueError):
+            return None
+        except RecursionError:  # brackets in brackets, as many as could just be read
             return False
-        return status < 500 and status not in (408, 425, 429)
+        if status >= 500 or status in (408, 425, 429):
+            return None
+        return status < 300

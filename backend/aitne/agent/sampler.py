@@ -10,11 +10,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from aitne.agent.gpus import Gpus
+from aitne.agent.pace import LOOKS_PER_INTERVAL
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 
-SAMPLES_PER_INTERVAL = 300
-"""After so many the interval doubles: a week is a few thousand samples."""
 _PSS_UP_TO = 64
 """Proportional memory is asked of so many processes at most; it costs more than resident memory."""
 _PR_SET_CHILD_SUBREAPER = 36
@@ -25,7 +24,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class Sampler:
     """A thread that measures at growing intervals."""
 
-    def __init__(self, spec: Spec, reporter: Reporter) -> None:
+    def __init__(self, spec: Spec, reporter: Reporter, pids_file: str | None = None) -> None:
+        """``pids_file`` names processes of the job that are not the agent's, one in each line."""
+        self._pids_file = pids_file
         self._node = spec.node
         self._interval_s = spec.sample_interval_s
         self._reporter = reporter
@@ -39,8 +40,8 @@ class Sampler:
 
     def _run(self) -> None:
         # Programs that leave their parents stay below the agent, where they are seen.
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self._gpus = Gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
+        adopt_orphans()
+        self.open_gpus()
         taken = 0
         while True:
             time.sleep(self._interval_s)
@@ -49,12 +50,16 @@ class Sampler:
             except (OSError, ValueError, IndexError):
                 continue  # a process ended under our eyes in a way not foreseen: the next one counts
             taken += 1
-            if taken % SAMPLES_PER_INTERVAL == 0:
+            if taken % LOOKS_PER_INTERVAL == 0:
                 self._interval_s *= 2
+
+    def open_gpus(self) -> None:
+        """From here on the job's GPUs are measured too."""
+        self._gpus = Gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     def measure(self) -> dict[str, Any]:
         """One sample, in the words of the protocol."""
-        pids = descendants(os.getpid())
+        pids = descendants(os.getpid(), *self._elsewhere())
         # Of who has ended and was waited for, the parent's account holds the time.
         own = os.times()
         cpu_s = own.children_user + own.children_system + sum(map(_cpu_s, pids))
@@ -71,17 +76,32 @@ class Sampler:
             "gpu": self._gpus.measure() if self._gpus is not None else [],
         }
 
+    def _elsewhere(self) -> list[int]:
+        """A container's first process is its daemon's child, not ours."""
+        if self._pids_file is None:
+            return []
+        try:
+            with open(self._pids_file, encoding="ascii") as file:
+                return [int(line) for line in file]
+        except FileNotFoundError:
+            return []
 
-def descendants(root: int) -> list[int]:
-    """All processes below ``root``."""
+
+def adopt_orphans() -> None:
+    """Processes that outlive their parents become the agent's."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(root: int, *others: int) -> list[int]:
+    """All processes below ``root``; ``others`` with all below them."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
             fields = _stat(int(name))
             if fields is not None and fields[0] not in (b"Z", b"X"):
                 children.setdefault(int(fields[1]), []).append(int(name))
-    found: list[int] = []
-    todo = [root]
+    found = list(others)
+    todo = [root, *others]
     while todo:
         below = children.get(todo.pop(), [])
         found += below

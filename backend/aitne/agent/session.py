@@ -44,6 +44,7 @@ class Session:
         self._reporter = reporter
         self._on_start = on_start
         self._ended = threading.Event()
+        self._api_token = ""
         self.failure: str | None = None
         """Why the agent ended the app itself."""
 
@@ -91,6 +92,7 @@ class Session:
             held.close()
         if ready and not stolen:
             self._reporter.phase("ready")
+            self._watch(base)
         elif not self._ended.is_set():
             self.failure = (
                 f"somebody else on this node listens at {address}, the port of {self._app.name}"
@@ -102,6 +104,18 @@ class Session:
             if not self._ended.wait(_GRACE_S):
                 self._programs.send(signal.SIGKILL)
 
+    def _watch(self, base: str) -> None:
+        if self._spec.inactivity_s is None or not self._spec.platform_url:
+            return
+        from aitne.agent.activity import Jupyter, Watch
+        from aitne.agent.sampler import Sampler
+
+        launcher = self._programs.launcher
+        pids_file = None if launcher is None else launcher.pids_file
+        jupyter = Jupyter(base, self._api_token, os.getcwd()) if self._api_token else None
+        meter = Sampler(self._spec, self._reporter, pids_file)
+        Watch(meter, self._reporter.active, self._spec.inactivity_s, jupyter).start()
+
     # --- the hand-over ---------------------------------------------------------------------------
 
     def _hand_over(self, address: str, writer: int) -> str:
@@ -112,6 +126,7 @@ class Session:
             return ""
         environment = {str(name): str(value) for name, value in found.get("env", {}).items()}
         prefix = environment.get("JUPYTERHUB_SERVICE_PREFIX", "/")
+        self._api_token = environment.get("JUPYTERHUB_API_TOKEN", "")
         environment.setdefault("JUPYTERHUB_SERVICE_URL", f"http://{address}{prefix}")
         line = json.dumps({"env": environment, "args": list(found.get("args", ()))}) + "\n"
         # A closed pipe: the app has ended already, and its exit code says the rest.

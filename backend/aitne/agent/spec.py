@@ -25,6 +25,59 @@ class App:
         self.timeout_s = float(facts.get("timeout_s") or 120)
 
 
+class Need:
+    """A file or folder that must be there before anything starts."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.what = str(facts["what"])
+        self.path = str(facts["path"])
+        self.folder = facts.get("kind") == "folder"
+        self.within = [str(folder) for folder in facts.get("within") or ()]
+        self.size_bytes: int | None = facts.get("size_bytes")
+        self.mtime_ns: int | None = facts.get("mtime_ns")
+        self.sha256: str | None = facts.get("sha256")
+
+
+class Launch:
+    """What comes before each program's own arguments, and what the launching program is given."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.prefix = [str(part) for part in facts.get("prefix") or ()]
+        self.gpu_options = {
+            str(vendor): [str(part) for part in options]
+            for vendor, options in (facts.get("gpu_options") or {}).items()
+        }
+        self.env = {str(name): str(value) for name, value in (facts.get("env") or {}).items()}
+        self.env_prefix: str | None = facts.get("env_prefix")
+        self.helpers = {
+            str(name): str(script) for name, script in (facts.get("helpers") or {}).items()
+        }
+        self.program: str | None = facts.get("program")
+        self.forwards_signals = bool(facts.get("forwards_signals"))
+        self.own_endings = [
+            (int(each["exit_code"]), str(each["words"]), str(each["reason"]))
+            for each in facts.get("own_endings") or ()
+        ]
+
+
+class Setting:
+    """What one task of a sweep is given."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.values: dict[str, Any] = dict(facts.get("values") or {})
+        self.env = {str(name): str(value) for name, value in (facts.get("env") or {}).items()}
+
+
+class Ranks:
+    """How a distributed program is spread over its nodes."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.nodes = int(facts["nodes"])
+        self.per_node = int(facts["ranks_per_node"])
+        self.agent = [str(part) for part in facts["agent"]]
+        self.env = {str(name): str(value) for name, value in (facts.get("env") or {}).items()}
+
+
 class Spec:
     """``agent.json`` and ``token`` of a job's folder, read leniently: the platform may be newer."""
 
@@ -41,7 +94,26 @@ class Spec:
         self.path = [str(folder) for folder in facts.get("path", ())]
         self.workdir = str(facts["workdir"])
         self.listen = str(facts.get("listen") or "127.0.0.1")
+        self.launch = Launch(facts.get("launch") or {})
+        self.needs = [Need(need) for need in facts.get("needs") or ()]
+        self.datasets = {
+            str(name): str(folder) for name, folder in (facts.get("datasets") or {}).items()
+        }
+        limits = facts.get("limits") or {}
+        self.memory_bytes: int | None = limits.get("memory_bytes")
+        self.cpus: int | None = limits.get("cpus")
+        self.tmp_dir = str(facts.get("tmp_dir") or "/tmp")  # noqa: S108 - the platform names it
         self.sample_interval_s = max(0.05, float(facts.get("sample_interval_s", 2.0)))
+        self.venv: str | None = facts.get("venv")
+        self.conda: str | None = facts.get("conda")
+        self.settings = [Setting(each) for each in facts.get("settings") or ()]
+        inactivity_s = facts.get("inactivity_duration_s")
+        self.inactivity_s = None if inactivity_s is None else float(inactivity_s)
+        """After so long without activity the platform ends the session; None: never."""
+        ranks = facts.get("ranks")
+        self.ranks = None if ranks is None else Ranks(ranks)
+        self.node_rank: int | None = None
+        """Of a node's agent that the first node's has started."""
         self.token = _token(job_dir)
         task = environ.get("SLURM_ARRAY_TASK_ID", "")
         self.task = int(task) if task.isdecimal() else None
@@ -49,6 +121,36 @@ class Spec:
         self.restart_count = int(count) if count.isdecimal() else 0
         self.owner = _owner(environ, self.task)
         self.node = environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+    @property
+    def restarts(self) -> int:
+        """How often the job was begun before, by the platform or by the scheduler."""
+        return self.attempt - 1 + self.restart_count
+
+    @property
+    def checkpoints(self) -> str:
+        """Where its programs can leave what a later attempt goes on from."""
+        folder = os.path.join(os.path.dirname(self.job_dir), "checkpoints")
+        return folder if self.task is None else os.path.join(folder, str(self.task))
+
+    @property
+    def setting(self) -> Setting | None:
+        """Of a sweep: this task's."""
+        known = self.task is not None and self.task < len(self.settings)
+        return self.settings[self.task or 0] if known else None
+
+    @property
+    def metrics(self) -> str:
+        """Where its programs can leave what they measure."""
+        folder = os.path.join(os.path.dirname(self.job_dir), "metrics")
+        return folder if self.task is None else os.path.join(folder, str(self.task))
+
+    @property
+    def plain(self) -> bool:
+        """Whether programs are started on the node as it is: nothing to look at, make or remove."""
+        limited = self.memory_bytes is not None or self.cpus is not None
+        launch = self.launch.prefix or self.launch.env or self.launch.env_prefix is not None
+        return not (launch or self.needs or self.datasets or limited)
 
 
 def _owner(environ: Mapping[str, str], task: int | None) -> str:

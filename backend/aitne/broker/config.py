@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Seconds, Strict
 from aitne.core.settings import AccountSettings, Settings, SlurmSettings
+from aitne.core.storage_settings import StorageSettings
 
 _MOST_BYTES = 1 << 20
 
@@ -32,8 +33,14 @@ class BrokerConfig(Strict):
     max_duration: Seconds = Field(
         7 * 86_400, description="No job is submitted with, or extended to, more than this."
     )
+    pam_service: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+        description="The file in /etc/pam.d by which passwords are checked; unset: none are.",
+    )
     slurm: SlurmSettings = SlurmSettings()
     accounts: AccountSettings = AccountSettings()
+    storage: StorageSettings = StorageSettings()
 
     def for_adapter(self) -> Settings:
         """What the scheduler adapter is made with."""

@@ -8,16 +8,21 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from aitne.adapters._pam import check_password
+from aitne.adapters.looking import Patience
+from aitne.adapters.places import make_folders
 from aitne.broker.config import BrokerConfig
 from aitne.broker.guard import Guard
 from aitne.broker.helpers import Helpers
 from aitne.broker.polls import Generations, Shared
+from aitne.core.broker_args import Args, Done, NoArgs
+from aitne.core.broker_identity import CheckPasswordArgs, PasswordChecked
 from aitne.core.broker_protocol import (
     VERBS,
     AccountingArgs,
-    Args,
+    AttachArgs,
+    Attached,
     CreateArgs,
-    Done,
     DrainArgs,
     ExtendArgs,
     FenceRead,
@@ -25,7 +30,6 @@ from aitne.core.broker_protocol import (
     Forecasted,
     Found,
     LogRead,
-    NoArgs,
     Notes,
     OutcomeRead,
     PlaceArgs,
@@ -40,12 +44,23 @@ from aitne.core.broker_protocol import (
     UsageArgs,
     Used,
 )
-from aitne.core.errors import SchedulerRejected
+from aitne.core.broker_storage import (
+    AccountArgs,
+    AreasArgs,
+    AreasMade,
+    AreasSeen,
+    PathsArgs,
+    PathsSeen,
+)
+from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected
 from aitne.core.models.limits import InUse
 from aitne.core.models.node import Cluster
 from aitne.core.ports.accounting import Accounting, Associations
+from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 
+_PASSWORDS_AT_ONCE = 4
+"""A wrong one keeps a thread for some seconds."""
 _FRESH_S = 0.5
 """Who asks within this time of another's query shares its answer."""
 
@@ -62,6 +77,7 @@ class Handlers:
         scheduler: Scheduler,
         accounting: Accounting,
         helpers: Helpers,
+        attacher: Attacher | None,
     ) -> None:
         self._config = config
         self._guard = guard
@@ -69,9 +85,12 @@ class Handlers:
         self._accounting = accounting
         self._in_use: Shared[InUse] = Shared(accounting.in_use, _FRESH_S)
         self._helpers = helpers
+        self._attacher = attacher
         self._polled: Shared[Sequence[SchedulerJob]] = Shared(scheduler.poll, _FRESH_S)
         self._cluster: Shared[Cluster] = Shared(scheduler.cluster, _FRESH_S)
         self._generations = Generations()
+        self._patience = Patience()
+        self._passwords = asyncio.Semaphore(_PASSWORDS_AT_ONCE)
         self.start_notes: Sequence[str] = ()
 
     async def handle(self, verb: str, args: Args) -> BaseModel:
@@ -111,6 +130,20 @@ class Handlers:
             with self._polled.changing():
                 await self._scheduler.cancel(args.run)
         return Done()
+
+    async def attach(self, args: AttachArgs) -> Attached:
+        """As the account, in a job that runs under it: Slurm's own record is looked at for that."""
+        user = await asyncio.to_thread(self._guard.place, args.place)
+        if self._attacher is None:
+            raise NotSupported("This scheduler starts nothing beside a running job.")
+        if args.run.account != user.name or not args.possible:
+            raise NotAllowed("The job, its files and the account do not belong together.")
+        if (args.run.job_id, args.run.attempt) != (args.place.job_id, args.place.attempt):
+            raise NotAllowed("The job and its files do not belong together.")
+        target = AttachTarget(
+            run=args.run, place=args.place, node=args.node, agent=tuple(args.agent)
+        )
+        return Attached.with_socket(await self._attacher.attach(target))
 
     async def extend(self, args: ExtendArgs) -> Done:
         """As the operator, within this site's longest time."""
@@ -160,6 +193,22 @@ class Handlers:
         """As the account, by its helper."""
         return await self._by_helper("outcome", args, OutcomeRead)
 
+    async def areas(self, args: AreasArgs) -> AreasSeen:
+        """As the account, by a helper of its own: a scratch that hangs holds up no log of a job."""
+        return await self._by_looker("areas", args, AreasSeen)
+
+    async def paths(self, args: PathsArgs) -> PathsSeen:
+        """As ``areas``."""
+        return await self._by_looker("paths", args, PathsSeen)
+
+    async def make_areas(self, args: AreasArgs) -> AreasMade:
+        """As root, but nothing that this broker's own settings do not give the account."""
+        user = await asyncio.to_thread(self._guard.account, args.account)
+        problems = await asyncio.to_thread(
+            make_folders, self._patience, self._config.storage, user, tuple(args.areas)
+        )
+        return AreasMade(problems=problems)
+
     async def accounting_read(self, args: NoArgs) -> Associations:
         """As the operator."""
         return await self._accounting.read()
@@ -179,6 +228,18 @@ class Handlers:
         """As the operator; one query for all who ask now."""
         return await self._in_use.get()
 
+    async def check_password(self, args: CheckPasswordArgs) -> PasswordChecked:
+        """By PAM, as root, with the service that the broker's own settings name."""
+        service = self._config.pam_service
+        if service is None:
+            raise NotSupported(
+                "The broker checks no passwords: its broker.toml names no pam_service."
+            )
+        user = await asyncio.to_thread(self._guard.account, args.account)
+        async with self._passwords:
+            right = await asyncio.to_thread(check_password, user.name, args.password, service)
+        return PasswordChecked(right=right)
+
     async def notes(self, args: NoArgs) -> Notes:
         """What the adapter said when it started, and as whom the broker looks at Slurm."""
         return Notes(notes=list(self.start_notes))
@@ -186,6 +247,10 @@ class Handlers:
     async def ping(self, args: NoArgs) -> Done:
         """Nothing."""
         return Done()
+
+    async def _by_looker(self, verb: str, args: AccountArgs, answer: type[A]) -> A:
+        user = await asyncio.to_thread(self._guard.account, args.account)
+        return await self._helpers.look(user, verb, args.model_dump(mode="json"), answer)
 
     async def _by_helper(self, verb: str, args: PlaceArgs, answer: type[A]) -> A:
         return await self._helpers.call(verb, args.model_dump(mode="json"), answer)

@@ -18,7 +18,8 @@ from pydantic_core import from_json
 from aitne.adapters.accounts import UnixUser
 from aitne.broker.guard import Guard
 from aitne.broker.zygote import LENGTH, MAX_FRAME_BYTES, Zygote
-from aitne.core.broker_protocol import VERBS, PlaceArgs, error_from_wire
+from aitne.core.broker_errors import error_from_wire
+from aitne.core.broker_protocol import VERBS, PlaceArgs
 from aitne.core.errors import Unavailable
 
 IDLE_S = 60.0
@@ -27,6 +28,8 @@ _MARGIN_S = 2.0
 """A helper has so much less time than its verb, so that the broker's own word is the first."""
 
 A = TypeVar("A", bound=BaseModel)
+_Key = tuple[str, str]
+"""The account, and what for: the files of its jobs, or looking at its areas."""
 
 
 class Helpers:
@@ -35,7 +38,7 @@ class Helpers:
     def __init__(self, zygote: Zygote, guard: Guard) -> None:
         self._zygote = zygote
         self._guard = guard
-        self._helpers: dict[str, _Helper] = {}
+        self._helpers: dict[_Key, _Helper] = {}
         self._forking = asyncio.Lock()
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
@@ -47,9 +50,22 @@ class Helpers:
         """
         place = PlaceArgs.model_validate({"place": args["place"]}).place
         user = await asyncio.to_thread(self._guard.place, place)
+        return await self._ask(user, "files", verb, args, answer)
+
+    async def look(self, user: UnixUser, verb: str, args: dict[str, Any], answer: type[A]) -> A:
+        """Let another helper of the account do it, one that the files of jobs never wait for.
+
+        Raises:
+            Unavailable: it does not answer, or what it raised itself.
+        """
+        return await self._ask(user, "areas", verb, args, answer)
+
+    async def _ask(
+        self, user: UnixUser, purpose: str, verb: str, args: dict[str, Any], answer: type[A]
+    ) -> A:
         body = json.dumps({"verb": verb, "args": args}).encode()
         for last in (False, True):
-            helper, fresh = await self._helper(user)
+            helper, fresh = await self._helper(user, purpose)
             try:
                 found = await helper.ask(body, VERBS[verb].timeout_s - _MARGIN_S)
                 break
@@ -81,14 +97,15 @@ class Helpers:
             await helper.close()
         self._helpers.clear()
 
-    async def _helper(self, user: UnixUser) -> tuple[_Helper, bool]:
+    async def _helper(self, user: UnixUser, purpose: str) -> tuple[_Helper, bool]:
         """The account's helper and whether it was started just now."""
         async with self._forking:
-            found = self._helpers.get(user.name)
+            key = (user.name, purpose)
+            found = self._helpers.get(key)
             if found is not None and found.user == user and not found.ended:
                 return found, False
             if found is not None:
-                del self._helpers[user.name]
+                del self._helpers[key]
                 await found.close()
             await self._make_room()
             connection, pid = await asyncio.to_thread(
@@ -99,7 +116,7 @@ class Helpers:
                 sock=connection, limit=MAX_FRAME_BYTES
             )
             helper = _Helper(user, pid, reader, writer)
-            self._helpers[user.name] = helper
+            self._helpers[key] = helper
             return helper, True
 
     async def _make_room(self) -> None:

@@ -16,7 +16,7 @@ from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.adapters.accounts import unix_user
 from aitne.adapters.broker import FilesByVerb
 from aitne.adapters.command.as_user import AsUserCommand
-from aitne.bootstrap import SCHEDULERS
+from aitne.bootstrap.adapters import SCHEDULERS, attacher_of, storages
 from aitne.broker.audit import Audit
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.broker.guard import Guard
@@ -67,7 +67,8 @@ def _run(config: BrokerConfig, make: MakeScheduler | None) -> int:
     make = make or SCHEDULERS.get(config.scheduler)
     lock = lock_socket(config.socket)
     # Before the first thread, and before the adapter reads any key: its children have this memory.
-    zygote = Zygote()
+    # Plug-ins are loaded here too: a helper cannot read them any more.
+    zygote = Zygote(storages(config.storage))
     try:
         return asyncio.run(_serve(config, make, zygote))
     finally:
@@ -85,9 +86,12 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
     audit.start()
     command = _command(config, guard)
     settings = config.for_adapter()
-    scheduler = make(settings, Tools(command, FilesByVerb(helpers)))
+    tools = Tools(command, FilesByVerb(helpers))
+    scheduler = make(settings, tools)
     accounting = SlurmAccounting(settings, command)
-    handlers = Handlers(config, guard, scheduler, accounting, helpers)
+    handlers = Handlers(
+        config, guard, scheduler, accounting, helpers, attacher_of(scheduler, settings, tools)
+    )
 
     def welcome() -> Welcome:
         return Welcome(

@@ -21,16 +21,16 @@ from pydantic import BaseModel, ValidationError
 
 from aitne import __version__
 from aitne.broker.audit import Audit
+from aitne.core.broker_args import Args
+from aitne.core.broker_errors import error_to_wire
 from aitne.core.broker_protocol import (
     MAX_REQUEST_BYTES,
     PROTOCOL,
     VERBS,
-    Args,
     Ask,
     Hello,
     Verb,
     Welcome,
-    error_to_wire,
 )
 from aitne.core.errors import (
     AitneError,
@@ -251,7 +251,8 @@ class Server:
             await connection.tell(error, ask.id)
             return
         head = b'{"id":%d,"ok":' % ask.id
-        await connection.send(head + answer.model_dump_json().encode() + b"}\n")
+        handed_over: socket.socket | None = getattr(answer, "handed_over", None)
+        await connection.send(head + answer.model_dump_json().encode() + b"}\n", handed_over)
 
     async def _do(self, peer: Peer, ask: Ask) -> BaseModel:
         verb = VERBS.get(ask.verb)
@@ -332,11 +333,28 @@ class _Connection:
         self._writer = writer
         self._draining = asyncio.Lock()
 
-    async def send(self, line: bytes) -> None:
-        with suppress(OSError):  # who hung up does not want the answer
-            self._writer.write(line)
-            async with self._draining:
-                await self._writer.drain()
+    async def send(self, line: bytes, beside: socket.socket | None = None) -> None:
+        """``beside``: a socket that goes with the line. It is the peer's then, and closed here."""
+        try:
+            with suppress(OSError):  # who hung up does not want the answer
+                if beside is not None:
+                    line = await self._hand_over(line, beside)
+                self._writer.write(line)
+                async with self._draining:
+                    await self._writer.drain()
+        finally:
+            if beside is not None:
+                beside.close()
+
+    async def _hand_over(self, line: bytes, beside: socket.socket) -> bytes:
+        """Send the line's first byte with the socket, after all that waits; the rest of the line."""
+        async with self._draining:
+            self._writer.transport.set_write_buffer_limits(0)  # drained means sent, then
+            await self._writer.drain()
+            raw = self._writer.get_extra_info("socket")
+            with socket.socket(fileno=os.dup(raw.fileno())) as connection:
+                socket.send_fds(connection, [line[:1]], [beside.fileno()])
+        return line[1:]
 
     async def let_read(self, timeout_s: float) -> None:
         """Swallow what still comes, for a while: what was told would be lost by hanging up on it."""

@@ -16,23 +16,27 @@ import resource
 import signal
 import socket
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from aitne.adapters import files
+from aitne.adapters.looking import Patience, look_at, look_at_paths
+from aitne.core.broker_args import Done
+from aitne.core.broker_errors import error_to_wire
 from aitne.core.broker_protocol import (
     MAX_READ_BYTES,
     CreateArgs,
-    Done,
     FenceRead,
     LogRead,
     OutcomeRead,
     ReadLogArgs,
     TaskArgs,
-    error_to_wire,
 )
+from aitne.core.broker_storage import AreasArgs, AreasSeen, PathsArgs, PathsSeen
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
+from aitne.core.ports.storage import Storage
 
 _LOG = logging.getLogger("aitne.broker")
 LENGTH = struct.Struct(">I")
@@ -45,14 +49,14 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 class Zygote:
     """The broker's end: asks for helpers. Make it before any thread and before any secret is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, storages: Mapping[str, Storage]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 ours.close()
-                _serve_orders(theirs, parent)
+                _serve_orders(theirs, parent, _Work(storages))
             except Exception:  # noqa: BLE001 - the last thing this process does is to tell
                 _LOG.exception("the process that helpers are forked from failed")
             finally:
@@ -93,7 +97,26 @@ class Zygote:
         os.waitpid(self.pid, 0)
 
 
-def _serve_orders(orders: socket.socket, parent: int) -> None:
+class _Work:
+    """What a helper does, with the rights of its account."""
+
+    def __init__(self, storages: Mapping[str, Storage]) -> None:
+        self._storages = storages
+        self._patience = Patience()
+
+    def do(self, verb: str, args: dict[str, Any]) -> BaseModel:
+        """The verb's answer."""
+        if verb == "areas":
+            areas = AreasArgs.model_validate(args)
+            facts = look_at(self._patience, self._storages, areas.areas, areas.account)
+            return AreasSeen(areas=facts)
+        if verb == "paths":
+            paths = PathsArgs.model_validate(args)
+            return PathsSeen(paths=look_at_paths(self._patience, paths.paths))
+        return _do_files(verb, args)
+
+
+def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends when the broker does
@@ -115,7 +138,7 @@ def _serve_orders(orders: socket.socket, parent: int) -> None:
             try:
                 orders.close()
                 _become(order, descriptors[0])
-                _serve_files(socket.socket(fileno=descriptors[0]))
+                _serve(socket.socket(fileno=descriptors[0]), work)
             finally:
                 os._exit(1)
         for descriptor in descriptors:
@@ -130,6 +153,7 @@ def _become(order: dict[str, Any], connection: int) -> None:
         raise ValueError(f"uid {uid} is never taken on")
     _speak_to_nobody(2)
     _keep_only([0, 1, 2, connection])
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a storage system's tools have an exit code
     os.setgroups([int(each) for each in order["groups"]])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -142,7 +166,7 @@ def _become(order: dict[str, Any], connection: int) -> None:
     os.chdir("/")
 
 
-def _serve_files(connection: socket.socket) -> None:
+def _serve(connection: socket.socket, work: _Work) -> None:
     """Answer until the broker hangs up. One request at a time."""
     while True:
         head = _receive(connection, LENGTH.size)
@@ -152,39 +176,18 @@ def _serve_files(connection: socket.socket) -> None:
         body = _receive(connection, size) if size <= MAX_FRAME_BYTES else None
         if body is None:
             return
-        answer = _answer(body)
+        answer = _answer(body, work)
         connection.sendall(LENGTH.pack(len(answer)) + answer)
 
 
-def _answer(body: bytes) -> bytes:
+def _answer(body: bytes, work: _Work) -> bytes:
     try:
         ask = json.loads(body)
-        return b'{"ok":' + _do(ask["verb"], ask["args"]).model_dump_json().encode() + b"}"
+        return b'{"ok":' + work.do(ask["verb"], ask["args"]).model_dump_json().encode() + b"}"
     except AitneError as error:
         return json.dumps({"error": error_to_wire(error)}).encode()
     except ValidationError as error:
         return json.dumps({"error": error_to_wire(InvalidInput(str(error)))}).encode()
-
-
-def _do(verb: str, args: dict[str, Any]) -> BaseModel:
-    if verb == "create":
-        create = CreateArgs.model_validate(args)
-        files.create(create.place, create.files)
-        return Done()
-    if verb == "read_log":
-        read = ReadLogArgs.model_validate(args)
-        limit = min(read.limit, MAX_READ_BYTES)
-        chunk = files.read_log(read.place, read.task, offset=read.offset, limit=limit)
-        data = base64.b64encode(chunk.data)
-        return LogRead(data=data, offset=chunk.offset, size=chunk.size)
-    task = TaskArgs.model_validate(args)
-    if verb == "fence":
-        return FenceRead(fence=files.read_fence(task.place, task.task))
-    if verb == "close_fence":
-        return FenceRead(fence=files.close_fence(task.place, task.task))
-    if verb == "outcome":
-        return OutcomeRead(outcome=files.read_outcome(task.place, task.task))
-    raise InvalidInput(f"A helper knows no verb {verb!r}.")
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | None:
@@ -220,3 +223,24 @@ def _prctl(option: int, value: int) -> None:
     numbers = [ctypes.c_ulong(each) for each in (value, 0, 0, 0)]
     if libc.prctl(option, *numbers) != 0:
         raise OSError(ctypes.get_errno(), f"prctl {option}")
+
+
+def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
+    if verb == "create":
+        create = CreateArgs.model_validate(args)
+        files.create(create.place, create.files)
+        return Done()
+    if verb == "read_log":
+        read = ReadLogArgs.model_validate(args)
+        limit = min(read.limit, MAX_READ_BYTES)
+        chunk = files.read_log(read.place, read.task, offset=read.offset, limit=limit)
+        data = base64.b64encode(chunk.data)
+        return LogRead(data=data, offset=chunk.offset, size=chunk.size)
+    task = TaskArgs.model_validate(args)
+    if verb == "fence":
+        return FenceRead(fence=files.read_fence(task.place, task.task))
+    if verb == "close_fence":
+        return FenceRead(fence=files.close_fence(task.place, task.task))
+    if verb == "outcome":
+        return OutcomeRead(outcome=files.read_outcome(task.place, task.task))
+    raise InvalidInput(f"A helper knows no verb {verb!r}.")

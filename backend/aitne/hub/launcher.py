@@ -13,8 +13,10 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -56,10 +58,16 @@ SLIM = (
     "--LabApp.news_url=None",
     # Defaults of the user's settings: above all, that nobody is asked about news.
     f"--LabApp.app_settings_dir={Path(__file__).with_name('lab')}",
+    # Saves what was typed before an idle session is ended.
+    f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab') / 'labextensions'}",
     "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
     # File > Shut Down ends the session; JupyterHub hides it otherwise.
     "--ServerApp.quit_button=True",
 )
+
+
+SERVER = Path(__file__).with_name("lab") / "server"
+"""Pages of our own that the server has beside JupyterLab."""
 
 
 class _StandIn(ModuleType):
@@ -90,6 +98,24 @@ def import_early(*, plain: bool) -> None:
             del sys.modules[name]
 
 
+def workspace() -> list[str]:
+    """Where JupyterLab remembers what is open: in the home folder, of this session and of those that
+    continue it."""
+    name = os.environ.get("AITNE_WORKSPACE", "")
+    if re.fullmatch(r"[0-9a-f-]{36}", name) is None:
+        return []
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return [f"--LabApp.workspaces_dir={data}/aitne/workspaces/{name}"]
+
+
+def pages() -> list[str]:
+    """TensorBoard, where it is installed."""
+    if find_spec("tensorboard") is None:
+        return []
+    sys.path.append(str(SERVER))
+    return ["--ServerApp.jpserver_extensions=aitne_tensorboard=True"]
+
+
 def main() -> None:
     """Import, wait for the hand-over, be the server."""
     # The folder of this file is not the session's business.
@@ -117,7 +143,14 @@ def main() -> None:
 
     os.environ.update(handover["env"])
     root = ["--allow-root"] if os.geteuid() == 0 else []
-    arguments = [*SLIM, f"--ServerApp.root_dir={os.getcwd()}", *root, *handover["args"]]
+    arguments = [
+        *SLIM,
+        *workspace(),
+        *pages(),
+        f"--ServerApp.root_dir={os.getcwd()}",
+        *root,
+        *handover["args"],
+    ]
     sys.argv[1:] = arguments
     import_module("jupyterhub.singleuser").main(arguments)
 

@@ -1,0 +1,161 @@
+"""When somebody, or some program of theirs, last worked in a session.
+
+Work is: a busy kernel or one that was just used, output in a terminal, an open document that was saved,
+and CPUs or GPUs in use. A page that merely stays open is none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from aitne.agent import wire
+from aitne.agent.sampler import Sampler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from typing import Any
+
+BUSY_CPUS = 0.25
+"""An idle server with an open page uses a hundredth of this."""
+BUSY_GPU = 0.03
+LOOKS = 20
+"""So many looks within the time after which the session would be ended."""
+SHORTEST_S, LONGEST_S = 1.0, 30.0
+_ANSWER_S = 10.0
+_BUSY = ("busy", "starting", "restarting", "autorestarting")
+_MOST_DOCUMENTS = 200
+
+
+class Jupyter:
+    """What a Jupyter server says of itself, on this node."""
+
+    def __init__(self, base: str, token: str, root: str) -> None:
+        """``base`` without a slash at its end; ``root``: the folder that its paths begin in."""
+        self._base = base
+        self._token = token
+        self._root = root
+        self._saved: dict[str, float] = {}
+
+    def idle_s(self) -> float | None:
+        """For how long nothing was done in it; None: it cannot be told, or nothing ever was."""
+        found = [
+            _since(entry.get("last_activity"))
+            for path in ("/api/kernels", "/api/terminals")
+            for entry in self._list(path)
+        ]
+        if any(k.get("execution_state") in _BUSY for k in self._list("/api/kernels")):
+            return 0.0
+        if self._document_saved():
+            return 0.0
+        return min((each for each in found if each is not None), default=None)
+
+    def _document_saved(self) -> bool:
+        """Whether an open document's file is another than at the last look.
+
+        A file server's clock may differ from the node's, so times are only compared with each other.
+        """
+        newest = {}
+        for path in self._open_documents()[:_MOST_DOCUMENTS]:
+            try:
+                newest[path] = os.stat(os.path.join(self._root, path)).st_mtime
+            except (OSError, ValueError):
+                continue
+        before, self._saved = self._saved, newest
+        return any(path in before and before[path] != at for path, at in newest.items())
+
+    def _open_documents(self) -> list[str]:
+        """By the layouts of its pages, which the server keeps."""
+        answer = self._get("/lab/api/workspaces")
+        spaces = answer.get("workspaces") if isinstance(answer, dict) else None
+        values = spaces.get("values") if isinstance(spaces, dict) else None
+        found = []
+        for space in values if isinstance(values, list) else ():
+            data = space.get("data") if isinstance(space, dict) else None
+            for widget in data.values() if isinstance(data, dict) else ():
+                shown = widget.get("data") if isinstance(widget, dict) else None
+                # What shows a file says which and by what; a file browser says only where.
+                if isinstance(shown, dict) and shown.get("factory") and shown.get("path"):
+                    found.append(str(shown["path"]).rpartition(":")[2].lstrip("/"))
+        return found
+
+    def _list(self, path: str) -> list[dict[str, Any]]:
+        answer = self._get(path)
+        items = answer if isinstance(answer, list) else []
+        return [item for item in items if isinstance(item, dict)]
+
+    def _get(self, path: str) -> Any:
+        try:
+            status, body = wire.request(
+                "GET",
+                f"{self._base}{path}?no_track_activity=1",
+                token=self._token,
+                timeout_s=_ANSWER_S,
+            )
+            return json.loads(body) if status == 200 else None
+        except (OSError, wire.Refused, ValueError, RecursionError):
+            return None
+
+
+class Watch:
+    """A thread that looks now and then, and says when it last saw any activity."""
+
+    def __init__(
+        self,
+        meter: Sampler,
+        say: Callable[[float], None],
+        lasts_s: float,
+        jupyter: Jupyter | None,
+    ) -> None:
+        """``say`` is called with the moment, by the monotonic clock; ``lasts_s``: for how long nobody
+        may work in the session before it is ended."""
+        self._meter = meter
+        self._say = say
+        self._jupyter = jupyter
+        self._every_s = min(LONGEST_S, max(SHORTEST_S, lasts_s / LOOKS))
+        self.active_at = time.monotonic()
+
+    def start(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._run, name="activity", daemon=True).start()
+
+    def _run(self) -> None:
+        self._meter.open_gpus()
+        self._meter.measure()
+        while True:
+            self._say(self.active_at)
+            time.sleep(self._every_s)
+            self.look()
+
+    def look(self) -> None:
+        """Look once."""
+        now = time.monotonic()
+        try:
+            sample = self._meter.measure()
+        except (OSError, ValueError, IndexError):
+            sample = {"cpu": 0.0, "gpu": []}  # a process ended under our eyes: the next look counts
+        busy = sample["cpu"] >= BUSY_CPUS or any(
+            gpu["utilization"] >= BUSY_GPU for gpu in sample["gpu"]
+        )
+        if busy:
+            self.active_at = now
+        elif self._jupyter is not None:
+            idle_s = self._jupyter.idle_s()
+            if idle_s is not None:
+                self.active_at = max(self.active_at, now - idle_s)
+
+
+def _since(text: Any) -> float | None:
+    """Seconds since a time as Jupyter writes it, by this node's clock."""
+    try:
+        then = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    if then.tzinfo is None:
+        return None
+    now = datetime.now(timezone.utc)  # noqa: UP017 (nodes may have 3.9)
+    return max(0.0, (now - then).total_seconds())

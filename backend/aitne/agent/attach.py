@@ -1,0 +1,387 @@
+"""``--attach JOB_DIR``: a program beside the job's own, at the other end of a byte stream.
+
+The platform starts it in the allocation and speaks to it over its standard input and output, in frames:
+NUL, one letter, the length (four bytes, big-endian), the content. After each frame of its own it writes a
+newline, for Slurm passes on whole lines. What does not begin with NUL is what the launching program says.
+
+    in   S start (JSON), D data, R size (JSON), F end of the input
+    out  S started (JSON), D data, E data of the standard error, X ended (JSON)
+
+When its input ends it ends all that it has started: nothing is left when nobody is there any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+
+from aitne.agent.inside import MARK, NOT_STARTED, Place, end_marked
+from aitne.agent.sampler import adopt_orphans
+from aitne.agent.spec import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+HEAD = struct.Struct(">BcI")
+MOST_BYTES = 1 << 20
+"""Of one frame."""
+_CHUNK = 1 << 14
+_HOLD = 1 << 16
+"""So much may wait on its way in either direction before no more is read."""
+_FIRST_WITHIN_S = 30.0
+_HANGUP_S, _TERM_S = 0.5, 2.0
+_KILL_ROUNDS = 20
+_TERM_NAME = "xterm-256color"
+
+
+class Refused(Exception):
+    """Nothing was started; the sentence says why."""
+
+
+class Frames:
+    """Frames out of bytes as they come."""
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """Kind and content of each that is whole now. Raises ``ValueError`` for anything else."""
+        self._data += data
+        found = []
+        while len(self._data) >= HEAD.size:
+            zero, kind, size = HEAD.unpack_from(self._data)
+            if zero or size > MOST_BYTES:
+                raise ValueError("no frame")
+            if len(self._data) < HEAD.size + size:
+                break
+            found.append((kind, self._data[HEAD.size : HEAD.size + size]))
+            self._data = self._data[HEAD.size + size :]
+        return found
+
+
+def frame(kind: bytes, content: bytes) -> bytes:
+    """One of ours."""
+    return HEAD.pack(0, kind, len(content)) + content + b"\n"
+
+
+class Child:
+    """What was started: its process, and the ends that we hold."""
+
+    def __init__(self, pid: int, stdin: int, outputs: dict[int, bytes], terminal: bool) -> None:
+        self.pid = pid
+        self.stdin: int | None = stdin
+        self.outputs = outputs
+        """Descriptor -> the kind of frame for what it says."""
+        self.terminal = terminal
+
+
+class Attachment:
+    """The whole of one connection."""
+
+    def __init__(self, job_dir: str) -> None:
+        self._job_dir = job_dir
+        self._terminal = os.urandom(8).hex()
+        self._frames = Frames()
+        self._to_child = b""
+        self._input_ended = False
+        self._out = b""
+        self._child: Child | None = None
+        self._ssh: Any = None
+
+    def run(self) -> int:
+        """To the end; the exit code of this process says nothing."""
+        adopt_orphans()
+        wake, waker = os.pipe()
+        for each in (wake, waker):
+            os.set_blocking(each, False)
+            os.set_inheritable(each, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        try:
+            start, more = self._first()
+            self._child = self._begin(start)
+            for kind, content in more:
+                self._take(kind, content)
+            os.set_blocking(0, False)
+            os.set_blocking(1, False)
+            code = self._serve(wake)
+            self._say(b"X", {"code": code})
+        except Refused as error:
+            self._say(b"X", {"code": 1, "refused": str(error)})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self._say(b"X", {"code": 1, "refused": f"nothing could be started: {error}"})
+        finally:
+            self._clear()
+        return 0
+
+    # --- the start -------------------------------------------------------------------------------
+
+    def _first(self) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
+        until = time.monotonic() + _FIRST_WITHIN_S
+        while True:
+            ready, _, _ = select.select([0], [], [], max(0.0, until - time.monotonic()))
+            data = os.read(0, _CHUNK) if ready else b""
+            if not data:
+                raise Refused("nobody said what to start")
+            found = self._frames.feed(data)
+            if found:
+                kind, content = found[0]
+                if kind != b"S":
+                    raise Refused("the first frame must say what to start")
+                return json.loads(content), found[1:]
+
+    def _begin(self, start: dict[str, Any]) -> Child:
+        spec = Spec(self._job_dir, os.environ)
+        node = str(start.get("node") or spec.node)
+        place = Place(spec, node, os.environ.get("SLURM_JOB_ID"))
+        told: dict[str, Any] = {
+            "node": node,
+            "where": "container" if place.contained else "beside" if place.beside else "node",
+        }
+        if start["kind"] == "ssh":
+            from aitne.agent.ssh import Server
+
+            self._ssh = Server(self._job_dir, node, self._terminal, str(start["public_key"]))
+            told["host_key"] = self._ssh.host_key
+            child = self._spawn_pipes(self._ssh.argv(), None)
+        else:
+            extra = {MARK: self._terminal}
+            argv = [str(part) for part in start.get("argv") or ()] or None
+            if start.get("tty"):
+                extra["TERM"] = str(start.get("term") or _TERM_NAME)
+                child = self._spawn_terminal(place, argv, extra, start)
+            else:
+                child = self._spawn_pipes(argv, place, extra)
+        self._say(b"S", told)
+        return child
+
+    def _spawn_terminal(
+        self, place: Place, argv: Sequence[str] | None, extra: dict[str, str], start: dict[str, Any]
+    ) -> Child:
+        master, slave = os.openpty()
+        _resize(master, start)
+
+        def prepare() -> None:
+            os.setsid()
+            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+            for number in (0, 1, 2):
+                os.dup2(slave, number)
+            _close_others()
+
+        pid = os.fork()
+        if pid == 0:
+            _become(place, argv, extra, prepare)
+        os.close(slave)
+        os.set_blocking(master, False)
+        return Child(pid, master, {master: b"D"}, True)
+
+    def _spawn_pipes(
+        self, argv: Sequence[str] | None, place: Place | None, extra: dict[str, str] | None = None
+    ) -> Child:
+        stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
+
+        def prepare() -> None:
+            os.setsid()
+            os.dup2(stdin[0], 0)
+            os.dup2(stdout[1], 1)
+            os.dup2(stderr[1], 2)
+            _close_others()
+
+        pid = os.fork()
+        if pid == 0:
+            _become(place, argv, extra or {}, prepare)
+        for mine in (stdin[0], stdout[1], stderr[1]):
+            os.close(mine)
+        for ours in (stdin[1], stdout[0], stderr[0]):
+            os.set_blocking(ours, False)
+        return Child(pid, stdin[1], {stdout[0]: b"D", stderr[0]: b"E"}, False)
+
+    # --- the traffic -----------------------------------------------------------------------------
+
+    def _serve(self, wake: int) -> int:
+        """Both directions on their own, so that neither waits for the other; the program's exit code."""
+        child = self._child
+        if child is None:
+            raise Refused("nothing was started")
+        code: int | None = None
+        while code is None or child.outputs:
+            reads = [wake]
+            if len(self._to_child) < _HOLD:
+                reads.append(0)
+            if len(self._out) < _HOLD:
+                reads += child.outputs
+            writes = [1] if self._out else []
+            if self._to_child and child.stdin is not None:
+                writes.append(child.stdin)
+            # Who has ended may have left what holds its output open: that is waited for no longer.
+            readable, writable, _ = select.select(reads, writes, [], None if code is None else 0.2)
+            if wake in readable and self._signals(wake):
+                return 143
+            if 0 in readable and not self._hear():
+                return 129
+            if child.stdin is not None and child.stdin in writable:
+                self._feed(child)
+            for each in [each for each in child.outputs if each in readable]:
+                self._read(child, each)
+            if 1 in writable:
+                self._write()
+            if code is None:
+                code = _ended(child.pid)
+            elif not (readable or writable or self._out):
+                break  # where much waited to be written, its outputs were not even looked at
+        return code
+
+    def _signals(self, wake: int) -> bool:
+        """Whether one says that the job is over."""
+        return any(number != signal.SIGCHLD for number in os.read(wake, 256))
+
+    def _hear(self) -> bool:
+        """False: nobody is there any more."""
+        data = os.read(0, _CHUNK)
+        if not data:
+            return False
+        for kind, content in self._frames.feed(data):
+            self._take(kind, content)
+        return True
+
+    def _take(self, kind: bytes, content: bytes) -> None:
+        child = self._child
+        if child is None:
+            return
+        if kind == b"D":
+            self._to_child += content
+        elif kind == b"R" and child.terminal and child.stdin is not None:
+            _resize(child.stdin, json.loads(content))
+        elif kind == b"F":
+            self._input_ended = True
+        if self._input_ended and not self._to_child:
+            self._end_input(child)
+
+    def _feed(self, child: Child) -> None:
+        try:
+            written = os.write(child.stdin or 0, self._to_child[:_CHUNK])
+            self._to_child = self._to_child[written:]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._to_child = b""  # it reads no more
+        if self._input_ended and not self._to_child:
+            self._end_input(child)
+
+    def _end_input(self, child: Child) -> None:
+        if child.stdin is None:
+            return
+        if child.terminal:
+            self._to_child, self._input_ended = b"\x04", False
+        else:
+            os.close(child.stdin)
+            child.stdin = None
+
+    def _read(self, child: Child, output: int) -> None:
+        try:
+            data = os.read(output, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""  # the terminal's last user has gone
+        if data:
+            self._out += frame(child.outputs[output], data)
+            return
+        del child.outputs[output]
+        if child.stdin == output:
+            child.stdin = None
+        os.close(output)
+
+    def _write(self) -> None:
+        try:
+            self._out = self._out[os.write(1, self._out) :]
+        except BlockingIOError:
+            return
+
+    def _say(self, kind: bytes, facts: dict[str, Any]) -> None:
+        """The rest, and this, as far as anybody hears it."""
+        self._out += frame(kind, json.dumps(facts).encode())
+        if kind != b"X":
+            return
+        with contextlib.suppress(OSError):
+            os.set_blocking(1, True)
+            while self._out:
+                self._out = self._out[os.write(1, self._out) :]
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _clear(self) -> None:
+        """End what is left: politely, then for good."""
+        began = time.monotonic()
+        for round_ in range(_KILL_ROUNDS):
+            waited = time.monotonic() - began
+            late = waited > _TERM_S
+            number = signal.SIGHUP if round_ == 0 else signal.SIGKILL if late else signal.SIGTERM
+            left = end_marked(self._terminal, number)
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    continue
+            if not left:
+                break
+            time.sleep(_HANGUP_S if round_ == 0 else 0.2)
+        if self._ssh is not None:
+            self._ssh.close()
+
+
+def _become(
+    place: Place | None, argv: Sequence[str] | None, extra: dict[str, str], prepare: Any
+) -> NoReturn:
+    """In the child. Without a place: on the node, as we are."""
+    try:
+        if place is not None:
+            place.run(argv, None, extra, prepare)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        prepare()
+        os.execv(argv[0] if argv else "", list(argv or ()))  # noqa: S606
+    finally:
+        os._exit(NOT_STARTED)
+
+
+def _ended(pid: int) -> int | None:
+    """The exit code of the child, and all other children are collected on the way."""
+    code = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+            if ended == 0:
+                break
+            if ended == pid:
+                found = os.waitstatus_to_exitcode(status)
+                code = found if found >= 0 else 128 - found
+    return code
+
+
+def _resize(terminal: int, size: dict[str, Any]) -> None:
+    rows, columns = int(size.get("rows") or 24), int(size.get("cols") or 80)
+    packed = struct.pack("HHHH", min(rows, 1_000), min(columns, 1_000), 0, 0)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, packed)
+
+
+def _close_others() -> None:
+    # Those that are open: up to the limit there may be a thousand millions.
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def attach(job_dir: str) -> NoReturn:
+    """What ``--attach`` does."""
+    sys.exit(Attachment(os.path.abspath(job_dir)).run())

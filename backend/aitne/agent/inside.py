@@ -1,0 +1,284 @@
+"""The place where a job's program runs, and how another process gets there: environment, folder, control
+groups and, for a program in a container, its namespaces.
+
+A user owns the user namespace of an unprivileged container that runs as them, so they may enter it
+(https://man7.org/linux/man-pages/man7/user_namespaces.7.html).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pwd
+import signal
+
+from aitne.agent import cgroup
+from aitne.agent.programs import EVERY_SIGNAL
+from aitne.agent.sampler import descendants
+from aitne.agent.spec import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
+
+MARK = "AITNE_TERMINAL"
+"""In the environment of all that a terminal starts: by it is found what it leaves behind."""
+NOT_FOUND, NOT_STARTED = 127, 126
+
+_SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
+_NAMESPACES = (("user", 0x10000000), ("mnt", 0x00020000), ("ipc", 0x08000000), ("pid", 0x20000000))
+"""What a container has of its own, in the order in which it can be entered (CLONE_NEW… of sched.h)."""
+_NETWORK = ("net", 0x40000000)
+_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 38, 24
+_MOST_CAPABILITIES = 64
+_NOT_PASSED = ("JUPYTERHUB_", "JPY_", "PS1", "PROMPT_COMMAND", "OLDPWD", "SHLVL", "_=", "SSH_")
+"""Of the program's variables: the secrets of its app, and what a shell makes for itself."""
+
+
+class Place:
+    """Where the job's program is on this node."""
+
+    def __init__(self, spec: Spec, node: str | None, task: str | None) -> None:
+        """``task``: the scheduler's own number for this very job, which tasks of an array differ in."""
+        self._spec = spec
+        agent = _agent(spec.job_dir, node, task)
+        found = [] if agent is None else descendants(agent)
+        self._host = _namespaces(os.getpid())
+        self._program = _program(spec, found, self._host)
+        self.contained = False
+        """Whether the program runs in a container that can be entered."""
+        if self._program is not None:
+            self.contained = _namespaces(self._program)["mnt"] != self._host["mnt"]
+
+    @property
+    def beside(self) -> bool:
+        """Whether the job has a container and this is not inside of it."""
+        return bool(self._spec.launch.prefix) and not self.contained
+
+    def environment(self, extra: dict[str, str]) -> dict[str, str]:
+        """The program's own variables; where nothing runs, what it would be started with."""
+        found = None if self._program is None else _environ(self._program)
+        if found is None:
+            found = dict(os.environ)
+            found["PATH"] = os.pathsep.join([*self._spec.path, found.get("PATH") or os.defpath])
+            found.update(self._spec.env)
+        kept = {
+            name: value for name, value in found.items() if not f"{name}=".startswith(_NOT_PASSED)
+        }
+        return {**kept, **extra}
+
+    def has(self, path: str) -> bool:
+        """Whether the program's container has this file."""
+        return os.path.exists(f"/proc/{self._program}/root{path}")
+
+    def workdir(self) -> str:
+        """Where the program was started."""
+        return os.path.expanduser(self._spec.workdir)
+
+    def run(
+        self,
+        argv: Sequence[str] | None,
+        shell_command: str | None,
+        extra: dict[str, str],
+        prepare: Callable[[], None],
+    ) -> NoReturn:
+        """In a child: become a program in the place. Without any, the user's shell.
+
+        ``prepare`` is called by the process that will be the program (it may become a session's leader).
+        """
+        environment = self.environment(extra)
+        self._enter_cgroups()
+        if self.contained:
+            self._enter_namespaces()
+        for number in EVERY_SIGNAL:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        prepare()
+        for folder in (self.workdir(), environment.get("HOME", "/"), "/"):
+            try:
+                os.chdir(folder)
+            except OSError:
+                continue
+            environment["PWD"] = folder
+            break
+        shell = _shell(environment)
+        environment["SHELL"] = shell
+        if shell_command is not None:
+            argv = [shell, "-c", shell_command]
+        try:
+            os.execvpe(argv[0] if argv else shell, list(argv or [shell]), environment)  # noqa: S606
+        except OSError as error:
+            name = argv[0] if argv else shell
+            os.write(2, f"aitne: {name} cannot be started: {error.strerror}\r\n".encode())
+            os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED)
+
+    def _enter_cgroups(self) -> None:
+        if self._program is not None:
+            for folder in cgroup.own_groups(self._program):
+                try:
+                    with open(f"{folder}/cgroup.procs", "w", encoding="ascii") as file:
+                        file.write(str(os.getpid()))
+                except OSError:
+                    continue  # it has ended meanwhile, or is the scheduler's own: that holds us already
+
+    def _enter_namespaces(self) -> None:
+        """Become a process of the container, with no right that its programs do not have.
+
+        A process never changes its own PID namespace, only that of its children, so there is one more.
+        """
+        libc = ctypes.CDLL(None, use_errno=True)
+        theirs = _namespaces(self._program or 0)
+        files = []
+        for name, kind in (*_NAMESPACES, _NETWORK):
+            if theirs.get(name) != self._host.get(name):
+                files.append((os.open(f"/proc/{self._program}/ns/{name}", os.O_RDONLY), kind))
+        for file, kind in files:
+            if libc.setns(file, kind) != 0:
+                code = ctypes.get_errno()
+                os.write(
+                    2, f"aitne: the container cannot be entered: {os.strerror(code)}\r\n".encode()
+                )
+                os._exit(NOT_STARTED)
+            os.close(file)
+        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        for number in range(_MOST_CAPABILITIES):
+            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
+        child = os.fork()
+        if child:
+            follow(child)
+
+
+def follow(child: int) -> NoReturn:
+    """Wait for a child and end as it ends; signals go to it."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda number, _: os.kill(child, number))
+    while True:
+        pid, status = os.waitpid(child, 0)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
+
+
+def session_command(folder: str) -> NoReturn:
+    """``--inside FOLDER``: what the job's SSH server runs for every session, on its standard streams.
+
+    The folder's ``place.json`` says what the server keeps from it: whose session it is, and the
+    variables that it was started with itself.
+    """
+    with open(os.path.join(folder, "place.json"), encoding="utf-8") as file:
+        facts = json.load(file)
+    wanted = os.environ.get("SSH_ORIGINAL_COMMAND")
+    extra = {MARK: str(facts["terminal"])}
+    for name, value in os.environ.items():
+        if name in ("TERM", "LANG") or name.startswith(("SSH_", "LC_")):
+            extra[name] = value
+    extra.pop("SSH_ORIGINAL_COMMAND", None)
+    os.environ.clear()
+    os.environ.update(facts["environ"])
+    spec = Spec(facts["job_dir"], os.environ)
+    place = Place(spec, facts["node"], os.environ.get("SLURM_JOB_ID"))
+    sftp = str(facts["sftp"])
+    if wanted == sftp and place.contained and not place.has(sftp):
+        place.contained = False  # then files are seen as the node sees them
+    if wanted is None and place.beside:
+        os.write(2, f"This shell is on the node {spec.node}, beside the container.\r\n".encode())
+    child = os.fork()
+    if child:
+        follow(child)
+    try:
+        place.run(None, wanted, extra, lambda: None)
+    finally:
+        os._exit(NOT_STARTED)
+
+
+def end_marked(terminal: str, number: int) -> int:
+    """Signal all that a terminal has started, wherever it hides; how many there were."""
+    mark = os.fsencode(f"{MARK}={terminal}")
+    own = {os.getpid(), os.getppid()}
+    found = set(descendants(os.getpid()))
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) not in own:
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    if mark in file.read().split(b"\0"):
+                        found.add(int(name))
+            except OSError:
+                continue
+    for pid in found:
+        try:
+            os.kill(pid, number)
+        except OSError:
+            continue
+    return len(found)
+
+
+# --- looking ---------------------------------------------------------------------------------------
+
+
+def _agent(job_dir: str, node: str | None, task: str | None) -> int | None:
+    """The agent of this job on this node. Nodes of the local scheduler are one machine."""
+    found: list[tuple[bool, int]] = []
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        words = _words(f"/proc/{name}/cmdline")
+        if len(words) < 3 or words[-1] != os.fsencode(job_dir) or b"--attach" in words:
+            continue
+        if not any(word == b"aitne.agent" or word.endswith(b".pyz") for word in words):
+            continue
+        environ = _environ(int(name)) or {}
+        if task is None or environ.get("SLURM_JOB_ID") == task:
+            found.append((environ.get("SLURMD_NODENAME") == node and b"--node" in words, int(name)))
+    # Among several the one whose node was named; else the first node's.
+    return max(found, key=lambda each: (each[0], -each[1]))[1] if found else None
+
+
+def _program(spec: Spec, pids: list[int], host: dict[str, str]) -> int | None:
+    """Of the agent's processes the one to be joined: in the container, if there is one."""
+    for pid in sorted(pids):
+        environ = _environ(pid) or {}
+        if MARK in environ or "AITNE_JOB_ID" not in environ:
+            continue
+        if not spec.launch.prefix or _namespaces(pid).get("mnt") != host["mnt"]:
+            return pid
+    return None
+
+
+def _namespaces(pid: int) -> dict[str, str]:
+    found = {}
+    for name, _ in (*_NAMESPACES, _NETWORK):
+        try:
+            found[name] = os.readlink(f"/proc/{pid}/ns/{name}")
+        except OSError:
+            found[name] = ""
+    return found
+
+
+def _words(path: str) -> list[bytes]:
+    try:
+        with open(path, "rb") as file:
+            return [word for word in file.read().split(b"\0") if word]
+    except OSError:
+        return []
+
+
+def _environ(pid: int) -> dict[str, str] | None:
+    pairs = (os.fsdecode(word).partition("=") for word in _words(f"/proc/{pid}/environ"))
+    return {name: value for name, _, value in pairs if name} or None
+
+
+def _shell(environment: dict[str, str]) -> str:
+    try:
+        own = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        own = ""
+    for shell in (own, *_SHELLS):
+        if (
+            shell
+            and os.access(shell, os.X_OK)
+            and os.path.basename(shell) not in ("nologin", "false")
+        ):
+            return shell
+    return environment.get("SHELL", _SHELLS[-1])

@@ -1,0 +1,341 @@
+"""How programs are started when it is not on the node as it is: in a container, with datasets, with
+limits. Imported only then."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from aitne.agent import cgroup, needs
+from aitne.agent.needs import Missing
+from aitne.agent.spec import Spec
+
+NOT_READY = 120
+"""Something that the program needs is not there: nothing was started."""
+NOT_FOUND = 127
+
+PASSED_NAMES = frozenset(
+    {
+        # What the batch script and the agent say. No other AITNE_ of the node's: some are secrets.
+        "AITNE_JOB_ID",
+        "AITNE_SESSION_ID",
+        "AITNE_ATTEMPT",
+        "AITNE_PROJECT",
+        "AITNE_JOB_DIR",
+        "AITNE_NODES",
+        "AITNE_NODE_RANK",
+        "AITNE_GPUS_PER_NODE",
+        "AITNE_APP_HOST",
+        "AITNE_APP_PORT",
+        "AITNE_CHECKPOINTS",
+        "AITNE_METRICS",
+        "AITNE_PARAMS",
+        # How a distributed program is spread, and what its runtime is told.
+        "AITNE_RANKS_PER_NODE",
+        "AITNE_RUN_DIR",
+        "AITNE_RUN_RESTARTS",
+        "AITNE_TRANSPORT",
+        "AITNE_STRATEGY",
+        "AITNE_COMPRESS",
+        "AITNE_RUNNER_ID",
+        "SLURMD_NODENAME",
+        # Which GPUs are the job's.
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_ORDER",
+        "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "GPU_DEVICE_ORDINAL",
+        # Where ranks meet.
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TERM",
+        "USER",
+        "LOGNAME",
+    }
+)
+PASSED_PREFIXES = ("SLURM_", "NVIDIA_", "OMP_", "PMI_", "PMIX_", "LC_")
+"""With ``PASSED_NAMES`` all of the node's environment that a program in a container is given, beside
+what its job file sets; of the launching program's own environment it gets nothing."""
+SECRETS = frozenset({"SLURM_JWT"})
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_MARK = "AITNE_RUNNER_ID"
+"""By it the local scheduler finds processes of a job whose runner was killed: the launching program
+and its helpers carry it, too."""
+_GPUS, _TMP, _PROGRAM = "{gpus}", "{tmp}", "{program}"
+_FOLDERS = ("tmp", "var_tmp")
+_BIN = "bin"
+_LOCK = ".lock"
+_PROBE_BYTES = 64 << 10
+_STALE_S = 60.0
+"""Between a folder and its lock lies a moment in which it looks like nobody's."""
+_LOOK_EVERY_S = 0.25
+
+
+class Failure(Exception):
+    """Nothing can be started; the sentence has no full stop."""
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+class Launcher:
+    """All that stands around a job's programs, made by ``prepare`` and ended by ``close``."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._launch = spec.launch
+        self._tmp: str | None = None
+        self._lock: int | None = None
+        self._program: str | None = None
+        self._vendor: str | None = None
+        self._cgroup: cgroup.Cgroup | None = None
+
+    def prepare(self, stopped: Callable[[], bool], reads: Callable[[], None]) -> None:
+        """Check what is needed and make what is missing. ``reads`` is called before what takes long.
+
+        Raises:
+            Failure: nothing can be started.
+            needs.Stopped: the job was asked to end meanwhile.
+        """
+        spec, node = self._spec, self._spec.node
+        try:
+            needs.check(spec.needs, node, stopped, reads)
+        except Missing as error:
+            raise Failure(NOT_READY, str(error)) from None
+        self._find_program(node)
+        launch = self._launch
+        if spec.datasets or launch.helpers or _mentioned(launch.prefix, launch.env):
+            try:
+                self._make_tmp()
+            except OSError as error:
+                raise Failure(
+                    NOT_READY,
+                    f"the temporary folder cannot be made below {spec.tmp_dir} on node {node}: "
+                    f"{error.strerror or error}. Ask the site's support to make room there, or try "
+                    "another node",
+                ) from None
+        if _GPUS in self._launch.prefix:
+            self._vendor = gpu_vendor()
+        if spec.memory_bytes is not None or spec.cpus is not None:
+            self._cgroup = cgroup.make(spec.memory_bytes, spec.cpus)
+
+    def argv(self, own: Sequence[str]) -> list[str]:
+        """The whole argument vector.
+
+        Raises:
+            OSError: there is no such program, or it cannot be run.
+        """
+        found: list[str] = []
+        for part in self._launch.prefix:
+            if part == _GPUS:
+                found += self._launch.gpu_options.get(self._vendor or "", ())
+            else:
+                found.append(self._fill(part))
+        if found and self._program is not None:
+            found[0] = self._program
+        found += own
+        if self._cgroup is None:
+            return found
+        # /bin/sh comes first and would find out too late.
+        found[0] = find_program(found[0], self.environment().get("PATH", os.defpath))
+        return [*self._cgroup.enter(), *found]
+
+    def environment(self) -> dict[str, str]:
+        """What the started program is given."""
+        own = {name: self._fill(value) for name, value in self._launch.env.items()}
+        prefix = self._launch.env_prefix
+        if prefix is None:
+            return {**os.environ, **own, **self._datasets()}
+        home = os.environ.get("HOME", "/")
+        path = f"{self._tmp}/{_BIN}:{_PATH}" if self._launch.helpers else _PATH
+        base = {"PATH": path, "LANG": "C.UTF-8", "HOME": home}
+        if _MARK in os.environ:
+            base[_MARK] = os.environ[_MARK]
+        passed = {**allowed(os.environ), **self._spec.env, **self._datasets()}
+        return {**base, **own, **{prefix + name: value for name, value in passed.items()}}
+
+    def _datasets(self) -> dict[str, str]:
+        return {"AITNE_DATASETS": f"{self._tmp}/datasets"} if self._spec.datasets else {}
+
+    def _fill(self, text: str) -> str:
+        return text if self._tmp is None else text.replace(_TMP, self._tmp)
+
+    # --- the parts -----------------------------------------------------------------------------
+
+    def _find_program(self, node: str) -> None:
+        program = self._launch.program
+        if program is None:
+            return
+        path = os.environ.get("PATH", os.defpath) if self._launch.env_prefix is None else _PATH
+        try:
+            found = find_program(program, path)
+        except OSError:
+            where = "" if "/" in program else f" in {path}"
+            name = os.path.basename(program).capitalize()
+            raise Failure(
+                NOT_FOUND,
+                f"{name} is not installed on node {node}: there is no program {program}{where}. Ask "
+                "the site's support to install it there, or take another image or node",
+            ) from None
+        if self._launch.prefix and self._launch.prefix[0] == program:
+            self._program = found
+
+    def _make_tmp(self) -> None:
+        """Raises ``OSError``, also when the disk has no room for the least that anything writes."""
+        _sweep(self._spec.tmp_dir)
+        name = f"aitne-{os.geteuid()}-{os.urandom(8).hex()}"
+        self._tmp = os.path.join(self._spec.tmp_dir, name)
+        os.mkdir(self._tmp, 0o700)
+        self._lock = os.open(f"{self._tmp}/{_LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        os.posix_fallocate(self._lock, 0, _PROBE_BYTES)
+        os.ftruncate(self._lock, 0)
+        for name in _FOLDERS:
+            os.mkdir(f"{self._tmp}/{name}", 0o700)
+        if self._launch.helpers:
+            self._make_helpers(f"{self._tmp}/{_BIN}")
+        if self._spec.datasets:
+            os.mkdir(f"{self._tmp}/datasets", 0o700)
+            for name, folder in self._spec.datasets.items():
+                os.symlink(folder, f"{self._tmp}/datasets/{os.path.basename(name)}")
+
+    def _make_helpers(self, folder: str) -> None:
+        os.mkdir(folder, 0o700)
+        for name, script in self._launch.helpers.items():
+            try:
+                program = find_program(name, _PATH)
+            except OSError:
+                continue
+            with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+                os.fchmod(file.fileno(), 0o700)
+                file.write(script.replace(_PROGRAM, program))
+
+    @property
+    def pids_file(self) -> str | None:
+        """Where a launching program names processes that are the job's, but a daemon's children."""
+        return None if self._tmp is None else f"{self._tmp}/pids"
+
+    # --- the watch and the end -----------------------------------------------------------------
+
+    @property
+    def oom_killed(self) -> bool:
+        """Whether the job's own cgroup has ended a process of it."""
+        return self._cgroup is not None and self._cgroup.oom_kills() > 0
+
+    def watch(self) -> None:
+        """End all of the program when a part of it was ended for its memory: half of it only hangs."""
+        if self._cgroup is not None and cgroup.MEMORY in self._cgroup.holds:
+            threading.Thread(target=self._watch, name="memory", daemon=True).start()
+
+    def _watch(self) -> None:
+        while (group := self._cgroup) is not None:
+            if group.oom_kills():
+                group.kill()
+                return
+            time.sleep(_LOOK_EVERY_S)
+
+    def close(self) -> None:
+        """Remove what was made. Never raises."""
+        group, self._cgroup = self._cgroup, None
+        if group is not None:
+            group.remove()
+        if self._tmp is not None:
+            remove_tree(self._tmp)
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def allowed(environ: Mapping[str, str]) -> dict[str, str]:
+    """Of the node's variables those that a program in a container may know."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if (name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)) and name not in SECRETS
+    }
+
+
+def gpu_vendor(root: str = "/") -> str | None:
+    """Whose GPUs this node has, by what their drivers make; None: none, or of somebody else."""
+    for vendor, marks in (
+        ("nvidia", ("dev/nvidiactl", "proc/driver/nvidia")),
+        ("amd", ("dev/kfd",)),
+    ):
+        if any(os.path.exists(os.path.join(root, mark)) for mark in marks):
+            return vendor
+    return None
+
+
+def find_program(name: str, path: str) -> str:
+    """As ``execvp`` would find it.
+
+    Raises:
+        OSError: there is none, or it cannot be run.
+    """
+    places = (
+        [name] if "/" in name else [os.path.join(part or ".", name) for part in path.split(":")]
+    )
+    code = errno.ENOENT
+    for place in places:
+        if os.path.isfile(place):
+            if os.access(place, os.X_OK):
+                return place
+            code = errno.EACCES
+    raise OSError(code, os.strerror(code))
+
+
+def remove_tree(folder: str) -> None:
+    """With what a program has closed to itself. What cannot be removed stays."""
+    for place, folders, _ in os.walk(folder):
+        for name in folders:
+            path = os.path.join(place, name)
+            if not os.path.islink(path):
+                with contextlib.suppress(OSError):
+                    os.chmod(path, stat.S_IRWXU)
+    for place, folders, files in os.walk(folder, topdown=False):
+        for name in (*folders, *files):
+            path = os.path.join(place, name)
+            own_folder = name in folders and not os.path.islink(path)
+            with contextlib.suppress(OSError):
+                (os.rmdir if own_folder else os.unlink)(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+
+
+def _mentioned(prefix: Sequence[str], env: Mapping[str, str]) -> bool:
+    return any(_TMP in text for text in (*prefix, *env.values()))
+
+
+def _sweep(folder: str) -> None:
+    """Remove what agents of this account left here that were killed: nobody holds its lock."""
+    for name in os.listdir(folder):
+        place = os.path.join(folder, name)
+        if not name.startswith(f"aitne-{os.geteuid()}-"):
+            continue
+        try:
+            status = os.lstat(place)
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+                continue
+            lock = os.open(f"{place}/{_LOCK}", os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue  # its agent lives
+        else:
+            if time.time() - status.st_mtime > _STALE_S:
+                remove_tree(place)
+        finally:
+            os.close(lock)

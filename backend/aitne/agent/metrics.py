@@ -1,0 +1,253 @@
+"""Hands on what the job's program measures: ``metrics.json``, ``metrics.jsonl`` and TensorBoard's event
+files below ``$AITNE_METRICS``, and the first two in the job's folder unless it shares that with others."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import threading
+import time
+
+from aitne.agent import left, tfevents
+from aitne.agent.pace import slowing
+from aitne.agent.reporter import Reporter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Iterator
+    from typing import Any
+
+MOST_NAMES = 64
+MOST_SERIES = 32
+MOST_POINTS = 200
+MOST_FILES = 50
+LONGEST_NAME = 100
+_MOST_JSON = 1 << 20
+_AT_ONCE = 1 << 20
+"""Of a file, at each look: the rest at the next."""
+_LAST_S = 1.0
+"""How long the last look may take: the job has ended, and waits for it."""
+_EVERY_S = 2.0
+_STEPS = ("step", "_step", "global_step", "iteration", "epoch")
+
+
+class Metrics:
+    """What was read so far."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+        self._series: dict[str, list[tuple[float, float]]] = {}
+        self._stride: dict[str, int] = {}
+        self._count: dict[str, int] = {}
+        self.notes: dict[str, str] = {}
+        self.sources: list[str] = []
+
+    def add(self, name: str, value: object, step: float | None = None) -> None:
+        """Note a number; what is none is left."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return
+        name = name[:LONGEST_NAME]
+        try:
+            number = float(value)
+        except OverflowError:
+            return
+        if not math.isfinite(number):
+            self.notes["finite"] = "values that are infinite or no number are left out"
+            return
+        if name not in self.values and len(self.values) >= MOST_NAMES:
+            self.notes["names"] = f"only the first {MOST_NAMES} metrics are kept"
+            return
+        self.values[name] = number
+        if step is not None and math.isfinite(step):
+            self._point(name, step, number)
+
+    def _point(self, name: str, step: float, value: float) -> None:
+        if name not in self._series:
+            if len(self._series) >= MOST_SERIES:
+                return
+            self._series[name], self._stride[name], self._count[name] = [], 1, 0
+        points, number = self._series[name], self._count[name]
+        self._count[name] += 1
+        if number % self._stride[name]:
+            return
+        points.append((step, value))
+        if len(points) >= MOST_POINTS:
+            del points[1::2]
+            self._stride[name] *= 2
+
+    def document(self) -> dict[str, Any]:
+        """As the platform takes it."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        return {
+            "schema": 1,
+            "updated_at": now,
+            "values": dict(self.values),
+            "series": {name: list(points) for name, points in self._series.items()},
+            "sources": self.sources[:MOST_FILES],
+            "notes": list(self.notes.values()),
+        }
+
+
+class MetricsWatch:
+    """Looks at growing intervals, as the sampler measures: a week is a few thousand looks."""
+
+    def __init__(self, reporter: Reporter, folder: str, workdir: str | None, since: float) -> None:
+        self._reporter = reporter
+        self._folder = folder
+        self._workdir = workdir
+        self._since = since
+        self._metrics = Metrics()
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._read: dict[str, int] = {}
+        self._lines_of: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._run, name="metrics", daemon=True).start()
+
+    def _run(self) -> None:
+        for _ in slowing(_EVERY_S):
+            self.look()
+
+    def last_look(self) -> None:
+        """A program has ended: read the rest, for a moment at most."""
+        deadline = time.monotonic() + _LAST_S
+        while self.look() and time.monotonic() < deadline:
+            continue
+
+    def look(self) -> bool:
+        """Report what is new; whether there was anything."""
+        with self._lock:
+            new = [path for path in self._files() if self._changed(path)]
+            if new:
+                self._reporter.tell("results", self._metrics.document())
+            return bool(new)
+
+    def _files(self) -> Iterator[str]:
+        if self._workdir is not None:
+            for name in ("metrics.json", "metrics.jsonl"):
+                path = f"{self._workdir}/{name}"
+                try:
+                    if os.lstat(path).st_mtime >= self._since:
+                        yield path
+                except OSError:
+                    continue
+        found = 0
+        for place, folders, names in os.walk(self._folder):
+            folders.sort()
+            for name in sorted(names):
+                if name in ("metrics.json", "metrics.jsonl") or ".tfevents." in name:
+                    found += 1
+                    if found > MOST_FILES:
+                        self._metrics.notes["files"] = f"only {MOST_FILES} files are read"
+                        return
+                    yield os.path.join(place, name)
+
+    def _changed(self, path: str) -> bool:
+        try:
+            if path.endswith("metrics.json"):
+                return self._whole(path)
+            return self._grown(path)
+        except tfevents.Damaged as error:
+            self._read[path] = -1
+            self._metrics.notes[path] = f"{self._name(path)} is damaged: {error}"
+            return True
+        except OSError:
+            return False
+
+    def _whole(self, path: str) -> bool:
+        found = left.read(path, _MOST_JSON)
+        if found is None:
+            return False
+        facts, values = found
+        seen = (facts.st_ino, facts.st_mtime_ns)
+        if self._seen.get(path) == seen:
+            return False
+        self._seen[path] = seen
+        self._source(path)
+        step = _step(values)
+        for name, value in values.items():
+            if isinstance(name, str) and name not in _STEPS:
+                self._metrics.add(self._prefix(path) + name, value, step)
+        return True
+
+    def _grown(self, path: str) -> bool:
+        begin = self._read.get(path, 0)
+        if begin < 0:
+            return False
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(file, "rb") as content:
+            facts = os.fstat(file)
+            if not stat.S_ISREG(facts.st_mode):
+                return False
+            if facts.st_size < begin:
+                begin = 0  # it was written anew
+            if facts.st_size == begin:
+                return False
+            content.seek(begin)
+            data = content.read(_AT_ONCE)
+        self._source(path)
+        if path.endswith(".jsonl"):
+            took = self._lines(path, data)
+        else:
+            took = self._records(path, data, facts.st_size - begin)
+        self._read[path] = begin + took
+        return took > 0
+
+    def _lines(self, path: str, data: bytes) -> int:
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) >= _AT_ONCE:
+            end = len(data)  # no line of anybody's is that long
+        for line in data[:end].splitlines():
+            if not line.strip():
+                continue
+            try:
+                values = json.loads(line)
+            except (ValueError, RecursionError):
+                values = None
+            if not isinstance(values, dict):
+                name = self._name(path)
+                self._metrics.notes[path] = f"lines of {name} that are no JSON object are left out"
+                continue
+            step = _step(values)
+            self._lines_of[path] = count = self._lines_of.get(path, -1) + 1
+            for name, value in values.items():
+                if name not in _STEPS:
+                    self._metrics.add(
+                        self._prefix(path) + name, value, float(count) if step is None else step
+                    )
+        return end
+
+    def _records(self, path: str, data: bytes, there: int) -> int:
+        found, took, beyond = tfevents.read(data)
+        for tag, step, value in found:
+            self._metrics.add(self._prefix(path) + tag, value, float(step))
+        return took + beyond if took + beyond <= there else took
+
+    def _source(self, path: str) -> None:
+        name = self._name(path)
+        if name not in self._metrics.sources:
+            self._metrics.sources.append(name)
+
+    def _name(self, path: str) -> str:
+        below = os.path.relpath(path, self._folder)
+        return os.path.basename(path) if below.startswith("..") else below
+
+    def _prefix(self, path: str) -> str:
+        """Of files in folders of their own: the folder, as TensorBoard names its runs."""
+        folder = os.path.dirname(self._name(path))
+        return f"{folder}/" if folder else ""
+
+
+def _step(values: dict[str, Any]) -> float | None:
+    for name in _STEPS:
+        found = values.get(name)
+        if isinstance(found, (int, float)) and not isinstance(found, bool):
+            try:
+                return float(found)
+            except OverflowError:
+                return None
+    return None

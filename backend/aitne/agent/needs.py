@@ -1,0 +1,149 @@
+"""Whether what a program needs is there on its node, and is what was registered."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable, Sequence
+
+from aitne.agent.spec import Need
+
+LOOK_S = 60.0
+"""A file system that does not answer for so long is as good as not mounted."""
+_CHUNK = 1 << 20
+_BROKEN = (errno.ENOTCONN, errno.EIO, errno.ESTALE, errno.EHOSTDOWN, errno.ETIMEDOUT)
+
+
+class Missing(Exception):
+    """A sentence for the user, without its full stop."""
+
+
+class Stopped(Exception):
+    """The job was asked to end meanwhile."""
+
+
+def check(
+    needs: Sequence[Need],
+    node: str,
+    stopped: Callable[[], bool],
+    reads: Callable[[], None] = lambda: None,
+) -> None:
+    """Look at each in turn. Files whose size or time differ from what was registered are read whole:
+    that can take minutes, and ``reads`` is called before it.
+
+    Raises:
+        Missing: something is not there, cannot be read, or is another.
+        Stopped: ``stopped`` said so.
+    """
+    for need in needs:
+        differs = _look_in_time(need, node)
+        if differs and need.sha256 is not None:
+            reads()
+            _compare(need, need.sha256, node, stopped)
+
+
+def _look_in_time(need: Need, node: str) -> bool:
+    """A look that hangs cannot be broken off, so a thread of its own may hang in it."""
+    answer: list[bool | Missing] = []
+
+    def look() -> None:
+        try:
+            answer.append(_look(need, node))
+        except Missing as error:
+            answer.append(error)
+
+    thread = threading.Thread(target=look, name="look", daemon=True)
+    thread.start()
+    thread.join(LOOK_S)
+    if not answer:
+        raise Missing(
+            f"{need.what} cannot be reached on node {node}: the file system of {need.path} did not "
+            f"answer for {LOOK_S:.0f} s. Ask the site's support about it"
+        )
+    found = answer[0]
+    if isinstance(found, Missing):
+        raise found
+    return found
+
+
+def _look(need: Need, node: str) -> bool:
+    """Whether a file has another size or time than what was registered. Raises ``Missing``."""
+    try:
+        found = os.stat(need.path)
+        _open(need, found)
+    except OSError as error:
+        raise Missing(_why(need, node, error)) from None
+    if need.within:
+        real = os.path.realpath(need.path)
+        if not any(_lies_in(real, os.path.realpath(folder)) for folder in need.within):
+            raise Missing(
+                f"{need.what} may not be used: {need.path} leads to {real}, which lies in none of "
+                f"{', '.join(need.within)}"
+            )
+    if need.folder:
+        return False
+    return (need.size_bytes, need.mtime_ns) != (found.st_size, found.st_mtime_ns)
+
+
+def _open(need: Need, found: os.stat_result) -> None:
+    """Permission bits do not tell all: root on NFS, lists of access rights, a mount that has gone."""
+    if need.folder:
+        if not stat.S_ISDIR(found.st_mode):
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        os.close(os.open(f"{need.path}/.", os.O_RDONLY | os.O_DIRECTORY))
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no ordinary file")
+    with open(need.path, "rb", buffering=0) as file:
+        file.read(1)
+
+
+def _why(need: Need, node: str, error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        there = os.path.dirname(os.path.abspath(need.path))
+        while not os.path.exists(there):
+            there = os.path.dirname(there)
+        return (
+            f"{need.what} is not there on node {node}: {need.path} does not exist, only {there} "
+            "does. Its file system may not be mounted there, or somebody removed it; ask the site's "
+            "support"
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return (
+            f"{need.what} cannot be read on node {node}: {need.path} is closed to user id "
+            f"{os.geteuid()}. Ask its owner for the right to read it"
+        )
+    if error.errno == errno.ENOTDIR and need.folder:
+        return f"{need.what} is no folder on node {node}: {need.path}"
+    if error.errno in _BROKEN:
+        return (
+            f"{need.what} cannot be read on node {node}: {need.path}: {error.strerror}. Its file "
+            "system is broken there; ask the site's support"
+        )
+    return f"{need.what} cannot be used on node {node}: {need.path}: {error.strerror}"
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _compare(need: Need, wanted: str, node: str, stopped: Callable[[], bool]) -> None:
+    import hashlib  # a file that is as it was registered is not read
+
+    digest = hashlib.sha256()
+    try:
+        with open(need.path, "rb", buffering=0) as file:
+            while part := file.read(_CHUNK):
+                if stopped():
+                    raise Stopped
+                digest.update(part)
+    except OSError as error:
+        raise Missing(_why(need, node, error)) from None
+    if digest.hexdigest() != wanted.lower():
+        raise Missing(
+            f"{need.what} is not what was registered: {need.path} on node {node} has the SHA-256 "
+            f"{digest.hexdigest()[:16]}… and not {wanted.lower()[:16]}…. It was changed or is "
+            "damaged; ask whoever keeps it to put it right"
+        )

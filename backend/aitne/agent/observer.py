@@ -1,0 +1,99 @@
+"""Looks at a job beside its programs: what they use, what they run on, what they measure and write."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from aitne.agent.programs import Programs
+from aitne.agent.reporter import Reporter
+from aitne.agent.spec import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from aitne.agent.metrics import MetricsWatch
+    from aitne.agent.profile import ProfileWatch
+    from aitne.agent.snapshot import SnapshotTaker
+
+_CLOCKS_S = 2.0
+"""A file system's clock may be behind the node's by so much."""
+_SNAPSHOT_S = 1.0
+"""How long a job that is over already waits for what it ran on to be known."""
+_LEFT_S = 3.0
+"""How long it waits for what it left: a file server may never answer, or a folder have no end."""
+
+
+class Observer:
+    """Begins to report and to measure once, after the first program has been started."""
+
+    def __init__(self, spec: Spec, reporter: Reporter, programs: Programs) -> None:
+        self._spec = spec
+        self._reporter = reporter
+        self._programs = programs
+        self._begun = False
+        self._began_at = time.time()
+        self._workdir = os.getcwd()  # a program may remove it
+        self._profile: ProfileWatch | None = None
+        self._metrics: MetricsWatch | None = None
+        self._snapshot: SnapshotTaker | None = None
+
+    def begin(self) -> None:
+        """Say that the job has started, and measure from now on."""
+        if not self._begun:
+            self._begun = True
+            self._reporter.phase("started")
+            self._reporter.start()
+            self.sample()
+
+    def sample(self) -> None:
+        """Measure from now on."""
+        if self._spec.platform_url:
+            from aitne.agent.sampler import Sampler  # its imports can wait until the program runs
+
+            launcher = self._programs.launcher
+            pids_file = None if launcher is None else launcher.pids_file
+            Sampler(self._spec, self._reporter, pids_file).start()
+            if self._spec.ranks is not None and not self._spec.node_rank:
+                from aitne.agent.profile import ProfileWatch
+
+                self._profile = ProfileWatch(self._reporter)
+                self._profile.start()
+            if not self._spec.node_rank:
+                self._look_around()
+
+    def _look_around(self) -> None:
+        from aitne.agent.metrics import MetricsWatch
+        from aitne.agent.snapshot import SnapshotTaker
+
+        spec = self._spec
+        self._snapshot = SnapshotTaker(spec, self._programs, self._reporter, self._workdir)
+        self._snapshot.start()
+        if not spec.apps:
+            # The tasks of an array share their folder: only what is their own is theirs.
+            own = self._workdir if spec.task is None else None
+            since = self._began_at - _CLOCKS_S
+            self._metrics = MetricsWatch(self._reporter, spec.metrics, own, since)
+            self._metrics.start()
+
+    def last_look(self) -> None:
+        """A program has ended: hand on the last of its profile."""
+        if self._profile is not None:
+            self._profile.look()
+
+    def end(self) -> None:
+        """All programs have ended: hand on what they left. The job waits for this, so it is short."""
+        if self._snapshot is None:
+            return
+        looking = threading.Thread(target=self._look_back, name="left", daemon=True)
+        looking.start()
+        looking.join(_LEFT_S)
+        self._snapshot.wait(_SNAPSHOT_S)
+
+    def _look_back(self) -> None:
+        from aitne.agent import written
+
+        if self._metrics is not None:
+            self._metrics.last_look()
+        found = written.look(self._workdir, self._began_at - _CLOCKS_S)
+        self._reporter.tell("files", found)

@@ -1,0 +1,42 @@
+"""Hands on the profile that rank 0 of a distributed program writes: ``$AITNE_RUN_DIR/profile.json``."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from aitne.agent import left
+from aitne.agent.pace import slowing
+from aitne.agent.reporter import Reporter
+
+MOST_BYTES = 256 << 10
+_EVERY_S = 2.0
+
+
+class ProfileWatch:
+    """Looks at growing intervals, as the sampler measures: a week is a few thousand looks."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._seen: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._run, name="profile", daemon=True).start()
+
+    def _run(self) -> None:
+        for _ in slowing(_EVERY_S):
+            self.look()
+
+    def look(self) -> None:
+        """Report what is new. A file that is too large, or no JSON object, is none."""
+        with self._lock:
+            found = left.read(f"{os.environ.get('AITNE_RUN_DIR')}/profile.json", MOST_BYTES)
+            if found is None:
+                return
+            facts, profile = found
+            seen = (facts.st_ino, facts.st_mtime_ns)
+            if seen != self._seen:
+                self._seen = seen
+                self._reporter.profile(profile)

@@ -1,0 +1,207 @@
+"""A program of many ranks: an agent for each of its nodes, what they tell, and which failure counts.
+
+Each node's agent prepares its node and starts the spawner there, once for each command. The agent of
+the first node starts them all, and holds the fence. They meet in a folder below the job's own, which
+all nodes see: ``run/<restart>/`` with ``node-<n>.json`` of each agent that has ended, and a folder for
+each command, the ranks' own (``AITNE_RUN_DIR``). There the spawner leaves ``failed-<n>.json`` when a
+rank of its node fails by itself, and rank 0 its profile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+
+from aitne.agent import left
+from aitne.agent.fence import write
+from aitne.agent.programs import Programs
+from aitne.agent.spec import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+LOCAL_NODES = "AITNE_LOCAL_NODES"
+"""Set by the local scheduler, whose nodes are one machine: ``[{"node": "node01", "gpus": [0]}, …]``."""
+_GRACE_S = 5.0
+"""When a rank of one node has failed, how long the others' have to end before they are killed."""
+_MOST_BYTES = 4_096
+
+
+class Ended:
+    """How the ranks of all nodes have ended."""
+
+    def __init__(
+        self, code: int, reason: str | None = None, message: str | None = None, told: bool = False
+    ) -> None:
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.told = told
+        """Whether a signal had told them to end."""
+
+
+def enter(spec: Spec, command: int) -> list[str]:
+    """Before the ranks of a command are started: their folder, and the facts they begin with; what
+    starts them.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+    if spec.ranks is None:
+        raise ValueError("this job has no ranks")
+    folder = f"{_folder(spec)}/{command}"
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    os.environ.update(spec.ranks.env)
+    os.environ["AITNE_RUN_DIR"] = folder
+    os.environ["AITNE_RUN_RESTARTS"] = str(spec.restarts)
+    os.environ["AITNE_NODES"] = str(spec.ranks.nodes)
+    os.environ["AITNE_NODE_RANK"] = str(spec.node_rank or 0)
+    os.environ["AITNE_RANKS_PER_NODE"] = str(spec.ranks.per_node)
+    known = {"{run_dir}": folder, "{node_rank}": str(spec.node_rank or 0)}
+    return [known.get(part, part) for part in spec.commands[command]]
+
+
+def failure(spec: Spec) -> str | None:
+    """Which rank of this node failed by itself, as a sentence without its full stop."""
+    found = _failed(f"{os.environ.get('AITNE_RUN_DIR')}/failed-{spec.node_rank or 0}.json")
+    return None if found is None else _sentence(found[1], spec.node)
+
+
+def leave(spec: Spec, code: int, reason: str | None, message: str | None, told: bool) -> None:
+    """Of a node's agent: write down how its ranks have ended. Raises ``OSError``."""
+    facts = {
+        "node": spec.node,
+        "exit_code": code,
+        "reason": reason,
+        "message": message,
+        "told": told,
+    }
+    folder = _folder(spec)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = f"{folder}/node-{spec.node_rank}.json"
+    write(f"{path}.new", json.dumps(facts).encode(), os.O_TRUNC)
+    os.replace(f"{path}.new", path)
+
+
+def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Ended:
+    """Start the agent of every node, call ``begun``, and wait until all have ended.
+
+    Raises:
+        OSError: they could not be started.
+    """
+    if spec.ranks is None:
+        raise ValueError("this job has no ranks")
+    pretended = os.environ.pop(LOCAL_NODES, None)
+    own = [*spec.ranks.agent, "--node", spec.job_dir]
+    if pretended is None:
+        pids = {programs.start([*_srun(spec.ranks.nodes), *own])}
+    else:
+        pids = {
+            programs.start(own, environment={**os.environ, **variables})
+            for variables in _pretended(pretended)
+        }
+    begun()
+    worst = 0
+    killer = None
+    while pids:
+        pid, code = programs.wait_any(pids)
+        pids.remove(pid)
+        worst = max(worst, code)
+        if code != 0 and pids and killer is None:
+            programs.send(signal.SIGTERM)
+            killer = threading.Timer(_GRACE_S, programs.send, (signal.SIGKILL,))
+            killer.daemon = True
+            killer.start()
+    if killer is not None:
+        killer.cancel()
+    return _judge(spec, worst)
+
+
+def _srun(nodes: int) -> list[str]:
+    """One agent on each node, with all that the job has there. The CPUs are said anew because a step
+    does not inherit them since 22.05 (https://slurm.schedmd.com/srun.html)."""
+    found = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    cpus = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if cpus.isdecimal():
+        found.append(f"--cpus-per-task={cpus}")
+    return [*found, "--mpi=none", "--input=none", "--kill-on-bad-exit=1", "--quiet"]
+
+
+def _pretended(text: str) -> Iterator[dict[str, str]]:
+    for number, facts in enumerate(json.loads(text)):
+        found = {
+            "SLURMD_NODENAME": str(facts["node"]),
+            "SLURM_NODEID": str(number),
+        }
+        if facts.get("gpus") is not None:
+            found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, facts["gpus"]))
+        yield found
+
+
+# --- what counts -----------------------------------------------------------------------------------
+
+
+def _judge(spec: Spec, code: int) -> Ended:
+    """By the files: whoever failed first has the word. The shared file system's clock tells."""
+    folder, nodes = _folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
+    ends = {node: found for node in nodes if (found := _read(f"{folder}/node-{node}.json"))}
+    failures: list[tuple[float, int, dict[str, Any], bool]] = []
+    for node, (time, facts) in ends.items():
+        if facts.get("exit_code") and not facts.get("told"):
+            failures.append((time, node, facts, False))
+    for command in range(len(spec.commands)):
+        for node in nodes:
+            found = _failed(f"{folder}/{command}/failed-{node}.json")
+            if found is not None:
+                failures.append((found[0], node, found[1], True))
+    told = any(facts.get("told") for _, facts in ends.values())
+    if not ends and not failures:
+        return Ended(code)
+    if not failures:
+        codes = [int(facts.get("exit_code") or 0) for _, facts in ends.values()]
+        lost = [code] if len(ends) < len(nodes) else []
+        return Ended(max(codes + lost), told=told)
+    _, node, facts, by_rank = min(failures, key=lambda each: each[0])
+    own = ends[node][1] if node in ends else {}
+    # A node whose agent ended it, for its memory, knows better than the rank that was hit.
+    if by_rank and own.get("reason") in (None, "failed"):
+        name = str(own.get("node") or f"number {node}")
+        return Ended(int(facts.get("exit_code") or 1), "failed", _sentence(facts, name))
+    facts = own or facts
+    return Ended(int(facts["exit_code"]), facts.get("reason"), facts.get("message"))
+
+
+def _sentence(facts: dict[str, Any], node: str) -> str:
+    rank, code = facts["rank"], facts["exit_code"]
+    try:
+        number = signal.Signals(code - 128)
+    except ValueError:
+        return f"rank {rank} on node {node} ended with exit code {code}"
+    return f"rank {rank} on node {node} was ended by signal {number.value} ({number.name})"
+
+
+def _folder(spec: Spec) -> str:
+    name = "run" if spec.task is None else f"run-{spec.task}"
+    return f"{spec.job_dir}/{name}/{spec.restart_count}"
+
+
+def _read(path: str) -> tuple[float, dict[str, Any]] | None:
+    """When it was written, and what it says; None: it is not there, or is nothing of ours."""
+    found = left.read(path, _MOST_BYTES)
+    if found is None:
+        return None
+    facts, said = found
+    words = (said.get("reason"), said.get("message"))
+    fits = said.get("exit_code") in range(256) and all(
+        isinstance(w, (str, type(None))) for w in words
+    )
+    return (facts.st_mtime_ns, said) if fits else None
+
+
+def _failed(path: str) -> tuple[float, dict[str, Any]] | None:
+    found = _read(path)
+    return found if found is not None and isinstance(found[1].get("rank"), int) else None

@@ -1,0 +1,348 @@
+"""What the job runs on, found out beside it: the commit and changes of its folder, the packages of its
+environment, its node. Best effort and bounded: nothing here can delay or fail a job."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import re
+import threading
+import time
+
+from aitne.agent.programs import Programs
+from aitne.agent.reporter import Reporter
+from aitne.agent.spec import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Iterator
+    from typing import Any
+
+MOST_BYTES = 600 << 10
+"""Of the whole; the platform takes a little more."""
+MOST_DIFF = 256 << 10
+MOST_NAMES = 1_000
+MOST_PACKAGES = 5_000
+_GIT_S = 10.0
+"""How long each question to git may take: nothing waits for it."""
+_COUNTED = 64 << 20
+"""Up to here it is said how long a diff is."""
+_GIT_ENV = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+"""Nothing but the question: no program that a repository names is started for it."""
+
+
+class SnapshotTaker:
+    """Takes one, in a thread of its own."""
+
+    def __init__(self, spec: Spec, programs: Programs, reporter: Reporter, workdir: str) -> None:
+        self._spec = spec
+        self._workdir = workdir
+        self._programs = programs
+        self._reporter = reporter
+        self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def wait(self, timeout_s: float) -> None:
+        """Until it is taken, or it has taken too long."""
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        self._reporter.tell("snapshot", take(self._spec, self._programs, self._workdir))
+
+
+def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
+    """The document, as ``core.models.snapshot.Taken`` reads it."""
+    notes: list[str] = []
+    found: dict[str, Any] = {
+        "schema": 1,
+        "taken_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "workdir": _clean(workdir),
+        "host": host(spec.node),
+        "notes": notes,
+    }
+    with contextlib.suppress(OSError):
+        found["environment"] = environment(spec)
+    try:
+        found["git"] = Git(programs, notes).state(workdir)
+    except FileNotFoundError:
+        notes.append(f"git is not installed on node {spec.node}, so the commit is not known")
+    except OSError as error:
+        notes.append(f"git cannot be started: {error.strerror}")
+    return _fitting(found)
+
+
+def _fitting(found: dict[str, Any]) -> dict[str, Any]:
+    """With so much less of its diff, names and packages that it can be sent."""
+    while len(json.dumps(found)) > MOST_BYTES:
+        git, packages = found.get("git"), found.get("environment")
+        if git and len(git["diff"]) > 1_000:
+            git["diff"], git["diff_cut"] = _lines(git["diff"][: len(git["diff"]) // 2]), True
+        elif git and git["untracked"]:
+            git["untracked"], git["untracked_cut"] = (
+                git["untracked"][: -(len(git["untracked"]) // 2 + 1)],
+                True,
+            )
+        elif packages and packages.get("packages"):
+            kept = sorted(packages["packages"])[: len(packages["packages"]) // 2]
+            packages["packages"] = {name: packages["packages"][name] for name in kept}
+            packages["cut"] = True
+        else:
+            break
+    return found
+
+
+# --- git -------------------------------------------------------------------------------------------
+
+
+class Git:
+    """Asks git about a folder. Every question may find nothing."""
+
+    def __init__(self, programs: Programs, notes: list[str]) -> None:
+        self._programs = programs
+        self._notes = notes
+        self._late = False
+
+    def state(self, folder: str) -> dict[str, Any] | None:
+        """Of the working copy that the folder lies in. Raises ``OSError``: git cannot be started."""
+        if not _below_git(folder):
+            return None
+        root = self._line(folder, "rev-parse", "--show-toplevel")
+        if not root:
+            if not self._late:
+                self._notes.append("git does not answer for this folder: is it somebody else's?")
+            return None
+        commit = self._line(root, "rev-parse", "--verify", "--quiet", "HEAD")
+        known = bool(re.fullmatch(r"[0-9a-f]{40,64}", commit))
+        found: dict[str, Any] = {
+            "root": _clean(root),
+            "commit": commit if known else None,
+            "branch": _clean(self._line(root, "symbolic-ref", "--quiet", "--short", "HEAD"))[:300]
+            or None,
+            "remote": self._remote(root),
+        }
+        found.update(self._changes(root) if known else {"diff": ""})
+        found.update(self._untracked(root))
+        return found
+
+    def _changes(self, root: str) -> dict[str, Any]:
+        options = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
+        prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
+        data, length = self._ask(root, "diff", *options, *prefixes, "HEAD", most=MOST_DIFF)
+        text = data.decode("utf-8", "replace")
+        cut = length > len(data)
+        return {
+            "dirty": length > 0,
+            "diff": _lines(text) if cut else text[:MOST_DIFF],
+            "diff_bytes": length,
+            "diff_cut": cut,
+        }
+
+    def _untracked(self, root: str) -> dict[str, Any]:
+        data, length = self._ask(
+            root, "ls-files", "--others", "--exclude-standard", "-z", most=MOST_DIFF
+        )
+        names = data.split(b"\0")[:-1]
+        return {
+            "untracked": [_clean(os.fsdecode(name)) for name in names[:MOST_NAMES]],
+            "untracked_cut": length > len(data) or len(names) > MOST_NAMES,
+        }
+
+    def _remote(self, root: str) -> str | None:
+        remotes = self._ask(root, "remote", most=4_096)[0].decode("utf-8", "replace").split()
+        if not remotes:
+            return None
+        name = "origin" if "origin" in remotes else remotes[0]
+        url = self._line(root, "config", "--get", f"remote.{name}.url")
+        return without_secrets(_clean(url))[:2_000] or None
+
+    def _line(self, folder: str, *question: str) -> str:
+        found, _ = self._ask(folder, *question, most=8_192)
+        return os.fsdecode(found).strip("\n")
+
+    def _ask(self, folder: str, *question: str, most: int) -> tuple[bytes, int]:
+        if self._late:
+            return b"", 0
+        found, length, whole = self._programs.look(
+            ["git", "-C", folder, *_QUIET, *question],
+            {**os.environ, **_GIT_ENV},
+            timeout_s=_GIT_S,
+            most_bytes=most,
+            counted_bytes=_COUNTED,
+        )
+        if not whole:
+            self._late = True
+            self._notes.append(f"git took longer than {_GIT_S:.0f} s for `git {question[0]}`")
+        return found, length
+
+
+def without_secrets(url: str) -> str:
+    """A remote's address without user, password and what comes after ``?``."""
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        user, at, host = url.partition("@")
+        return host if at and ":" in user else url
+    authority, slash, path = rest.partition("/")
+    path = re.split(r"[?#]", path, maxsplit=1)[0]
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+
+
+def _below_git(folder: str) -> bool:
+    while True:
+        if os.path.exists(os.path.join(folder, ".git")):
+            return True
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+
+
+# --- packages --------------------------------------------------------------------------------------
+
+
+def environment(spec: Spec) -> dict[str, Any] | None:
+    """The packages that the job's programs find, by the names of their records: nothing is started."""
+    if spec.launch.prefix:
+        return {"kind": "image"}  # its digest says what is in it
+    if spec.conda is not None:
+        kind, prefix = "conda", _conda(spec.conda)
+    elif spec.venv is not None:
+        kind, prefix = "venv", os.path.expanduser(spec.venv)
+    else:
+        kind, prefix = _around()
+    if prefix is None or not os.path.isdir(prefix):
+        return None
+    folders = _folders(prefix, system=kind == "system")
+    found: dict[str, str] = {}
+    for folder in folders:
+        for name, version in _packages(folder):
+            found.setdefault(name, version)
+    for record in glob.glob(f"{glob.escape(prefix)}/conda-meta/*.json"):
+        name, dash, version = (
+            os.path.basename(record)[: -len(".json")].rpartition("-")[0].rpartition("-")
+        )
+        if dash:
+            found.setdefault(name, version)
+    names = sorted(found)
+    return {
+        "kind": kind,
+        "path": _clean(prefix),
+        "python": _python(prefix, folders),
+        "packages": {_clean(name): _clean(found[name]) for name in names[:MOST_PACKAGES]},
+        "cut": len(names) > MOST_PACKAGES,
+    }
+
+
+def _around() -> tuple[str, str | None]:
+    """What the environment leads to: a virtual environment, conda's, or the node's own Python."""
+    for name, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
+        if os.environ.get(name):
+            return kind, os.environ[name]
+    for folder in (os.environ.get("PATH") or os.defpath).split(os.pathsep):
+        for name in ("python3", "python"):
+            program = os.path.join(folder, name)
+            if os.access(program, os.X_OK) and os.path.isfile(program):
+                prefix = os.path.dirname(os.path.abspath(folder))
+                if os.path.exists(f"{prefix}/pyvenv.cfg"):
+                    return "venv", prefix
+                return "system", os.path.dirname(os.path.dirname(os.path.realpath(program)))
+    return "system", None
+
+
+def _conda(name: str) -> str | None:
+    """Where a conda environment of this name or path lies."""
+    if "/" in name:
+        return os.path.expanduser(name)
+    home = os.path.expanduser("~")
+    bases = [os.path.dirname(os.path.dirname(os.environ.get("CONDA_EXE", "")))]
+    for place in (home, "/opt", "/usr/local"):
+        bases += [
+            f"{place}/{each}"
+            for each in ("miniconda3", "miniforge3", "mambaforge", "anaconda3", "conda")
+        ]
+    places = [base if name == "base" else f"{base}/envs/{name}" for base in bases if base]
+    with (
+        contextlib.suppress(OSError),
+        open(f"{home}/.conda/environments.txt", encoding="utf-8", errors="replace") as known,
+    ):
+        places += [line.strip() for line in known if os.path.basename(line.strip()) == name]
+    return next((place for place in places if os.path.isdir(f"{place}/conda-meta")), None)
+
+
+def _folders(prefix: str, *, system: bool) -> list[str]:
+    below = glob.escape(prefix)
+    found = glob.glob(f"{below}/lib*/python3*/site-packages")
+    if system:
+        home = glob.escape(os.path.expanduser("~"))
+        found += glob.glob(f"{home}/.local/lib/python3*/site-packages")
+        found += glob.glob("/usr/local/lib/python3*/dist-packages")
+        found += glob.glob(f"{below}/lib/python3*/dist-packages")
+    return [
+        folder for folder in dict.fromkeys(map(os.path.realpath, found)) if os.path.isdir(folder)
+    ]
+
+
+def _packages(folder: str) -> Iterator[tuple[str, str]]:
+    for entry in os.listdir(folder):
+        stem, dot, kind = entry.rpartition(".")
+        if dot and kind in ("dist-info", "egg-info"):
+            name, dash, version = stem.partition("-")
+            if dash and name:
+                yield re.sub(r"[-_.]+", "-", name).lower(), version.split("-py")[0]
+
+
+def _python(prefix: str, folders: list[str]) -> str | None:
+    path = f"{prefix}/pyvenv.cfg"
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as config:
+        for line in config:
+            name, _, value = line.partition("=")
+            if name.strip() in ("version", "version_info"):
+                return _clean(value.strip())[:40]
+    for folder in folders:
+        name = os.path.basename(os.path.dirname(folder))
+        if re.fullmatch(r"python3\.[0-9]+", name):
+            return name[len("python") :]
+    return None
+
+
+# --- the node --------------------------------------------------------------------------------------
+
+
+def host(node: str) -> dict[str, str]:
+    """What the node says of itself."""
+    system = _found("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
+    found = {
+        "node": node,
+        "system": system or os.uname().sysname,
+        "kernel": os.uname().release,
+        "cpu": _found("/proc/cpuinfo", r"^model name\s*:\s*(.*)$"),
+        "gpu_driver": _found(
+            "/proc/driver/nvidia/version", r"Kernel Module\s+(?:for \S+\s+)?([0-9.]+)"
+        )
+        or _found("/sys/module/amdgpu/version", r"^(\S+)"),
+    }
+    return {name: _clean(value)[:300] for name, value in found.items() if value}
+
+
+def _found(path: str, pattern: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            match = re.search(pattern, file.read(65_536), re.MULTILINE)
+    except OSError:
+        return None
+    return match[1].strip() if match else None
+
+
+def _lines(text: str) -> str:
+    """Up to its last whole line."""
+    return text[: text.rfind("\n") + 1] or text
+
+
+def _clean(text: str) -> str:
+    """A name as text: bytes that are none are shown as such."""
+    return text.encode("utf-8", "replace").decode()

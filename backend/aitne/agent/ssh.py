@@ -1,0 +1,155 @@
+"""An SSH server for one connection to a running job, by the node's own OpenSSH.
+
+It runs as the job's user, so nobody else can log in. It admits the one key that the platform names for
+this connection, and proves to be the job by a key that lies in the job's folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from aitne.agent.attach import Refused
+from aitne.agent.launch import remove_tree
+
+_SERVERS = "/usr/sbin:/usr/local/sbin:/usr/bin:/sbin"
+_SFTP = (
+    "/usr/lib/openssh/sftp-server",
+    "/usr/libexec/openssh/sftp-server",
+    "/usr/lib/ssh/sftp-server",
+    "/usr/libexec/sftp-server",
+)
+_PUBLIC_KEY = re.compile(r"(?:ssh-ed25519|ecdsa-sha2-nistp[0-9]+|ssh-rsa) [A-Za-z0-9+/=]{40,2000}")
+_SEPARATION = "/run/sshd"
+_HOST_KEY = "ssh-host-key"
+_CONFIG = """\
+HostKey {host_key}
+AuthorizedKeysFile {keys}
+AuthenticationMethods publickey
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+PermitUserEnvironment no
+UsePAM no
+StrictModes no
+PidFile none
+LogLevel ERROR
+PrintMotd no
+PrintLastLog no
+X11Forwarding no
+AllowTcpForwarding yes
+AllowStreamLocalForwarding yes
+AllowAgentForwarding yes
+ClientAliveInterval 30
+AcceptEnv LANG LC_*
+Subsystem sftp {sftp}
+ForceCommand {command}
+"""
+
+
+class Server:
+    """Files and arguments of one; ``close`` removes them."""
+
+    def __init__(self, job_dir: str, node: str, terminal: str, public_key: str) -> None:
+        """Raises ``Refused`` when this node cannot have one."""
+        if not _PUBLIC_KEY.fullmatch(public_key):
+            raise Refused("that is no public key of SSH")
+        found = shutil.which("sshd", path=_SERVERS)
+        if found is None:
+            raise Refused(
+                f"the node {os.uname().nodename} has no SSH server. Ask the site's support to install "
+                "OpenSSH's server (the package openssh-server) there; its service need not run"
+            )
+        self._sshd = found
+        self._folder = os.path.join(job_dir, f"ssh-{terminal}")
+        os.mkdir(self._folder, 0o700)
+        try:
+            host_key = os.path.join(job_dir, _HOST_KEY)
+            self.host_key = _make_key(host_key)
+            sftp = next((path for path in _SFTP if os.path.exists(path)), "internal-sftp")
+            facts = {
+                "job_dir": job_dir,
+                "node": node,
+                "terminal": terminal,
+                "sftp": sftp,
+                "environ": dict(os.environ),
+            }
+            self._write("place.json", json.dumps(facts))
+            command = " ".join(_quoted(word) for word in [*_agent(), "--inside", self._folder])
+            self._write("keys", f"restrict,pty,port-forwarding,agent-forwarding {public_key}\n")
+            self._write(
+                "config",
+                _CONFIG.format(
+                    host_key=_word(host_key),
+                    keys=_word(f"{self._folder}/keys".replace("%", "%%")),
+                    sftp=sftp,
+                    command=command,
+                ),
+            )
+        except OSError as error:
+            self.close()
+            raise Refused(f"its SSH server cannot be prepared: {error}") from None
+        if os.geteuid() == 0:
+            # An ordinary user's server has no second account to hide in.
+            os.makedirs(_SEPARATION, mode=0o755, exist_ok=True)
+
+    def argv(self) -> list[str]:
+        """It serves one connection on its standard streams."""
+        return [self._sshd, "-i", "-e", "-f", os.path.join(self._folder, "config")]
+
+    def close(self) -> None:
+        """Remove its files; the job's key stays for the next one."""
+        remove_tree(self._folder)
+
+    def _write(self, name: str, text: str) -> None:
+        with open(os.path.join(self._folder, name), "x", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(text)
+
+
+def _make_key(path: str) -> str:
+    """The public half of the job's own key, which is made for its first connection."""
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(f"{path}.pub"):
+            if os.path.exists(path):
+                os.unlink(path)
+            try:
+                subprocess.run(
+                    ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "aitne", "-f", path],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    check=True,
+                    timeout=20,
+                )
+            except (OSError, subprocess.SubprocessError) as error:
+                raise Refused(f"the job's SSH key cannot be made by ssh-keygen: {error}") from None
+        with open(f"{path}.pub", encoding="ascii") as file:
+            kind, key = file.read().split()[:2]
+        return f"{kind} {key}"
+    finally:
+        os.close(lock)
+
+
+def _agent() -> list[str]:
+    """How this very program was started."""
+    archive = sys.argv[0]
+    if archive.endswith(".pyz"):
+        return [sys.executable, "-I", archive]
+    return [sys.executable, "-I", "-m", "aitne.agent"]
+
+
+def _quoted(word: str) -> str:
+    """For the shell that runs it; the server's own configuration takes the line as it is."""
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def _word(path: str) -> str:
+    """For the server's configuration."""
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,153 @@
+"""Reads the scalars of TensorBoard's event files: records of TensorFlow's TFRecord format, each an Event of
+``tensorflow/core/util/event.proto``. Nothing else of the records is looked at."""
+
+from __future__ import annotations
+
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    from collections.abc import Iterator
+
+MOST_RECORD_BYTES = 64 << 10
+"""A scalar takes less than a hundred; what is larger is a picture or a graph, and passed over."""
+_HEAD, _FOOT = 12, 4
+_MASK = 0xA282EAD8
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FLOAT, _DOUBLE = 1, 2
+"""TensorFlow's numbers of these types."""
+
+
+class Damaged(Exception):
+    """What follows is no event file, or was overwritten."""
+
+
+def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
+    """``(tag, step, value)`` of the whole records in ``data``; how many bytes those take; and how many
+    bytes to pass over after them, of a record that is too large and not all there yet.
+
+    Raises:
+        Damaged: a checksum is wrong.
+    """
+    found: list[tuple[str, int, float]] = []
+    at = 0
+    while at + _HEAD <= len(data):
+        (length,) = struct.unpack_from("<Q", data, at)
+        (check,) = struct.unpack_from("<I", data, at + 8)
+        if check != masked(data[at : at + 8]):
+            raise Damaged(f"the checksum of a record's length is wrong at byte {at}")
+        end = at + _HEAD + length + _FOOT
+        if end > len(data):
+            return found, at, end - at if length > MOST_RECORD_BYTES else 0
+        if length <= MOST_RECORD_BYTES:
+            record = data[at + _HEAD : end - _FOOT]
+            if struct.unpack_from("<I", data, end - _FOOT)[0] != masked(record):
+                raise Damaged(f"the checksum of a record is wrong at byte {at}")
+            try:
+                found += scalars(record)
+            except (struct.error, IndexError, ValueError) as error:
+                raise Damaged(f"the record at byte {at} is no event") from error
+        at = end
+    return found, at, 0
+
+
+def scalars(record: bytes) -> list[tuple[str, int, float]]:
+    """The scalars of one Event. Raises ``struct.error``, ``IndexError`` or ``ValueError``: it is none."""
+    step, summaries = 0, []
+    for number, kind, value in _fields(record):
+        if number == 2 and kind == _VARINT and isinstance(value, int):
+            step = value - (1 << 64) if value >> 63 else value
+        elif number == 5 and isinstance(value, bytes):
+            summaries.append(value)
+    found = []
+    for summary in summaries:
+        for number, _, value in _fields(summary):
+            if number == 1 and isinstance(value, bytes):
+                scalar = _scalar(value)
+                if scalar is not None:
+                    found.append((scalar[0], step, scalar[1]))
+    return found
+
+
+def _scalar(value: bytes) -> tuple[str, float] | None:
+    """Tag and number of a Summary.Value, if it holds one number."""
+    tag, found = None, None
+    for number, kind, part in _fields(value):
+        if number == 1 and isinstance(part, bytes):
+            tag = part.decode("utf-8", "replace")
+        elif number == 2 and kind == _FIXED32 and isinstance(part, bytes):
+            (found,) = struct.unpack("<f", part)
+        elif number == 8 and isinstance(part, bytes):
+            found = _tensor(part)
+    return None if tag is None or found is None else (tag, found)
+
+
+def _tensor(tensor: bytes) -> float | None:
+    """The one number of a TensorProto; TensorFlow 2 writes scalars like that."""
+    kind, packed = 0, b""
+    for number, _, part in _fields(tensor):
+        if number == 1 and isinstance(part, int):
+            kind = part
+        elif number in (4, 5, 6) and isinstance(part, bytes):
+            packed = part
+    if kind == _FLOAT and len(packed) == 4:
+        return float(struct.unpack("<f", packed)[0])
+    if kind == _DOUBLE and len(packed) == 8:
+        return float(struct.unpack("<d", packed)[0])
+    return None
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
+    """Number, wire type and value of each field of a protocol buffer."""
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        number, kind = key >> 3, key & 7
+        if kind == _VARINT:
+            value, at = _varint(message, at)
+            yield number, kind, value
+            continue
+        if kind == _BYTES:
+            length, at = _varint(message, at)
+        elif kind in (_FIXED32, _FIXED64):
+            length = 4 if kind == _FIXED32 else 8
+        else:
+            raise ValueError("a wire type that is no more in use")
+        if at + length > len(message):
+            raise ValueError("a field is longer than its message")
+        yield number, kind, message[at : at + length]
+        at += length
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
+
+
+def masked(data: bytes) -> int:
+    """The CRC-32C of ``data`` (Castagnoli), turned and shifted as TFRecord does."""
+    check = 0xFFFFFFFF
+    for byte in data:
+        check = _TABLE[(check ^ byte) & 0xFF] ^ (check >> 8)
+    check ^= 0xFFFFFFFF
+    return ((check >> 15 | check << 17) + _MASK) & 0xFFFFFFFF
+
+
+def _table() -> list[int]:
+    found = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        found.append(byte)
+    return found
+
+
+_TABLE = _table()

@@ -1,0 +1,138 @@
+"""TensorBoard as a page of the session's own server, below ``tensorboard/``.
+
+TensorBoard knows no login, and on a node that others use too everybody reaches what listens there. So
+it listens nowhere: its program runs inside this server and gets the requests of who is logged in here.
+It begins with the first of them.
+
+Runs in the session's environment: Jupyter and TensorBoard only; nothing else of this package is there.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import unquote
+
+from jupyter_server.base.handlers import JupyterHandler
+from tornado import web
+from tornado.ioloop import IOLoop
+from tornado.wsgi import WSGIContainer
+
+PAGE = "tensorboard"
+_AT_ONCE = 4
+"""So many requests of one page are answered at the same time."""
+
+Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class Board:
+    """TensorBoard, started when it is first asked for."""
+
+    def __init__(self, folder: str, prefix: str) -> None:
+        """``folder``: where the event files lie, in folders below it too."""
+        self._folder = folder
+        self._prefix = prefix
+        self._starting = threading.Lock()
+        self._program: Wsgi | None = None
+        self.threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix=PAGE)
+
+    def answer(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
+        """Status, headers and body. Takes its time: for a thread."""
+        with self._starting:
+            if self._program is None:
+                self._program = _start(self._folder, self._prefix)
+        told: list[Any] = []
+
+        def begin(status: str, headers: list[tuple[str, str]], _: object = None) -> None:
+            told[:] = status, headers
+
+        body = b"".join(self._program(environ, begin))
+        return told[0], told[1], body
+
+
+class _Held:
+    """In the place of TensorBoard's own web server: keeps the program and listens nowhere."""
+
+    def __init__(self, program: Wsgi, _: object) -> None:
+        self.program = program
+
+    def serve_forever(self) -> None:
+        """Nothing to do: requests come from here."""
+
+    def get_url(self) -> str:
+        """It has none of its own."""
+        return ""
+
+
+def _start(folder: str, prefix: str) -> Wsgi:
+    from tensorboard import default, program
+
+    held: list[_Held] = []
+
+    def hold(wsgi: Wsgi, flags: object) -> _Held:
+        held.append(_Held(wsgi, flags))
+        return held[0]
+
+    board = program.TensorBoard(plugins=default.get_plugins(), server_class=hold)
+    # The fast loader is a program of its own that listens, for everybody on the node.
+    board.configure(
+        [PAGE, f"--logdir={folder}", f"--path_prefix={prefix}", "--load_fast=false"],
+    )
+    board.launch()
+    return held[0].program
+
+
+class BoardHandler(JupyterHandler):  # type: ignore[misc]
+    """Hands what is asked below ``tensorboard/`` on, of who is logged in."""
+
+    def initialize(self, board: Board) -> None:
+        """Called by Tornado for each request."""
+        self.board = board
+
+    def check_xsrf_cookie(self) -> None:
+        """TensorBoard's page has no token to send, and its requests change nothing; those that
+        another site's page sends are refused."""
+        # Tornado asks before it is known who it is; Jupyter asks again.
+        if hasattr(self, "_jupyter_current_user") and not self.check_origin():
+            raise web.HTTPError(403, "Only the page itself may ask this.")
+
+    @web.authenticated  # type: ignore[untyped-decorator]
+    async def get(self) -> None:
+        """A file of the page, or values."""
+        await self._hand_on()
+
+    @web.authenticated  # type: ignore[untyped-decorator]
+    async def post(self) -> None:
+        """Values, for a question too long for an address."""
+        await self._hand_on()
+
+    async def _hand_on(self) -> None:
+        environ = WSGIContainer(self.board.answer).environ(self.request)
+        threads = self.board.threads
+        status, headers, body = await IOLoop.current().run_in_executor(
+            threads, self.board.answer, environ
+        )
+        code, _, reason = status.partition(" ")
+        self.set_status(int(code), reason)
+        for name, value in headers:
+            if name.lower() == "content-security-policy" and "frame-ancestors" not in value:
+                value += ";frame-ancestors 'self'"
+            if name.lower() != "content-length":
+                self.set_header(name, value)
+        if code != "304":
+            self.write(body)
+        await self.finish()
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": __name__}]
+
+
+def _load_jupyter_server_extension(server: Any) -> None:
+    prefix = server.web_app.settings["base_url"].rstrip("/") + f"/{PAGE}"
+    board = Board(server.root_dir, unquote(prefix))
+    where = rf"{re.escape(prefix)}(?:/.*)?"
+    server.web_app.add_handlers(".*$", [(where, BoardHandler, {"board": board})])
