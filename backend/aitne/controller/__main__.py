@@ -12,7 +12,9 @@ import logging
 import signal
 import sys
 
-from aitne.bootstrap import SCHEDULERS, build, build_controller
+from aitne.bootstrap.adapters import SCHEDULERS
+from aitne.bootstrap.controller import build_controller
+from aitne.bootstrap.platform import build
 from aitne.controller.lock import hold_lock, new_holder
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings, load_settings

@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
+
+from pydantic import ValidationError
 
 from aitne.core.agent_protocol import AgentReply, AgentReport, Handover, Phase
 from aitne.core.errors import Conflict, NotAuthenticated, NotFound
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobChanges, JobType
-from aitne.core.ports.store import JobStore
+from aitne.core.models.profile import MOST_BYTES, Profile
+from aitne.core.ports.store import Store
 from aitne.core.states import ACTIVE, JobState
 from aitne.services.addresses import NodeAddresses
 from aitne.services.events import EventHub
 from aitne.services.secrets import hashed
+from aitne.services.snapshots import SnapshotService
+from aitne.services.sweeps import SweepService
+
+log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 30.0
+MOST_IDLE_S = 366 * 86_400.0
+"""More is no time that can be reckoned with."""
+LONGEST_TOLERANCE_S = 300.0
+"""So old, or a twentieth of the time after which it ends, may be what is known of a session's activity."""
 _RACES = 5
 _BEFORE_RUNNING = frozenset(
     {JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED, JobState.STARTING}
 )
 """A program can begin before the scheduler's answer to its submission is written down."""
 _OVER = JobChanges(
-    allocated_at=None, started_at=None, ready_at=None, expires_at=None, address=None, url=None
+    allocated_at=None,
+    started_at=None,
+    ready_at=None,
+    expires_at=None,
+    idle_ends_at=None,
+    gpu_idle_since=None,
+    address=None,
+    url=None,
 )
 """What no longer holds of a run that the scheduler started anew."""
 
@@ -50,13 +71,17 @@ class AgentService:
 
     def __init__(
         self,
-        store: JobStore,
+        store: Store,
         clock: Callable[[], datetime],
         events: EventHub,
         addresses: NodeAddresses,
+        snapshots: SnapshotService,
+        sweeps: SweepService,
         *,
         trusted: bool,
     ) -> None:
+        self._snapshots = snapshots
+        self._sweeps = sweeps
         self._store = store
         self._addresses = addresses
         self._trusted = trusted
@@ -74,6 +99,18 @@ class AgentService:
             return AgentReply()
         if report.samples:
             await self._store.add_samples(job.id, report.samples)
+        if report.profile is not None:
+            await self._keep(job.id, report.profile)
+        await self._keep_documents(job, report)
+        if report.idle_s is not None and job.spec.inactivity_duration_s is not None:
+            now = self._clock()
+            active_at = now - timedelta(seconds=min(report.idle_s, MOST_IDLE_S))
+            tolerance_s = min(LONGEST_TOLERANCE_S, job.spec.inactivity_duration_s / 20)
+            await self._store.note_activity(
+                job.id, active_at=active_at, seen_at=now, tolerance_s=tolerance_s
+            )
+        if report.node_rank is not None:
+            return AgentReply()
         for _ in range(_RACES):
             try:
                 await self._apply(job, report)
@@ -82,6 +119,27 @@ class AgentService:
                 # The controller was there in between: look again.
                 job = await self._store.get_job(job.id)
         return AgentReply()
+
+    async def _keep_documents(self, job: Job, report: AgentReport) -> None:
+        """What the agent has found out beside the job's program."""
+        if report.snapshot is not None:
+            await self._snapshots.keep_snapshot(job.id, report.snapshot)
+        if report.files is not None:
+            await self._snapshots.keep_files(job.id, report.files)
+        if report.results is not None:
+            values = await self._snapshots.keep_results(job.id, report.results)
+            await self._sweeps.judge(job, values)
+
+    async def _keep(self, job_id: UUID, given: dict[str, Any]) -> None:
+        """The job's own program wrote it: what is no profile is left, and the report counts."""
+        try:
+            profile = Profile.model_validate(given)
+        except ValidationError as error:
+            log.info("The profile of job %s is none: %s", job_id, error.errors()[0]["msg"])
+            return
+        kept = profile.model_dump_json(by_alias=True)
+        if len(kept) <= MOST_BYTES:
+            await self._store.put_profile(job_id, json.loads(kept))
 
     async def handover(self, token: str, job_id: UUID, *, wait_s: float = 0) -> Handover | None:
         """What the Hub left, waiting up to ``wait_s`` for it. Raises ``NotAuthenticated``."""

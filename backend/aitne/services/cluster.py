@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from aitne.core.errors import InvalidInput, NotFound, NotSupported
+from aitne.core.models.administration import NodeEvent
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.node import Cluster, Node, NodeState, Partition, SchedulerStatus
 from aitne.core.models.user import Actor
 from aitne.core.policy import Action, require
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import ClusterStore
+from aitne.core.ports.store import AdministrationStore, ClusterStore, Page
 from aitne.core.settings import Settings
 from aitne.core.units import compress_hostlist
+from aitne.services.fresh import Fresh
 
 _STALE_POLLS = 5
 _STALE_AT_LEAST_S = 15.0
@@ -36,7 +38,9 @@ class GpuSum(Frozen):
     """GPUs of one type on several nodes. ``free`` are those that a job could get now."""
 
     type: str | None
+    """None: of no type."""
     total: int
+    """How many there are."""
     used: int
     free: int
 
@@ -46,20 +50,36 @@ class PartitionSummary(Frozen):
 
     name: str
     up: bool
+    """Whether it takes jobs."""
     default: bool
+    """Whether jobs go there that name none."""
     nodes: str
     """As Slurm writes lists of nodes: ``gpu[01-04]``."""
     node_count: int
+    """How many nodes it has."""
     states: dict[NodeState, int]
+    """How many nodes of each state."""
     cpu_total: int
+    """How many CPUs its nodes have."""
     cpu_used: int
+    """How many of them are given to jobs."""
     gpus: tuple[GpuSum, ...]
     features: tuple[str, ...]
+    """Words by which jobs ask for nodes."""
     max_time_s: int | None
+    """The longest that a job may run, in seconds; None: no limit."""
     default_time_s: int | None
+    """How long a job runs that says nothing, in seconds."""
     max_nodes: int | None
+    """The most nodes of a job; None: no limit."""
     allow_accounts: tuple[str, ...] | None
+    """The accounts that may use it; None: all."""
     allow_qos: tuple[str, ...] | None
+    """The qualities of service that may be named; None: all."""
+
+
+class NodeStore(ClusterStore, AdministrationStore, Protocol):
+    """The nodes and their history."""
 
 
 class ClusterService:
@@ -67,30 +87,22 @@ class ClusterService:
 
     def __init__(
         self,
-        store: ClusterStore,
+        store: NodeStore,
         scheduler: Scheduler | None,
         settings: Settings,
         clock: Callable[[], datetime],
         *,
         fresh_s: float = FRESH_S,
     ) -> None:
-        self._fresh_s = fresh_s
         self._store = store
         self._scheduler = scheduler
         self._settings = settings
         self._clock = clock
-        self._looking = asyncio.Lock()
-        self._last: Look | None = None
-        self._until = float("-inf")
+        self._seen = Fresh(self._read, fresh_s)
 
     async def look(self) -> Look:
         """The nodes and partitions as the scheduler last described them."""
-        async with self._looking:
-            now = asyncio.get_running_loop().time()
-            if self._last is None or now >= self._until:
-                self._last = await self._read()
-                self._until = asyncio.get_running_loop().time() + self._fresh_s
-            return self._last
+        return await self._seen.get()
 
     async def _read(self) -> Look:
         cluster = await self._store.cluster()
@@ -116,6 +128,7 @@ class ClusterService:
         if not said:
             raise InvalidInput.field("reason", "say why, for those who wonder", value=reason)
         await scheduler.drain(name, f"{said} ({actor.name})")
+        await self._store.note_node(name, "drain", actor=actor.name, reason=said)
         await self._note("node.drained", actor, name, said)
         return node
 
@@ -123,8 +136,28 @@ class ClusterService:
         """Let the node take work again. Raises as ``drain``."""
         scheduler, node = await self._target(actor, name)
         await scheduler.resume(name)
+        await self._store.note_node(name, "resume", actor=actor.name, reason=None)
         await self._note("node.resumed", actor, name, None)
         return node
+
+    async def history(
+        self, actor: Actor, name: str, *, cursor: str | None, limit: int
+    ) -> Page[NodeEvent]:
+        """What became of the node, newest first: its states, and who drained and resumed it.
+
+        Raises:
+            NotFound: there is no such node, and never was one that is still remembered.
+        """
+        require(Action.CLUSTER_READ, actor, "node", name)
+        page = await self._store.node_history(name, cursor=cursor, limit=limit)
+        if not page.total and all(each.name != name for each in await self._store.nodes()):
+            raise NotFound("node", name)
+        return page
+
+    async def drains(self, actor: Actor) -> dict[str, NodeEvent]:
+        """The last time each node was drained here. Raises ``NotAllowed``: no administrator."""
+        require(Action.NODE_ADMINISTER, actor, "node", "any")
+        return await self._store.last_drains()
 
     async def _target(self, actor: Actor, name: str) -> tuple[Scheduler, Node]:
         require(Action.NODE_ADMINISTER, actor, "node", name)

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from aitne.core.errors import NotAuthenticated, NotFound, RateLimited
-from aitne.core.models.base import UserName
+from aitne.core.errors import AitneError, NotAuthenticated, RateLimited
+from aitne.core.models.project import ProjectRole
+from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Actor, Scope, User
-from aitne.core.policy import require_full_login
-from aitne.core.ports.identity import IdentitySource
-from aitne.core.ports.store import UserStore
+from aitne.core.policy import refuse_impersonation, require_full_login
+from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
+from aitne.services.arrivals import Arrivals
+from aitne.services.audit import AuditService
+from aitne.services.devices import device_words
+from aitne.services.known_browsers import KnownBrowsers
+from aitne.services.second_factor import Enrolment, SecondFactors
 from aitne.services.secrets import hashed, new_secret
 
 TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
-_LINK = "login_link"
-_NAME: TypeAdapter[str] = TypeAdapter(UserName)
-_WRONG = "The name or the password is wrong."
+TICKET_LIFETIME_S = 300
+REDIRECT_LIFETIME_S = 600
+_LINK, _TICKET, _REDIRECT = "login_link", "second_step", "redirect"
+_A_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_MOST_TRIES = 5
+"""Of one ticket; then the password is asked again."""
+
+
+class LoginExpired(NotAuthenticated):
+    """The second step came too late, or for a first one that was used up."""
+
+    code = "login_expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Where a request comes from."""
+
+    address: str | None = None
+    agent: str | None = None
+    browser: str | None = None
+    """The cookie of a browser that has logged in before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +54,7 @@ class WebSession:
 
     actor: Actor
     csrf: str
+    acting_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +64,19 @@ class WebLogin:
     actor: Actor
     csrf: str
     token: str
+    browser: str
+    """For a cookie that stays: wrong passwords that others send do not lock this browser out."""
+    recovery_codes: tuple[str, ...] = ()
+    """Of a second factor that was set up on the way; shown this once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondStep:
+    """The password was right; a code is asked for. ``enrol`` when there is no second factor yet."""
+
+    ticket: str
+    expires_at: datetime
+    enrol: Enrolment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,79 +87,200 @@ class Link:
     expires_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Where to send a browser that is to log in elsewhere; ``proof`` is kept by it meanwhile."""
+
+    url: str
+    proof: str
+
+
+def lockout_key(username: str) -> str:
+    """What failures under a name are counted by. A name can be any text here; hashed, it fits the
+    store and says nothing in it."""
+    return f"name:{hashed(username.strip().casefold())}"
+
+
 class IdentityService:
     """Every credential is 256 random bits of which only a hash is stored."""
 
     def __init__(
         self,
-        store: UserStore,
+        store: Store,
         settings: Settings,
         clock: Callable[[], datetime],
-        source: IdentitySource,
+        arrivals: Arrivals,
+        factors: SecondFactors,
+        audit: AuditService,
     ) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._source = source
+        self._factors = factors
+        self._audit = audit
+        self._browsers = KnownBrowsers(settings, clock)
+        self.arrivals = arrivals
 
-    async def login(self, username: str, password: str, *, address: str) -> WebLogin:
-        """Log in with a password.
+    async def login(self, username: str, password: str, visit: Visit) -> WebLogin | SecondStep:
+        """Log in with a name and a password.
+
+        A browser that the user has logged in with before is counted for itself: else anybody could
+        keep a user out by sending wrong passwords.
 
         Raises:
             NotAuthenticated: wrong, unknown or disabled, and it does not say which.
-            RateLimited: too many failures for this name or from this address.
+            NotLetIn: they are right, and the person may not log in here.
+            RateLimited: too many failures for this name or from this address, or in this browser.
+            Unavailable: a source that might know does not answer.
         """
-        # A name can be any text here; hashed, it fits the store and says nothing in it.
-        keys = (f"name:{hashed(username)}", f"address:{address}")
-        for key in keys:
-            await self._count(key)
-        user = await self._find(username)
-        stored = await self._store.password_hash(username) if user is not None else None
-        valid = await self._source.verify(username, password, stored)
-        if not valid or user is None or user.disabled:
-            raise NotAuthenticated(_WRONG)
-        for key in keys:
-            await self._store.clear_attempts(key)
-        return await self._begin(user)
+        key, address_key = lockout_key(username), f"address:{visit.address or 'unknown'}"
+        known = self._browsers.number(username.strip().casefold(), visit.browser)
+        if known is not None:
+            key = f"{key}/{known}"
+        try:
+            if known is None:
+                await self._count_address(address_key)
+            locks = await self._count(key)
+        except RateLimited:
+            await self._record(username, "denied", visit, {"why": "rate_limited"})
+            raise
+        try:
+            user, source = await self.arrivals.by_form(username, password)
+        except AitneError as error:
+            details = {"why": error.code} | ({"locked": True} if locks else {})
+            outcome = "denied" if isinstance(error, NotAuthenticated) else "failed"
+            await self._record(username, outcome, visit, details)
+            raise
+        await self._store.clear_lockout(key)
+        if known is None:
+            await self._store.clear_attempts(address_key)
+        return await self._enter(user, source, visit, may_have_to_enrol=True)
+
+    async def finish(self, ticket: str, code: str, visit: Visit) -> WebLogin:
+        """The second step, with the ticket that the first one gave.
+
+        Raises:
+            LoginExpired: the ticket is used up or expired.
+            NotAuthenticated: the code is wrong.
+            RateLimited: too many wrong codes.
+        """
+        now = self._clock()
+        taken = await self._store.take_secret(_TICKET, hashed(ticket), now)
+        user = await self.arrivals.find(taken[0]) if taken is not None else None
+        if taken is None or user is None or user.disabled:
+            raise LoginExpired("This took too long. Log in again with your password.")
+        data = taken[1]
+        codes: list[str] = []
+        try:
+            if data["enrol"]:
+                codes = await self._factors.confirm(user, code)
+                how = "totp"
+            else:
+                how = await self._factors.check(user.name, code)
+        except AitneError as error:
+            await self._record(user.name, "denied", visit, {"why": "second_factor"})
+            tries = int(data["tries"]) + 1
+            if isinstance(error, NotAuthenticated) and tries < _MOST_TRIES:
+                expires_at = datetime.fromisoformat(data["expires_at"])
+                kept = {**data, "tries": tries}
+                await self._store.put_secret(_TICKET, hashed(ticket), user.name, expires_at, kept)
+            raise
+        login = await self._begin(user, str(data["source"]), visit, tuple(codes))
+        await self._record(
+            user.name, "allowed", visit, {"source": data["source"], "second_factor": how}
+        )
+        return login
 
     async def create_login_link(self, actor: Actor) -> Link:
-        """A link that logs the actor in, once.
+        """A link that logs the actor in, once, and asks for no second factor.
 
         Raises:
             NotAllowed: the token in use may do less than the login that the link gives.
         """
+        refuse_impersonation(actor, "make login links")
         require_full_login(actor, "A login link")
         secret = new_secret()
         expires_at = self._clock() + timedelta(seconds=self._settings.auth.login_link_lifetime)
         await self._store.put_secret(_LINK, hashed(secret), actor.name, expires_at, {})
         return Link(f"{self._settings.portal_url}/login#link={secret}", expires_at)
 
-    async def login_by_link(self, token: str) -> WebLogin:
+    async def login_by_link(self, token: str, visit: Visit | None = None) -> WebLogin:
         """Log in with the token of a link. Raises ``NotAuthenticated``."""
+        visit = visit or Visit()
         taken = await self._store.take_secret(_LINK, hashed(token), self._clock())
-        user = await self._find(taken[0]) if taken is not None else None
+        user = await self.arrivals.find(taken[0]) if taken is not None else None
         if user is None or user.disabled:
             raise NotAuthenticated(
                 "This login link was used before or has expired. Ask for a new one, or log in "
                 "with your password."
             )
-        return await self._begin(user)
+        login = await self._begin(user, "link", visit)
+        await self._record(user.name, "allowed", visit, {"source": "link"})
+        return login
+
+    async def begin_redirect(self, name: str, next_path: str) -> Departure:
+        """Where to send a browser that logs in by the source ``name``.
+
+        Raises:
+            NotFound: no such source.
+            Unavailable: the provider does not answer.
+        """
+        source = self.arrivals.redirect(name)
+        state, proof = new_secret(), new_secret()
+        url, kept = await source.begin(state, self._redirect_uri(name))
+        await self._store.put_secret(
+            _REDIRECT,
+            hashed(state),
+            "",
+            self._clock() + timedelta(seconds=REDIRECT_LIFETIME_S),
+            {"source": name, "next": next_path, "proof": hashed(proof), "kept": dict(kept)},
+        )
+        return Departure(url, proof)
+
+    async def finish_redirect(
+        self, name: str, answer: Mapping[str, str], proof: str, visit: Visit
+    ) -> tuple[WebLogin | SecondStep, str]:
+        """What came of it, and where the person wanted to go.
+
+        Raises:
+            NotFound: no such source.
+            NotAuthenticated: nobody asked, too late, or by another browser.
+            NotLetIn, Unavailable: see the port.
+        """
+        source = self.arrivals.redirect(name)
+        taken = await self._store.take_secret(
+            _REDIRECT, hashed(answer.get("state", "")), self._clock()
+        )
+        if taken is None or taken[1]["source"] != name or taken[1]["proof"] != hashed(proof):
+            await self._record("?", "denied", visit, {"source": name, "why": "state"})
+            raise NotAuthenticated("This login was begun too long ago, or in another browser.")
+        data = taken[1]
+        try:
+            identity = await source.finish(data["kept"], self._redirect_uri(name), answer)
+            user = await self.arrivals.welcome(name, identity)
+        except AitneError as error:
+            await self._record("?", "denied", visit, {"source": name, "why": error.message})
+            raise
+        return await self._enter(user, name, visit, may_have_to_enrol=False), str(data["next"])
 
     async def logout(self, token: str) -> None:
         """End a browser's login; an unknown one is no error."""
-        await self._store.end_web_session(hashed(token))
+        await self._store.end_sign_in(hashed(token))
 
     async def is_logged_in(self, token: str) -> bool:
         """Whether a cookie's token is a login that holds."""
-        return await self._store.web_session(hashed(token), self._clock()) is not None
+        return await self._store.open_sign_in(hashed(token), self._clock(), None) is not None
 
-    async def actor_of_session(self, token: str) -> WebSession:
+    async def actor_of_session(self, token: str, address: str | None = None) -> WebSession:
         """Whom a cookie's token speaks for. Raises ``NotAuthenticated``."""
-        found = await self._store.web_session(hashed(token), self._clock())
+        found = await self._store.open_sign_in(hashed(token), self._clock(), address)
         if found is None:
             raise NotAuthenticated("Your login has ended. Log in again.")
-        user, csrf = found
-        return WebSession(await self._actor(user, frozenset(Scope)), csrf)
+        if found.impersonator is None:
+            return WebSession(await self._actor(found.user, frozenset(Scope)), found.csrf)
+        actor = await self._actor(found.user, frozenset({Scope.READ, Scope.WRITE}))
+        actor = actor.model_copy(update={"impersonator": found.impersonator})
+        return WebSession(actor, found.csrf, found.sign_in.acting_until)
 
     async def actor_of_token(self, token: str) -> Actor:
         """Whom a personal access token speaks for. Raises ``NotAuthenticated``."""
@@ -135,28 +295,97 @@ class IdentityService:
         user, stored = found
         return await self._actor(user, stored.scopes)
 
-    async def _begin(self, user: User) -> WebLogin:
-        token, csrf = new_secret(), new_secret()
-        expires_at = self._clock() + timedelta(seconds=self._settings.auth.session_lifetime)
-        await self._store.create_web_session(hashed(token), user.name, csrf, expires_at)
-        return WebLogin(await self._actor(user, frozenset(Scope)), csrf, token)
+    async def _enter(
+        self, user: User, source: str, visit: Visit, *, may_have_to_enrol: bool
+    ) -> WebLogin | SecondStep:
+        """Log in, or ask for a code first. A provider that is redirected to has factors of its own."""
+        has = await self._factors.has(user.name)
+        if not has and not (may_have_to_enrol and self._factors.required(user)):
+            login = await self._begin(user, source, visit)
+            await self._record(user.name, "allowed", visit, {"source": source})
+            return login
+        ticket = new_secret()
+        expires_at = self._clock() + timedelta(seconds=TICKET_LIFETIME_S)
+        data: dict[str, Any] = {
+            "source": source,
+            "tries": 0,
+            "enrol": not has,
+            "expires_at": expires_at.isoformat(),
+        }
+        await self._store.put_secret(_TICKET, hashed(ticket), user.name, expires_at, data)
+        enrol = None if has else await self._factors.enrol(user)
+        return SecondStep(ticket, expires_at, enrol)
+
+    async def _begin(
+        self, user: User, source: str, visit: Visit, recovery_codes: tuple[str, ...] = ()
+    ) -> WebLogin:
+        token, csrf, now = new_secret(), new_secret(), self._clock()
+        sign_in = SignIn(
+            id=secrets.token_hex(8),
+            owner=user.name,
+            source=source,
+            device=device_words(visit.agent),
+            address=visit.address,
+            created_at=now,
+            last_seen_at=now,
+            expires_at=now + timedelta(seconds=self._settings.auth.session_lifetime),
+        )
+        await self._store.create_sign_in(sign_in, hashed(token), csrf)
+        actor, browser = await self._actor(user, frozenset(Scope)), self._browsers.make(user.name)
+        return WebLogin(actor, csrf, token, browser, recovery_codes)
 
     async def _actor(self, user: User, scopes: frozenset[Scope]) -> Actor:
-        return Actor(user=user, scopes=scopes, projects=await self._store.projects_of(user.name))
+        roles = await self._store.roles_of(user.name)
+        manages = (name for name, role in roles.items() if role is ProjectRole.MANAGER)
+        return Actor(
+            user=user, scopes=scopes, projects=frozenset(roles), manages=frozenset(manages)
+        )
 
-    async def _find(self, name: str) -> User | None:
-        try:
-            return await self._store.get_user(_NAME.validate_python(name))
-        except (NotFound, ValidationError):
-            return None
+    def _redirect_uri(self, name: str) -> str:
+        return f"{self._settings.portal_url}/api/v1/auth/{name}/callback"
 
-    async def _count(self, key: str) -> None:
+    async def _record(
+        self, name: str, outcome: str, visit: Visit, details: Mapping[str, Any]
+    ) -> None:
+        if _A_NAME.fullmatch(name) is None:
+            # A password that was typed into the field for the name must not stand in the log for ever.
+            user = await self.arrivals.find(name.strip().casefold())
+            name = "?" if user is None else user.name
+        await self._audit.record(
+            actor=name,
+            action="login",
+            object=None,
+            outcome=outcome,
+            address=visit.address,
+            details=details,
+        )
+
+    async def _count_address(self, key: str) -> None:
         auth = self._settings.auth
         tries = await self._store.note_attempt(
             key, self._clock(), window_s=float(auth.failure_window)
         )
         if tries > auth.max_failures:
-            raise RateLimited(
-                f"Too many failed logins. Wait {auth.failure_window} seconds, or use a login link.",
-                float(auth.failure_window),
-            )
+            raise _too_many(float(auth.failure_window))
+
+    async def _count(self, key: str) -> bool:
+        """Whether a failure of this try locks the name, or the name in this browser."""
+        auth = self._settings.auth
+        attempt = await self._store.begin_attempt(
+            key,
+            self._clock(),
+            most=auth.max_failures,
+            window_s=float(auth.failure_window),
+            longest_s=float(auth.longest_lockout),
+        )
+        if not attempt.counted and attempt.locked_until is not None:
+            raise _too_many((attempt.locked_until - self._clock()).total_seconds())
+        return attempt.locked_until is not None
+
+
+def _too_many(wait_s: float) -> RateLimited:
+    return RateLimited(
+        f"Too many failed logins. Wait {wait_s:.0f} seconds, use a login link, or ask an "
+        "administrator to unlock the name.",
+        wait_s,
+    )

@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import JobSpec
 from aitne.core.models.limits import MIB, AssociationUse, InUse, QosUse
-from aitne.core.ports.store import ProjectStore
+from aitne.core.ports.store import Store
 from aitne.core.units import format_duration, format_memory, parse_array
+from aitne.services.balance import ProjectGate
 
 GPU = "gres/gpu"
 DEFAULT_QOS = "normal"
@@ -34,17 +35,22 @@ class Verdict:
 class LimitCheck:
     """Judges jobs by the last look, which is read from the store at most every few seconds."""
 
-    def __init__(self, store: ProjectStore, clock: Callable[[], datetime], own: str) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime], own: str) -> None:
         """``own`` is the account that jobs without one run as."""
         self._store = store
+        self._gate = ProjectGate(store)
         self._clock = clock
         self._own = own
         self._look: InUse | None = None
         self._read_at: datetime | None = None
 
     async def check(self, spec: JobSpec, account: str | None) -> Verdict:
-        """What the limits say to the job of that Unix account; nothing where none are kept."""
+        """What its project's state and budget and the limits say to the job of that Unix account."""
         now = self._clock()
+        gpus = spec.resources.gpu.count > 0
+        refused = await self._gate.refusal(spec.project, now, gpus=gpus)
+        if refused is not None:
+            return Verdict((FieldProblem("project", refused, spec.project),))
         if self._read_at is None or now - self._read_at > _KEPT_FOR:
             found = await self._store.in_use()
             self._look, self._read_at = None if found is None else found[0], now

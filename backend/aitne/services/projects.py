@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from pydantic import Field
+
+from aitne.core.errors import Conflict, InvalidInput
+from aitne.core.limit_rules import exceeding, tightest
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import MIB, AssociationUse, InUse, Limits, Membership
+from aitne.core.models.project import ProjectRole, ProjectState
 from aitne.core.models.user import Actor, Project
 from aitne.core.policy import Action, require
-from aitne.core.ports.store import Store
+from aitne.core.ports.store import Check, Store
 from aitne.services.limits import GPU, summary
 
 _BY_TRES = {GPU: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max_memory_bytes"}
@@ -32,80 +38,150 @@ class Use(Frozen):
 class ProjectLimits(Frozen):
     """A project's limits, those of its members, and what is in use."""
 
-    project: str
-    limits: Limits
-    members: tuple[Membership, ...]
-    use: tuple[Use, ...]
-    """Empty where the scheduler keeps no accounts, or has no account of this name."""
-    as_of: UtcTime | None
+    project: str = Field(description="The project.")
+    limits: Limits = Field(description="What holds: both of the following at once.")
+    granted: Limits = Field(Limits(), description="What an administrator grants it.")
+    own: Limits = Field(Limits(), description="What its managers hold it to, within that.")
+    members: tuple[Membership, ...] = Field(description="Who works in it, with their own limits.")
+    use: tuple[Use, ...] = Field(
+        description="Empty where the scheduler keeps no accounts, or has none of this name."
+    )
+    as_of: UtcTime | None = Field(description="When the scheduler was last looked at.")
+
+
+class Member(Membership):
+    """A member, what holds for it, and whether the scheduler knows it."""
+
+    effective: Limits = Field(
+        Limits(),
+        description="The most that the member can use: the least of its own limits and the project's.",
+    )
+    in_slurm: bool | None = Field(
+        description="Whether Slurm lets the member work in it; false: not before an administrator "
+        "brings the two in line. null: nobody keeps accounts."
+    )
 
 
 class ProjectService:
-    """What members may see and administrators change."""
+    """What members may see, and managers and administrators change."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, store: Store, clock: Callable[[], datetime], accounts: Mapping[str, str] | None = None
+    ) -> None:
+        """``accounts``: user to Unix account, where the names differ; None: all jobs run as one."""
         self._store = store
         self._clock = clock
+        self._accounts = accounts
 
     async def get(self, actor: Actor, name: str) -> Project:
         """Raises ``NotFound``."""
         require(Action.PROJECT_READ, actor, "project", name, project=name)
         return await self._store.get_project(name)
 
-    async def create(
-        self, actor: Actor, *, name: str, title: str = "", limits: Limits | None = None
-    ) -> Project:
-        """Make a project without members. Raises ``NotAllowed``, ``NotFound``, ``Conflict``."""
-        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
-        project = Project(name=name, title=title, created_at=self._clock())
-        await self._store.create_project(project, limits or Limits(), actor=actor.name)
-        return project
-
-    async def rename(self, actor: Actor, name: str, title: str) -> Project:
-        """Give it another title. Raises ``NotFound``, ``NotAllowed``."""
-        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
-        await self._store.rename_project(name, title, actor=actor.name)
-        return await self._store.get_project(name)
-
-    async def members(self, actor: Actor, name: str) -> Sequence[Membership]:
+    async def members(self, actor: Actor, name: str) -> Sequence[Member]:
         """Who works in it, with the limits of each. Raises ``NotFound``."""
         await self.get(actor, name)
-        return await self._store.memberships(name)
+        look, within = await self._store.in_use(), await self._in_force(name)
+        return [self._member(each, look, within) for each in await self._store.memberships(name)]
 
     async def put_member(
-        self, actor: Actor, name: str, user: str, *, limits: Limits | None, default: bool
-    ) -> Membership:
-        """Make somebody a member, or change a member's limits. ``limits`` None leaves them.
+        self,
+        actor: Actor,
+        name: str,
+        user: str,
+        *,
+        limits: Limits | None,
+        role: ProjectRole | None,
+        default: bool,
+    ) -> Member:
+        """Make somebody a member, or change a member's limits and role. None leaves them.
 
-        Raises ``NotFound``, ``NotAllowed``."""
-        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
-        return await self._store.put_member(
+        Raises:
+            NotFound: no such project or user.
+            NotAllowed: the actor does not manage it, or is no administrator and names a default.
+            InvalidInput: a manager gives a member more than the project was granted.
+            Conflict: it takes nobody yet; nobody would be left to manage it.
+        """
+        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        if default:
+            require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        project = await self._store.get_project(name)
+        if project.state is ProjectState.REQUESTED:
+            raise Conflict(f"{name} waits for an administrator to approve it; then it has members.")
+        if limits is not None and not actor.is_admin:
+            _check_within(limits, await self._in_force(name), "limits.")
+        made = await self._store.put_member(
             name, user, limits=limits, default=default, actor=actor.name
         )
+        if role is not None and role is not made.role:
+            made = await self._store.set_role(name, user, role, actor=actor.name)
+        return self._member(made, await self._store.in_use(), await self._in_force(name))
 
     async def remove_member(self, actor: Actor, name: str, user: str) -> None:
-        """Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for the user's default project."""
-        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        """End a membership; everybody may end their own.
+
+        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for the user's default project and for the
+        only one who manages it."""
+        leaves = user == actor.name and name in actor.projects
+        action = Action.PROJECT_LEAVE if leaves else Action.PROJECT_MANAGE
+        require(action, actor, "project", name, project=name)
         await self._store.remove_member(name, user, actor=actor.name)
 
-    async def set_limits(self, actor: Actor, name: str, limits: Limits) -> ProjectLimits:
-        """Replace the project's limits; Slurm has them after the next sync.
+    async def set_limits(
+        self, actor: Actor, name: str, limits: Limits, *, check: Check[Limits] = None
+    ) -> ProjectLimits:
+        """Grant the project these limits instead; Slurm has them after the next sync.
 
         Raises ``NotFound``, ``NotAllowed``."""
         require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
-        await self._store.set_limits(name, limits, actor=actor.name)
+        await self._store.set_limits(name, limits, actor=actor.name, check=check)
+        return await self.limits(actor, name)
+
+    async def set_own_limits(self, actor: Actor, name: str, limits: Limits) -> ProjectLimits:
+        """Hold the project to less than it was granted.
+
+        Raises ``NotFound``, ``NotAllowed``, ``InvalidInput``: it is more than that."""
+        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        _check_within(limits, await self._store.limits_of(name), "")
+        await self._store.set_own_limits(name, limits, actor=actor.name)
         return await self.limits(actor, name)
 
     async def limits(self, actor: Actor, name: str) -> ProjectLimits:
         """Limits and what is in use of them. Raises ``NotFound``."""
         await self.get(actor, name)
         look = await self._store.in_use()
+        granted = await self._store.limits_of(name)
+        own = await self._store.own_limits_of(name)
         return ProjectLimits(
             project=name,
-            limits=await self._store.limits_of(name),
+            limits=tightest(granted, own),
+            granted=granted,
+            own=own,
             members=tuple(await self._store.memberships(name)),
             use=() if look is None else use_of(name, look[0]),
             as_of=None if look is None else look[1],
+        )
+
+    async def _in_force(self, name: str) -> Limits:
+        granted = await self._store.limits_of(name)
+        return tightest(granted, await self._store.own_limits_of(name))
+
+    def _member(
+        self, each: Membership, look: tuple[InUse, datetime] | None, within: Limits
+    ) -> Member:
+        known: bool | None = None
+        if look is not None and look[0].enforced and self._accounts is not None:
+            account = self._accounts.get(each.user, each.user)
+            known = look[0].of(each.project, account) is not None
+        effective = tightest(within, each.limits)
+        return Member(**dict(each), in_slurm=known, effective=effective)
+
+
+def _check_within(wish: Limits, granted: Limits, where: str) -> None:
+    problems = [replace(each, field=where + each.field) for each in exceeding(wish, granted)]
+    if problems:
+        raise InvalidInput(
+            f"{problems[0].field}: {problems[0].message}. An administrator grants more.", problems
         )
 
 

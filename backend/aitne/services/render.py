@@ -6,17 +6,38 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from aitne.core.agent_protocol import AgentApp, AgentSpec
+from aitne.core.agent_protocol import (
+    NODE_RANK,
+    RUN_DIR,
+    AgentApp,
+    AgentRanks,
+    AgentSetting,
+    AgentSpec,
+)
+from aitne.core.distributed import TRANSPORT_OF
+from aitne.core.environment import wrap
 from aitne.core.errors import InvalidInput
 from aitne.core.layout import AGENT_SPEC, TOKEN
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
 from aitne.core.node_software import NodeSoftware
 from aitne.core.ports.files import JobPlace
-from aitne.core.ports.runtime import ContainerSpec, Runtime
+from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
+from aitne.core.sessions import WORKSPACE
 from aitne.core.settings import Settings
 from aitne.core.states import TerminationReason
+from aitne.core.sweep import expand, variables
+from aitne.services.containers import (
+    DATASETS,
+    LAB,
+    SPAWNER,
+    agents_workdir,
+    caches_of,
+    container_of,
+    needs_of,
+)
+from aitne.services.enforcement import limits_of
 
 
 class Renderer:
@@ -29,11 +50,10 @@ class Renderer:
         self._runtimes = runtimes
         self._software = software
 
-    def images(self) -> dict[str, str]:
-        """Every image that can be asked for, with the name of the runtime that serves it."""
-        return {
-            image: name for name, runtime in self._runtimes.items() for image in runtime.images()
-        }
+    @property
+    def agent(self) -> tuple[str, ...]:
+        """The agent's argument vector on nodes, up to its options."""
+        return self._software.agent
 
     def place(self, job: Job) -> JobPlace:
         """Where the files of the job's present attempt lie, and whose they are."""
@@ -60,24 +80,48 @@ class Renderer:
         """What ``agent.json`` says.
 
         Raises:
-            InvalidInput: the runtime cannot serve the image.
+            InvalidInput: the runtime is gone, or it cannot serve the image.
         """
         spec = job.spec
         runtime = self._runtime(spec)
+        by_runtime, by_agent = limits_of(spec)
+        box = container_of(job, self.place(job).folder, self._software, by_runtime)
         return AgentSpec(
             job_id=_run_id(job),
             attempt=job.attempt,
             platform_url=self._settings.agents_url,
             commands=tuple(
-                tuple(runtime.argv(_container(spec, ("bash", "-c", command))))
+                wrap(spec.environment, (*self._spawner(spec, _run_id(job)), "bash", "-c", command))
                 for command in spec.commands
             ),
+            ranks=self._ranks(spec),
             apps=tuple(self._app(spec, runtime, app) for app in spec.apps),
-            env={**runtime.environment(), **spec.env},
-            path=tuple(runtime.path()),
-            workdir=spec.workdir or "~",
+            env={
+                **runtime.environment(),
+                **caches_of(spec),
+                **(spec.image_use.env if spec.image_use else {}),
+                **({"AITNE_DATASETS": DATASETS} if spec.image_use else {}),
+                **({WORKSPACE: str(spec.lineage or _run_id(job))} if spec.apps else {}),
+                **spec.env,
+            },
+            path=runtime.path(),
+            workdir=agents_workdir(job, box),
+            launch=runtime.launch(box),
+            needs=needs_of(job),
+            datasets={} if spec.image_use else {each.name: each.path for each in spec.datasets},
+            limits=by_agent,
+            tmp_dir=str(self._settings.containers.tmp_dir),
             listen=self._settings.agent_host,
+            inactivity_duration_s=spec.inactivity_duration_s,
+            venv=spec.environment.venv,
+            conda=spec.environment.conda,
+            settings=_settings(spec),
         )
+
+    def check(self, job: Job) -> None:
+        """Raises ``InvalidInput`` for a folder or an option that no container takes."""
+        if job.spec.image_use is not None:
+            self.agent_spec(job)
 
     def submit_request(self, job: Job, tasks_after: Sequence[str], token: str) -> SubmitRequest:
         """All that the scheduler needs. ``tasks_after`` are scheduler ids that must complete first.
@@ -114,21 +158,62 @@ class Renderer:
                 "image",
                 f"{spec.image} needs the runtime {spec.runtime}, which this platform no longer has",
                 value=spec.image,
-                allowed=", ".join(sorted(self.images())),
+                allowed="an image of another runtime",
             )
         return runtime
+
+    def _spawner(self, spec: JobSpec, job_id: UUID) -> tuple[str, ...]:
+        """What starts a command once for each rank of a node; nothing without ranks."""
+        if spec.distributed is None:
+            return ()
+        program = self._software.spawner
+        if spec.image_use is not None:
+            file = f"{SPAWNER}/{Path(program[-1]).name}"
+            program = (spec.image_use.python or "python3", "-I", file)
+        return (
+            *(*program, "node", "--nodes", str(spec.resources.nodes), "--node-rank", NODE_RANK),
+            *("--ranks", str(spec.distributed.ranks_per_node), "--run-dir", RUN_DIR),
+            # How long ranks may take to save their work is the scheduler's to say.
+            *("--job", str(job_id), "--grace", "86400", "--"),
+        )
+
+    def _ranks(self, spec: JobSpec) -> AgentRanks | None:
+        chosen = spec.distributed
+        if chosen is None:
+            return None
+        return AgentRanks(
+            nodes=spec.resources.nodes,
+            ranks_per_node=chosen.ranks_per_node,
+            agent=self._software.agent,
+            env={
+                "AITNE_TRANSPORT": TRANSPORT_OF.get(chosen.backend, chosen.backend),
+                "AITNE_STRATEGY": chosen.strategy,
+                "AITNE_COMPRESS": chosen.compress,
+            },
+        )
 
     def _app(self, spec: JobSpec, runtime: Runtime, app: AppSpec) -> AgentApp:
         # Not just "python": a session must start whatever PATH its user sets.
         environment = runtime.environment().get("VIRTUAL_ENV")
         python = "python" if environment is None else str(Path(environment) / "bin" / "python")
+        launcher = str(self._software.launcher)
+        if spec.image_use is not None:
+            python = spec.image_use.python or python
+            launcher = f"{LAB}/{self._software.launcher.name}"
         return AgentApp(
             name=app.name,
             kind=app.kind,
-            argv=tuple(runtime.argv(_container(spec, (python, str(self._software.launcher))))),
+            argv=wrap(spec.environment, (python, launcher)),
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )
+
+
+def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:
+    if spec.sweep is None:
+        return ()
+    found = expand(spec.sweep)
+    return tuple(AgentSetting(values=each, env=variables(each)) for each in found)
 
 
 def max_requeues(job: Job) -> int:
@@ -146,13 +231,3 @@ def _run_id(job: Job) -> UUID:
 
 def _array(job: Job) -> str | None:
     return job.spec.array if job.array_task_id is None else str(job.array_task_id)
-
-
-def _container(spec: JobSpec, argv: tuple[str, ...]) -> ContainerSpec:
-    return ContainerSpec(
-        image=spec.image,
-        argv=argv,
-        env=spec.env,
-        workdir=spec.workdir,
-        gpus=spec.resources.gpu.count > 0,
-    )

@@ -5,48 +5,40 @@ Pure but for the catalogue's files. All that is wrong is reported at once, field
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from aitne.core.capacity import Fit, fit
+from aitne.core import distributed
+from aitne.core.capacity import Fit
 from aitne.core.errors import FieldProblem, InvalidInput, NotFound
-from aitne.core.models.job import AppSpec, JobFile, JobSpec, JobType, RetryPolicy, SlurmSpec
+from aitne.core.models.dataset import DatasetUse
+from aitne.core.models.image import BARE, Image
+from aitne.core.models.job import (
+    AppSpec,
+    ContainerOptions,
+    DistributedSpec,
+    EnvironmentSpec,
+    JobSpec,
+    JobType,
+    RetryPolicy,
+    SlurmSpec,
+)
+from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Cluster
-from aitne.core.models.resources import GpuRequest, Resources
-from aitne.core.models.template import Template, TemplateResources
-from aitne.core.queues import choose_queue
-from aitne.core.settings import LimitSettings, Settings
-from aitne.core.units import format_duration, format_memory, parse_array
+from aitne.core.models.resources import Resources
+from aitne.core.models.storage import Area
+from aitne.core.models.sweep import SweepSpec
+from aitne.core.models.template import Template
+from aitne.core.settings import Settings
+from aitne.core.sweep import array_of, expand
+from aitne.services.amounts import duration_of, resources_of
+from aitne.services.cluster_check import Problems, Wish, check_array, check_cluster
+from aitne.services.image_choice import Choice, ImageChooser, Wanted
+from aitne.services.inactivity import inactivity
 from aitne.services.parameters import suggestion
 from aitne.services.templates import Expanded, TemplateCatalog
 
 DEFAULT_SESSION_TEMPLATE = "jupyterlab"
-FREE = TemplateResources()
-"""What holds for a job without a template: its defaults; the only bounds are the platform's."""
-
-
-@dataclass(slots=True)
-class Problems:
-    """Collects what is wrong, so that a user sees all of it at once."""
-
-    found: list[FieldProblem] = field(default_factory=list)
-
-    def add(self, name: str, message: str, value: object, allowed: str | None) -> None:
-        """Note one."""
-        shown = None if value is None else str(value)
-        self.found.append(FieldProblem(name, message, shown, allowed))
-
-    def extend(self, problems: Iterable[FieldProblem]) -> None:
-        """Note several; a field that already has one keeps that."""
-        known = {each.field for each in self.found}
-        self.found.extend(each for each in problems if each.field not in known)
-
-    def check(self) -> None:
-        """Raises ``InvalidInput`` with all that was noted; passes if nothing was."""
-        if self.found:
-            raise InvalidInput(
-                "; ".join(f"{each.field}: {each.message}" for each in self.found), self.found
-            )
 
 
 def resolve(
@@ -54,11 +46,12 @@ def resolve(
     *,
     project: str,
     templates: TemplateCatalog,
-    images: Mapping[str, str],
+    chooser: ImageChooser,
+    offer: Offer,
     settings: Settings,
     cluster: Cluster,
 ) -> tuple[JobSpec, Fit]:
-    """What would be run, and how the cluster can serve it. ``images`` maps each to its runtime.
+    """What would be run, and how the cluster can serve it.
 
     Raises:
         InvalidInput: with one problem per wrong field.
@@ -71,20 +64,20 @@ def resolve(
         kind = template.type
     expanded = _expand(file, template, templates, problems)
     _check_kind(file, kind, template, problems)
-    image = file.image or (template.image if template else "bare")
-    if image not in images:
-        problems.add(
-            "image",
-            f"there is no image {image!r}{suggestion(image, images)}",
-            image,
-            ", ".join(sorted(images)),
-        )
-    resources = _resources(file, template, limits, problems)
-    duration_s = _duration(file, template, limits, problems)
-    check_array(file.array, limits, problems)
+    choice = _choose_image(file, template, project, chooser, offer, problems)
+    problems.extend(offer.problems)
+    resources = resources_of(file, template, limits, problems)
+    duration_s = duration_of(file, template, limits, problems)
+    inactivity_s = inactivity(file, kind, template, settings.idle, problems)
+    sweep, array = _sweep(file, kind, template, problems)
+    check_array(array, limits, problems)
     slurm = _slurm(file, settings, problems)
+    ranks = _distributed(file, kind, template, expanded, resources, problems)
     fitting = check_cluster(
-        Wish(project, resources, duration_s, file.array, slurm), cluster, settings, problems
+        Wish(project, resources, duration_s, array, slurm, choice.use),
+        cluster,
+        settings,
+        problems,
     )
     problems.check()
     spec = JobSpec(
@@ -94,62 +87,170 @@ def resolve(
         template=template.name if template else None,
         template_version=template.version if template else None,
         parameters=expanded.parameters,
-        image=image,
-        runtime=images[image],
+        image=choice.use.reference if choice.use else BARE,
+        runtime=choice.runtime,
+        image_use=choice.use,
+        container=_container(file),
+        environment=_environment(file),
+        datasets=offer.datasets,
+        home=offer.home,
+        areas=offer.areas,
+        caches=offer.caches,
         commands=tuple(template.commands if template else file.commands),
-        apps=tuple(AppSpec.model_validate(app.model_dump()) for app in template.apps)
-        if template
-        else (),
+        distributed=ranks,
+        apps=_apps(template, choice),
         env={**expanded.env, **file.env},
         workdir=file.workdir or expanded.workdir,
         resources=resources,
         max_duration_s=duration_s,
+        inactivity_duration_s=inactivity_s,
         retry=RetryPolicy(max=file.retry.max, on=frozenset(file.retry.on))
         if file.retry
         else RetryPolicy(),
-        array=file.array,
+        array=array,
+        sweep=sweep,
         after=tuple(dict.fromkeys(file.after)),
         slurm=slurm,
     )
-    return spec, fitting
+    return spec, replace(fitting, notes=(*_notes(spec), *fitting.notes, *offer.notes))
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What of a job the cluster has to say something to."""
+class Offer:
+    """What the catalogue and the storage have for this user and this job."""
 
-    project: str
-    resources: Resources
-    max_duration_s: int
-    array: str | None
-    slurm: SlurmSpec
+    reference: str = BARE
+    """The image that the job asks for, by itself or through its template."""
+    images: Sequence[Image] = ()
+    """Those that the user may see; empty unless the job names one."""
+    datasets: tuple[DatasetUse, ...] = ()
+    problems: tuple[FieldProblem, ...] = ()
+    """What is wrong with the datasets that the job names."""
+    home: str | None = None
+    areas: tuple[Area, ...] = ()
+    caches: str | None = None
+    notes: tuple[str, ...] = ()
+    """What the user should know of these folders."""
 
-    @classmethod
-    def of(cls, spec: JobSpec) -> Wish:
-        """That of a specification that was accepted once."""
-        return cls(spec.project, spec.resources, spec.max_duration_s, spec.array, spec.slurm)
+
+def image_reference(file: JobFile, templates: TemplateCatalog) -> str:
+    """The image that the job asks for, by itself or through its template."""
+    if file.image is not None or (name := template_name(file)) is None:
+        return file.image or BARE
+    try:
+        return templates.get(name).image
+    except NotFound:
+        return BARE
 
 
-def check_cluster(wish: Wish, cluster: Cluster, settings: Settings, problems: Problems) -> Fit:
-    """Note what the cluster could never give: nodes, and what its partition allows."""
-    nodes = cluster.nodes
-    if settings.on_slurm:
-        queue = choose_queue(
-            wish.slurm,
-            cluster,
-            project=wish.project,
-            wanted_nodes=wish.resources.nodes,
-            max_duration_s=wish.max_duration_s,
-            array=wish.array,
-            extra_allowed=settings.slurm.extra,
+def template_name(file: JobFile) -> str | None:
+    """Of a session without one, the usual."""
+    if file.template is None and file.type is JobType.SESSION:
+        return DEFAULT_SESSION_TEMPLATE
+    return file.template
+
+
+def _apps(template: Template | None, choice: Choice) -> tuple[AppSpec, ...]:
+    """Those that the image has."""
+    return tuple(
+        AppSpec.model_validate(app.model_dump())
+        for app in (template.apps if template else ())
+        if not app.optional or choice.apps is None or app.name in choice.apps
+    )
+
+
+def _choose_image(
+    file: JobFile,
+    template: Template | None,
+    project: str,
+    chooser: ImageChooser,
+    offer: Offer,
+    problems: Problems,
+) -> Choice:
+    wanted = Wanted(
+        reference=offer.reference,
+        runtime=file.container.runtime if file.container else None,
+        project=project,
+        apps=tuple(app.name for app in template.apps if not app.optional) if template else (),
+    )
+    choice = chooser.choose(wanted, offer.images)
+    if choice.problem is not None:
+        problems.extend([choice.problem])
+    if wanted.reference == BARE:
+        if file.container is not None and (file.container.writable or not file.container.network):
+            problems.add("container", "without an image there is no container", None, "an image")
+    elif file.environment is not None:
+        problems.add(
+            "environment",
+            f"modules and environments of the node are not seen in the image {wanted.reference}",
+            None,
+            "either an image or an environment",
         )
-        problems.extend(queue.problems)
-        if queue.problems:
-            return Fit(False, False)
-        nodes = queue.nodes
-    fitting = fit(wish.resources, nodes)
-    problems.extend(fitting.problems)
-    return fitting
+    return choice
+
+
+def _distributed(
+    file: JobFile,
+    kind: JobType,
+    template: Template | None,
+    expanded: Expanded,
+    resources: Resources,
+    problems: Problems,
+) -> DistributedSpec | None:
+    offered = template.distributed if template is not None else None
+    if file.distributed is None and offered is None:
+        return None
+    if kind is JobType.SESSION:
+        problems.add(
+            "distributed", "a session is one program, not many ranks", None, "only for jobs"
+        )
+        return None
+    given = file.distributed.model_dump(exclude_unset=True) if file.distributed else {}
+    if offered is not None:
+        for field in ("ranks_per_node", "backend"):
+            name = getattr(offered, f"{field}_from")
+            if name in expanded.parameters:
+                given.setdefault(field, expanded.parameters[name])
+    # A form has no empty number: 0 stands for one that was left out.
+    given["ranks_per_node"] = given.get("ranks_per_node") or max(1, resources.gpu.count)
+    spec = DistributedSpec.model_validate(given)
+    problems.extend(distributed.problems(spec, resources))
+    return spec
+
+
+def _sweep(
+    file: JobFile, kind: JobType, template: Template | None, problems: Problems
+) -> tuple[SweepSpec | None, str | None]:
+    """The sweep, and the array that the job becomes by it."""
+    if file.sweep is None:
+        return None, file.array
+    if kind is JobType.SESSION:
+        problems.add("sweep", "a session is worked in, not swept", None, "only for jobs")
+    if file.array is not None:
+        problems.add("sweep", "a sweep makes the array itself", file.array, "sweep or array")
+    own = {each.name.upper() for each in template.parameters} if template else set[str]()
+    for name in file.sweep.parameters:
+        if name.upper() in own:
+            problems.add(
+                f"sweep.parameters.{name}",
+                "the template has a parameter of that name, and both would be one variable",
+                name,
+                "another name",
+            )
+    sweep = SweepSpec.of(file.sweep)
+    return sweep, array_of(len(expand(sweep)), sweep.max_parallel)
+
+
+def _container(file: JobFile) -> ContainerOptions:
+    if file.container is None:
+        return ContainerOptions()
+    return ContainerOptions(writable=file.container.writable, network=file.container.network)
+
+
+def _environment(file: JobFile) -> EnvironmentSpec:
+    if file.environment is None:
+        return EnvironmentSpec()
+    return EnvironmentSpec.model_validate(file.environment.model_dump())
 
 
 def _slurm(file: JobFile, settings: Settings, problems: Problems) -> SlurmSpec:
@@ -165,34 +266,8 @@ def _slurm(file: JobFile, settings: Settings, problems: Problems) -> SlurmSpec:
     return SlurmSpec.model_validate(file.slurm.model_dump())
 
 
-def check_array(array: str | None, limits: LimitSettings, problems: Problems) -> None:
-    """Note an array with more tasks than the platform allows."""
-    if array is not None and (tasks := len(parse_array(array).indices)) > limits.max_array_tasks:
-        problems.add(
-            "array",
-            f"{array} has {tasks} tasks",
-            array,
-            f"at most {limits.max_array_tasks} tasks",
-        )
-
-
-def check_platform_limits(spec: JobSpec, limits: LimitSettings, problems: Problems) -> None:
-    """Note where a specification that was accepted once is beyond the platform's limits now."""
-    _most("resources.nodes", spec.resources.nodes, limits.max_nodes, problems)
-    if spec.max_duration_s > limits.max_duration:
-        problems.add(
-            "max_duration",
-            "it is longer than this platform allows",
-            format_duration(spec.max_duration_s),
-            f"at most {format_duration(limits.max_duration)}",
-        )
-    check_array(spec.array, limits, problems)
-
-
 def _template(file: JobFile, templates: TemplateCatalog, problems: Problems) -> Template | None:
-    name = file.template
-    if name is None and file.type is JobType.SESSION:
-        name = DEFAULT_SESSION_TEMPLATE
+    name = template_name(file)
     if name is None:
         return None
     try:
@@ -243,6 +318,13 @@ def _check_kind(
                 "none with a template",
             )
     if kind is JobType.SESSION:
+        if file.container is not None and not file.container.network:
+            problems.add(
+                "container.network",
+                "without a network nobody could reach the session",
+                "false",
+                "true; false is for jobs",
+            )
         if file.array is not None:
             problems.add("array", "a session cannot be an array", file.array, "only for jobs")
         nodes = file.resources.nodes
@@ -250,69 +332,29 @@ def _check_kind(
             problems.add("resources.nodes", "a session runs on one node", nodes, "1")
 
 
-def _resources(
-    file: JobFile, template: Template | None, limits: LimitSettings, problems: Problems
-) -> Resources:
-    asked = file.resources
-    offered = template.resources if template else FREE
-    nodes = asked.nodes or offered.nodes.default
-    cpu = asked.cpu or offered.cpu.default
-    memory = asked.memory or offered.memory.default
-    gpu = asked.gpu or offered.gpu.default
-    if template is not None:
-        _within("resources.nodes", nodes, offered.nodes.min, offered.nodes.max, problems)
-        _within("resources.cpu", cpu, offered.cpu.min, offered.cpu.max, problems)
-        low, high = offered.memory.min, offered.memory.max
-        if memory < low or (high is not None and memory > high):
-            most = "" if high is None else f", at most {format_memory(high)}"
-            problems.add(
-                "resources.memory",
-                f"template {template.name} does not offer that",
-                format_memory(memory),
-                f"at least {format_memory(low)}{most}",
-            )
-        _most("resources.gpu", gpu.count, offered.gpu.max, problems, shown=str(gpu))
-    _most("resources.nodes", nodes, limits.max_nodes, problems)
-    if gpu.count == 0 and gpu.type is not None:
-        gpu = GpuRequest(count=0)
-    gres = asked.gres or {}
-    return Resources(nodes=nodes, cpu=cpu, memory_bytes=memory, gpu=gpu, gres=gres)
-
-
-def _within(name: str, value: int, low: int, high: int | None, problems: Problems) -> None:
-    if value < low:
-        problems.add(name, f"{value} is less than this template takes", value, f"at least {low}")
-    _most(name, value, high, problems)
-
-
-def _most(
-    name: str, value: int, most: int | None, problems: Problems, *, shown: str | None = None
-) -> None:
-    if most is not None and value > most and name not in {each.field for each in problems.found}:
-        problems.add(name, f"{value} is more than the limit", shown or value, f"at most {most}")
-
-
-def _duration(
-    file: JobFile, template: Template | None, limits: LimitSettings, problems: Problems
-) -> int:
-    offered = (template.resources if template else FREE).max_duration
-    most = limits.max_duration
-    if template is not None and offered.max is not None:
-        most = min(most, offered.max)
-    if file.max_duration is None:
-        return min(offered.default, most)
-    if file.max_duration > most:
-        problems.add(
-            "max_duration",
-            "it is longer than allowed",
-            format_duration(file.max_duration),
-            f"at most {format_duration(most)}",
-        )
-    return file.max_duration
-
-
 def _default_name(file: JobFile, template: Template | None) -> str:
     if template is not None:
         return template.title
     first = file.commands[0].strip().splitlines() if file.commands else []
     return first[0][:60].strip() if first else "job"
+
+
+def _notes(spec: JobSpec) -> tuple[str, ...]:
+    found: list[str] = []
+    if spec.distributed is not None:
+        found += distributed.warnings(spec.distributed, spec.resources)
+    elif spec.resources.nodes > 1:
+        there = (
+            "" if spec.image_use is None else ", and the image has to have what does that (srun)"
+        )
+        found.append(
+            f"The commands run on the first of the {spec.resources.nodes} nodes; "
+            f"they have to start the others' programs themselves{there}, or the job file says "
+            "distributed."
+        )
+    if spec.datasets and spec.image_use is None:
+        found.append(
+            "Without an image the datasets are links: that nothing in them is changed is up to the "
+            "file system's own permissions."
+        )
+    return tuple(found)

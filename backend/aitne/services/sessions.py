@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from aitne.core.errors import Conflict, InvalidInput, NotFound
-from aitne.core.models.job import Job, JobType
+from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.user import Actor
 from aitne.core.policy import Action, require
 from aitne.core.ports.store import Created, QueuePlace, Store
+from aitne.core.sessions import entry_points
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
 from aitne.core.units import format_duration
@@ -31,11 +32,11 @@ class SessionService:
         self._settings = settings
         self._clock = clock
 
-    async def open(self, actor: Actor, job_id: UUID) -> str:
-        """The URL at which the session answers.
+    async def open(self, actor: Actor, job_id: UUID, app: str | None = None) -> str:
+        """The URL at which the session answers, or that of another of its entry points.
 
         Raises:
-            NotFound: there is no such session.
+            NotFound: there is no such session, or it has no such entry point.
             NotAllowed: it is somebody else's.
             Conflict: it is not ready.
         """
@@ -44,7 +45,14 @@ class SessionService:
             why = f" {job.message}" if job.message else ""
             advice = "Start a new one." if job.state.terminal else "Wait until it is READY."
             raise Conflict(f"The session cannot be opened: it is {job.state}.{why} {advice}")
-        return job.url
+        if app is None:
+            return job.url
+        found = entry_points(job)
+        url = next((each.url for each in found if each.name == app), None)
+        if url is None:
+            names = ", ".join(each.name for each in found)
+            raise NotFound("entry point", app, f"Session {job.name} has {names}, and no {app}.")
+        return url
 
     async def extend(self, actor: Actor, job_id: UUID, seconds: int) -> Job:
         """Move the session's end by ``seconds``.
@@ -83,6 +91,33 @@ class SessionService:
         told = {"by": actor.name, "seconds": seconds, "time_limit_s": limit_s}
         await self._store.add_job_event(job_id, EXTENDED, told)
         return found
+
+    async def keep(self, actor: Actor, job_id: UUID) -> Job:
+        """Take somebody's word that the session is in use: its idle time begins anew.
+
+        Raises:
+            NotFound, NotAllowed: as ``open``.
+            Conflict: it does not run.
+        """
+        job = await self._session(Action.JOB_EXTEND, actor, job_id)
+        if not job.state.active or job.cancel_requested_at:
+            raise Conflict(
+                f"The session cannot be kept: it is {job.state}, and nothing runs in it."
+            )
+        if job.spec.inactivity_duration_s is None:
+            return job
+        now = self._clock()
+        await self._store.note_activity(job_id, active_at=now, seen_at=now)
+        while job.idle_ends_at is not None:
+            try:
+                return await self._store.transition(
+                    job_id, job.state, JobChanges(idle_ends_at=None), version=job.version
+                )
+            except Conflict:
+                job = await self._store.get_job(job_id)
+                if job.state.terminal:
+                    raise
+        return job
 
     async def _longest(self, job: Job) -> tuple[int, str]:
         """How long it may last in all, and who says so."""

@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 
 from aitne.core.difference import SINGLE, Wanted, difference
 from aitne.core.errors import AitneError, Conflict
+from aitne.core.limit_rules import held_to, tightest
 from aitne.core.models.base import Frozen
 from aitne.core.models.limits import Limits
+from aitne.core.models.project import ProjectState
 from aitne.core.models.user import Actor, User
 from aitne.core.policy import Action, require
 from aitne.core.ports.accounting import (
@@ -37,8 +39,11 @@ class Difference(Frozen):
     """One thing that differs, in words."""
 
     project: str
+    """Whose account it is."""
     user: str | None
+    """Whose association it is; None: the project's own."""
     what: str
+    """What differs: an account, an association, a limit."""
     slurm: str
     """What Slurm has."""
     portal: str
@@ -50,10 +55,13 @@ class SyncReport(Frozen):
 
     cluster: str
     differences: tuple[Difference, ...]
+    """What differs."""
     left_alone: tuple[str, ...]
     """What only one side knows and nothing is done about, each with its reason."""
     digest: str
+    """Names exactly these differences; to be sent back to apply them."""
     applied: bool = False
+    """Whether Slurm was brought in line."""
 
 
 class SyncService:
@@ -119,7 +127,7 @@ class SyncService:
 
     async def _wanted(self, found: Associations) -> tuple[Wanted, list[str]]:
         notes: list[str] = []
-        accounts = await self._projects(notes)
+        in_force, closed = await self._projects(notes)
         unix = {user.name: user for user in await all_users(self._store)}
         names: dict[str, str] = {}
         for name in sorted(unix):
@@ -129,8 +137,14 @@ class SyncService:
                 notes.append(f"user {name}: {error.message}")
         members: dict[tuple[str, str], Limits] = {}
         for each in await self._store.memberships():
-            if each.project in accounts and each.user in names:
-                members.setdefault((each.project, names[each.user]), each.limits)
+            if each.project in in_force and each.user in names:
+                # Slurm lets a member's time limit and QOS override those of the account.
+                limits = held_to(in_force[each.project], each.limits)
+                members.setdefault((each.project, names[each.user]), limits)
+        # Slurm then takes no new jobs either; those that wait or run stay.
+        accounts = in_force | {
+            name: in_force[name].model_copy(update={"max_submitted": 0}) for name in closed
+        }
         for account in accounts if self._runs_as is not None else ():
             members.setdefault((account, self._runs_as or ""), Limits())
         defaults = {
@@ -149,14 +163,21 @@ class SyncService:
                     notes.append(f"user {user} in account {held.account}: {error.message}")
         return Wanted(accounts, members, defaults, frozenset(untouched)), notes
 
-    async def _projects(self, notes: list[str]) -> dict[str, Limits]:
-        accounts = {}
+    async def _projects(self, notes: list[str]) -> tuple[dict[str, Limits], set[str]]:
+        """What holds for each, and those that are active no more."""
+        in_force, closed = {}, set()
         for project in await self._store.list_projects(visible_to=None):
             if project.name == ROOT:
                 notes.append("project root: Slurm's account root stands above all others")
+            elif project.state is ProjectState.REQUESTED:
+                notes.append(f"project {project.name}: it waits for its approval")
             else:
-                accounts[project.name] = await self._store.limits_of(project.name)
-        return accounts
+                granted = await self._store.limits_of(project.name)
+                own = await self._store.own_limits_of(project.name)
+                in_force[project.name] = tightest(granted, own)
+                if project.state is not ProjectState.ACTIVE:
+                    closed.add(project.name)
+        return in_force, closed
 
 
 async def all_users(store: Store) -> Sequence[User]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput, NotFound, TemplateError
+from aitne.core.layout import shipped
 from aitne.core.models.job import Scalar
 from aitne.core.models.template import Template
 from aitne.services.parameters import check_parameters
@@ -21,10 +22,8 @@ RECHECK_S = 1.0
 
 
 def builtin_folder() -> Path:
-    """The templates we ship: package data in a wheel, the repository's folder in a checkout."""
-    package = Path(__file__).parents[1]
-    packaged = package / "_data" / "jobtemplates"
-    return packaged if packaged.is_dir() else package.parents[1] / "jobtemplates"
+    """The templates we ship."""
+    return shipped("jobtemplates")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,58 +1,64 @@
-"""Who has used how much, by project, user and month, from the scheduler's accounting."""
+"""Who has used how much, by project, user and month."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+
+from pydantic import Field
 
 from aitne.core.errors import InvalidInput
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import Usage
+from aitne.core.models.project import MONTH
 from aitne.core.models.user import Actor
 from aitne.core.policy import Action, decide, require
-from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.store import Store
+from aitne.services.balance import (
+    Balance,
+    balance_of,
+    bounds,
+    counted_months,
+    month_of,
+    months_between,
+)
+from aitne.services.usage_months import UsageMonths
 
-_MONTH = re.compile(r"(2[0-9]{3})-(0[1-9]|1[0-2])")
-_NOW_KEPT = timedelta(seconds=30)
-_PAST_KEPT = timedelta(hours=1)
-_MOST_KEPT = 24
+_MONTH = re.compile(MONTH)
+_CSV_MONTHS = 36
 
 
 class UsageRow(Frozen):
     """What one user's jobs of one project have used in the month."""
 
-    project: str
-    user: str
-    """The Unix account that the jobs ran as."""
-    jobs: int
-    cpu_hours: float
-    gpu_hours: float
-    """Each GPU counts: two for an hour are two."""
-    gpu_hours_by_type: dict[str, float]
+    project: str = Field(description="The project.")
+    user: str = Field(
+        description="The Unix account that the jobs ran as; without Slurm's accounting their owner."
+    )
+    jobs: int = Field(description="Jobs that ran, each counted once however often it was requeued.")
+    cpu_hours: float = Field(description="CPUs times hours.")
+    gpu_hours: float = Field(description="Each GPU counts: two for an hour are two.")
+    gpu_hours_by_type: dict[str, float] = Field(description="The same, by the type of GPU.")
 
 
 class UsageReport(Frozen):
     """A month from its first moment to its last, both in UTC; of the present one, until ``as_of``."""
 
-    month: str
-    starts_at: UtcTime
-    ends_at: UtcTime
-    as_of: UtcTime
-    rows: tuple[UsageRow, ...]
+    month: str = Field(description="Such as 2026-03.")
+    starts_at: UtcTime = Field(description="Its first moment.")
+    ends_at: UtcTime = Field(description="The first moment after it.")
+    as_of: UtcTime = Field(description="Until then it is counted.")
+    rows: tuple[UsageRow, ...] = Field(description="One for each user of each project.")
 
 
 class UsageService:
-    """Asks accounting for a whole month at once and keeps that a while: nothing asks per user."""
+    """What members may see of their projects' usage, and administrators of all."""
 
-    def __init__(self, store: Store, accounting: Accounting, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, months: UsageMonths, clock: Callable[[], datetime]) -> None:
         self._store = store
-        self._accounting = accounting
+        self._months = months
         self._clock = clock
-        self._kept: dict[str, tuple[datetime, Sequence[Usage]]] = {}
-        self._turn = asyncio.Lock()
 
     async def report(self, actor: Actor, project: str | None, month: str | None) -> UsageReport:
         """One project's month, or that of all projects that the actor may see.
@@ -60,57 +66,59 @@ class UsageService:
         Raises:
             NotFound: no such project, or none of the actor's.
             InvalidInput: that is no month.
-            Unavailable, NotSupported: as accounting says.
+            Unavailable: accounting does not answer.
         """
         if project is not None:
             require(Action.PROJECT_READ, actor, "project", project, project=project)
             await self._store.get_project(project)
-        chosen = month or f"{self._clock().astimezone(UTC):%Y-%m}"
-        start, end = _bounds(chosen)
-        as_of, found = await self._month(chosen, start, end)
+        chosen = checked_month("month", month) or month_of(self._clock())
+        start, end = bounds(chosen)
+        found = await self._months.month(chosen)
         return UsageReport(
             month=chosen,
             starts_at=start,
             ends_at=end,
-            as_of=min(as_of, end),
+            as_of=min(found.taken_at, end),
             rows=tuple(
-                _row(each)
-                for each in found
+                row_of(each)
+                for each in found.rows
                 if (project is None or each.account == project)
                 and decide(Action.PROJECT_READ, actor, project=each.account).allowed
             ),
         )
 
-    async def _month(
-        self, month: str, start: datetime, end: datetime
-    ) -> tuple[datetime, Sequence[Usage]]:
-        async with self._turn:
-            now = self._clock()
-            if start > now:
-                return now, ()
-            kept = self._kept.get(month)
-            # What has ended in a month may reach the database somewhat later.
-            settled = kept is not None and kept[0] > end + timedelta(days=1)
-            if kept is not None and now - kept[0] < (_PAST_KEPT if settled else _NOW_KEPT):
-                return kept
-            found = now, await self._accounting.usage(start, min(end, now))
-            self._kept.pop(month, None)
-            while len(self._kept) >= _MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[month] = found
-            return found
+    async def reports(
+        self, actor: Actor, project: str, since: str | None, month: str | None
+    ) -> Sequence[UsageReport]:
+        """One project's months from ``since`` to ``month``. Raises as ``report``."""
+        last = checked_month("month", month) or month_of(self._clock())
+        months = months_between(checked_month("since", since) or last, last)
+        if not 1 <= len(months) <= _CSV_MONTHS:
+            raise InvalidInput.field(
+                "since",
+                f"must not be later than {last}, nor {_CSV_MONTHS} months or more before it",
+                value=since,
+            )
+        return [await self.report(actor, project, each) for each in months]
+
+    async def balance(self, actor: Actor, project: str) -> Balance:
+        """What is left of the project's budget, by the last look. Raises ``NotFound``."""
+        require(Action.PROJECT_READ, actor, "project", project, project=project)
+        budget = (await self._store.get_project(project)).budget
+        now = self._clock()
+        kept = await self._store.usage_months(counted_months(budget, now))
+        return balance_of(project, budget, kept, now)
 
 
-def _bounds(month: str) -> tuple[datetime, datetime]:
-    match = _MONTH.fullmatch(month)
-    if match is None:
-        raise InvalidInput.field("month", "is no month", value=month, allowed="such as 2026-03")
-    year, number = int(match[1]), int(match[2])
-    following = (year + 1, 1) if number == 12 else (year, number + 1)
-    return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)
+def checked_month(field: str, month: str | None) -> str | None:
+    """The month as it was given. Raises ``InvalidInput`` if it is none."""
+    if month is not None and _MONTH.fullmatch(month) is None:
+        raise InvalidInput.field(field, "is no month", value=month, allowed="such as 2026-03")
+    return month
 
 
-def _row(used: Usage) -> UsageRow:
+def row_of(used: Usage) -> UsageRow:
+    """Seconds as hours."""
     return UsageRow(
         project=used.account,
         user=used.user,

@@ -5,34 +5,37 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
-from aitne.core.errors import Conflict, InvalidInput, NotAllowed
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, RateLimited
 from aitne.core.models.job import JobType
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
 from aitne.core.policy import Action, require, require_full_login
-from aitne.core.ports.identity import IdentitySource, PasswordHasher
-from aitne.core.ports.store import Page, Store
+from aitne.core.ports.identity import PasswordHasher
+from aitne.core.ports.store import Check, Page, Store
+from aitne.services.arrivals import OWN
 from aitne.services.identity import TOKEN_PREFIX
 from aitne.services.secrets import hashed, new_secret
 
-
-class Accounts(IdentitySource, PasswordHasher, Protocol):
-    """The source that holds the platform's own accounts."""
+MOST_GUESSES, GUESSES_WITHIN_S = 10, 300.0
+"""Of the password in use, by whoever has found a login left open."""
 
 
 class UserService:
     """What administrators do to accounts, and everybody to their own."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime], accounts: Accounts) -> None:
+    def __init__(
+        self, store: Store, clock: Callable[[], datetime], accounts: PasswordHasher
+    ) -> None:
         self._store = store
         self._clock = clock
         self._accounts = accounts
 
-    async def list(self, actor: Actor, *, cursor: str | None, limit: int) -> Page[User]:
-        """All accounts. Raises ``NotAllowed`` for anyone but an administrator."""
+    async def list(
+        self, actor: Actor, *, search: str | None = None, cursor: str | None, limit: int
+    ) -> Page[User]:
+        """All accounts, or those that ``search`` finds. Raises ``NotAllowed`` for anyone but an administrator."""
         _administer(actor)
-        return await self._store.list_users(cursor=cursor, limit=limit)
+        return await self._store.list_users(search=search, cursor=cursor, limit=limit)
 
     async def get(self, actor: Actor, name: str) -> User:
         """One account. Raises ``NotFound``, also for one that is not the actor's business."""
@@ -78,6 +81,8 @@ class UserService:
         disabled: bool | None = None,
         password: str | None = None,
         current_password: str | None = None,
+        source: str | None = None,
+        check: Check[User] = None,
     ) -> User:
         """Change what is given.
 
@@ -87,14 +92,19 @@ class UserService:
             Conflict: nobody would be left to administer the platform.
         """
         require(Action.USER_EDIT, actor, "user", name, owner=name)
-        if role is not None or disabled is not None:
+        if role is not None or disabled is not None or source is not None:
             _administer(actor)
         user = await self._store.get_user(name)
         demoted = role is Role.USER or disabled is True
         if demoted and user.role is Role.ADMIN and not user.disabled:
             await self._check_not_last(name)
+        keeper = user.source if source is None else None if source == OWN else source
         password_hash = None
         if password is not None:
+            if keeper is not None:
+                raise Conflict(
+                    f"{keeper} keeps the password of {name}; it is changed there, not here."
+                )
             if not actor.is_admin or actor.name == name:
                 await self._check_password(actor, name, current_password)
             password_hash = await self._accounts.hash(password)
@@ -104,6 +114,9 @@ class UserService:
             role=role,
             disabled=disabled,
             password_hash=password_hash,
+            # The name that a source has for somebody is only forgotten when another one takes over.
+            source=None if keeper == user.source else keeper or "",
+            check=check,
         )
         if disabled:
             await self._end_sessions(name)
@@ -195,8 +208,16 @@ class UserService:
         stored = await self._store.password_hash(name)
         if stored is None:  # whoever logged in by a link has none to give
             require_full_login(actor, "A first password")
-        elif current is None or not await self._accounts.verify(name, current, stored):
+            return
+        key = f"password:{name}"
+        guesses = await self._store.note_attempt(key, self._clock(), window_s=GUESSES_WITHIN_S)
+        if guesses > MOST_GUESSES:
+            raise RateLimited(
+                f"Too many wrong passwords. Wait {GUESSES_WITHIN_S:.0f} seconds.", GUESSES_WITHIN_S
+            )
+        if current is None or not await self._accounts.verify(name, current, stored):
             raise NotAllowed("Setting your own password needs the current one; it is wrong.")
+        await self._store.clear_attempts(key)
 
 
 def default_project_of(name: str) -> str:

@@ -5,13 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from aitne.core.agent_protocol import EXIT_NEVER_ANSWERED
+from aitne.core.agent_protocol import (
+    EXIT_ENVIRONMENT,
+    EXIT_NEVER_ANSWERED,
+    EXIT_NOT_READY,
+    EXIT_OUT_OF_MEMORY,
+    EXIT_PREEMPTED,
+)
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.ports.files import Outcome
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import JobState, TerminationReason
+from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.services.render import max_requeues
 
+_AGENTS_CODES = frozenset(
+    {
+        *(126, 127, EXIT_ENVIRONMENT, EXIT_NEVER_ANSWERED, EXIT_NOT_READY, EXIT_OUT_OF_MEMORY),
+        EXIT_PREEMPTED,
+    }
+)
+_LAUNCHERS_CODES = frozenset({125, 137, 255})
+"""What starts containers fails with one of these, or is ended at its container's memory limit."""
+_AGENTS_REASONS = (
+    TerminationReason.START_FAILED,
+    TerminationReason.OUT_OF_MEMORY,
+    TerminationReason.FAILED,
+)
 SILENT_AGENT_S = 15.0
 """A batch job whose agent cannot reach the platform is believed to run after this."""
 START_TIMEOUT = timedelta(seconds=120)
@@ -24,12 +43,28 @@ PRIORITY_NOISE = 0.1
 """A priority that moved by less than this part of itself is not written by itself."""
 
 
-def outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
-    """What to write of a run that has ended, as the scheduler tells it."""
+def of_the_agent(job: Job, exit_code: int | None) -> bool:
+    """Whether a run that ended so may have been ended by its agent, which then wrote down why; of
+    ranks it says which one failed."""
+    if job.spec.distributed is not None:
+        return True
+    if job.spec.image_use is not None and exit_code in _LAUNCHERS_CODES:
+        return True
+    return exit_code in _AGENTS_CODES
+
+
+def outcome(
+    job: Job, record: SchedulerJob, now: datetime, left: Outcome | None = None
+) -> JobChanges:
+    """What to write of a run that has ended, as the scheduler tells it.
+
+    ``left`` is what the agent wrote down, of a run that ended with one of its codes.
+    """
     reason = record.reason
     message = None
     if job.cancel_requested_at is not None and record.state is JobState.CANCELLED:
         message = job.message
+        reason = job.reason or reason
     elif reason is TerminationReason.TIMED_OUT:
         message = "It reached its time limit."
     elif reason is TerminationReason.OUT_OF_MEMORY:
@@ -46,11 +81,8 @@ def outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
         )
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
-    # A batch job's program may well end with such a code itself (xargs does): there it says nothing.
-    failed = reason is TerminationReason.FAILED
-    if job.type is JobType.SESSION and failed and record.exit_code == EXIT_NEVER_ANSWERED:
-        reason = TerminationReason.START_FAILED
-        message = "The app did not answer in time; the log says more."
+    if reason is TerminationReason.FAILED and record.exit_code is not None:
+        reason, message = _own_end(job, record.exit_code, left) or (reason, message)
     return JobChanges(
         reason=reason,
         message=message,
@@ -65,6 +97,28 @@ def outcome(job: Job, record: SchedulerJob, now: datetime) -> JobChanges:
     )
 
 
+def _own_end(
+    job: Job, exit_code: int, left: Outcome | None
+) -> tuple[TerminationReason, str] | None:
+    """Why the agent ended it or did not start it; None: it was the program's own end.
+
+    A program may well end with such a code itself (xargs does): there it says nothing.
+    """
+    if left is not None and left.reason and left.message and _may_say(left.reason, exit_code):
+        # The file is its owner's: there is no more to be had from it than a sentence.
+        said = " ".join(left.message.split())
+        return left.reason, f"{said[:1].upper()}{said[1:]}."
+    if job.type is JobType.SESSION and exit_code == EXIT_NEVER_ANSWERED:
+        return TerminationReason.START_FAILED, "The app did not answer in time; the log says more."
+    return None
+
+
+def _may_say(reason: TerminationReason, exit_code: int) -> bool:
+    if reason is TerminationReason.PREEMPTED:
+        return exit_code == EXIT_PREEMPTED
+    return reason in _AGENTS_REASONS
+
+
 def _named(nodes: Sequence[str]) -> str:
     if not nodes:
         return "Its node"
@@ -75,6 +129,7 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
     """The state a live job is in, and only those fields that differ from its row."""
     values: dict[str, object] = {}
     state = record.state
+    ending = job.cancel_requested_at is not None  # its message says who wanted that
     if state is JobState.RUNNING and job.state in (
         JobState.STARTING,
         JobState.RUNNING,
@@ -106,14 +161,14 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
             known = None if "allocated_at" in values else job.expires_at
             if known is None or abs(ends - known) > END_NOISE:
                 values["expires_at"] = ends
-        if job.message is not None and job.state is JobState.QUEUED:
+        if job.message is not None and job.state is JobState.QUEUED and not ending:
             values["message"] = None
     if state is JobState.QUEUED:
         if job.state is not JobState.QUEUED:
             # A requeue: what the run before had reached is over.
             for field in ("allocated_at", "started_at", "ready_at", "expires_at", "address", "url"):
                 values[field] = None
-        if record.pending_reason != job.message:
+        if record.pending_reason != job.message and not ending:
             values["message"] = record.pending_reason
         expected, known = record.expected_start_at, job.expected_start_at
         if _start_moved(known, expected, now):
@@ -146,12 +201,12 @@ def told_by_agent(job: Job, left: Outcome) -> tuple[JobState, JobChanges]:
     """How a run ended of which the scheduler knows nothing any more, as its agent wrote it down."""
     values: dict[str, object] = {"exit_code": left.exit_code, "ended_at": left.ended_at}
     if job.cancel_requested_at is not None and left.exit_code != 0:
-        state, reason = JobState.CANCELLED, TerminationReason.CANCELLED
+        state, reason = JobState.CANCELLED, job.reason or TerminationReason.CANCELLED
     elif left.exit_code == 0:
         state, reason, values["message"] = JobState.COMPLETED, TerminationReason.COMPLETED, None
-    elif job.type is JobType.SESSION and left.exit_code == EXIT_NEVER_ANSWERED:
-        state, reason = JobState.FAILED, TerminationReason.START_FAILED
-        values["message"] = "The app did not answer in time; the log says more."
+    elif (own := _own_end(job, left.exit_code, left)) is not None:
+        reason, values["message"] = own
+        state = STATE_OF_REASON[reason]
     else:
         state, reason = JobState.FAILED, TerminationReason.FAILED
         values["message"] = f"The program ended with exit code {left.exit_code}."

@@ -16,13 +16,18 @@ from aitne.core.ports.store import Store
 from aitne.services.controller.actions import Actions
 from aitne.services.controller.connector import Connector
 from aitne.services.controller.counts import CountedScheduler, Counts
+from aitne.services.controller.hold import NodeHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.limits import LimitWatch
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
+from aitne.services.controller.projects import ProjectWatch
 from aitne.services.controller.reminder import Reminder
 from aitne.services.controller.submit import Submitter
+from aitne.services.controller.telling import Telling, TellingParts
+from aitne.services.controller.timetable import Timetable
 from aitne.services.render import Renderer
+from aitne.services.usage_months import UsageMonths
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +56,7 @@ class Controller:
         sessions_origin: str,
         poll_interval_s: float,
         accounting: Accounting | None = None,
+        telling: TellingParts | None = None,
     ) -> None:
         self._store = store
         counts = Counts()
@@ -63,7 +69,14 @@ class Controller:
         self._actions = Actions(store, scheduler, leader, clock)
         self._poller = Poller(store, scheduler, files, renderer.place, leader, clock, counts, live)
         self._reminder = Reminder(store, live, clock)
+        self._telling = Telling(
+            telling or TellingParts(), store, files, renderer.place, leader, live, clock
+        )
+        self._timetable = Timetable(store, clock)
+        self._node_hold = NodeHold(store, scheduler, clock)
         self._limits = LimitWatch(store, accounting, self._leader, clock)
+        months = UsageMonths(store, accounting, clock)
+        self._projects = ProjectWatch(store, months, leader, clock)
         self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_origin)
 
     async def run(self) -> None:
@@ -101,6 +114,10 @@ class Controller:
                 group.create_task(self._prune())
                 group.create_task(self._limits.watch())
                 group.create_task(self._reminder.watch())
+                group.create_task(self._telling.watch())
+                group.create_task(self._projects.watch())
+                group.create_task(self._timetable.watch())
+                group.create_task(self._node_hold.watch())
         finally:
             await connector.close()
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from aitne.core.errors import NotAllowed, Unavailable
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobPlace, Outcome
@@ -148,6 +149,17 @@ class Missing:
             return None
         return self._never_began(job, "Its folder could not be used on the node that it was given.")
 
+    async def agents_word(self, job: Job, record: SchedulerJob) -> Outcome | None:
+        """What the agent wrote down of this very run; None: nothing, or it cannot be read now."""
+        try:
+            left = await self._files.outcome(self._place(job), job.array_task_id)
+        except (Unavailable, NotAllowed) as error:
+            log.warning("How job %s ended is not known in detail: %s", job.id, error.message)
+            return None
+        if left is None or (left.owner, left.exit_code) != (record.scheduler_id, record.exit_code):
+            return None
+        return left
+
     async def told(self, job: Job, before: datetime) -> Verdict | None:
         """Judge a run by its agent's word alone, if it ended by itself before that time.
 
@@ -171,7 +183,8 @@ class Missing:
     ) -> Verdict:
         now = self._clock()
         if job.cancel_requested_at is not None:
-            ended = JobChanges(reason=TerminationReason.CANCELLED, ended_at=now)
+            reason = job.reason or TerminationReason.CANCELLED
+            ended = JobChanges(reason=reason, ended_at=now)
             return Verdict(JobState.CANCELLED, ended)
         log.warning("Job %s never began, so it is begun anew. %s", job.id, why)
         lost = JobChanges(

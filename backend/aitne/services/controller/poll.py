@@ -27,10 +27,16 @@ from aitne.core.models.node import Cluster, SchedulerStatus
 from aitne.core.ports.files import JobFiles, JobPlace
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Move, Store
-from aitne.core.states import JobState, TerminationReason, retries
+from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason, retries
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.doubt import Doubt
-from aitne.services.controller.judge import START_TIMEOUT, outcome, progress, too_many_starts
+from aitne.services.controller.judge import (
+    START_TIMEOUT,
+    of_the_agent,
+    outcome,
+    progress,
+    too_many_starts,
+)
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import Entry, LiveJobs
 from aitne.services.controller.missing import Missing, Owner, Verdict
@@ -288,7 +294,13 @@ class Poller:
                 self._judged(job, verdict)
                 return
         if record.state.terminal:
-            self._end(job, record.state, outcome(job, record, self._clock()))
+            left = None
+            if record.state is JobState.FAILED and of_the_agent(job, record.exit_code):
+                left = await self._missing.agents_word(job, record)
+            changes = outcome(job, record, self._clock(), left)
+            # Of what the agent did the scheduler only knows that it failed.
+            state = STATE_OF_REASON[changes.reason] if left and changes.reason else record.state
+            self._end(job, state, changes)
             return
         if too_many_starts(job, record) and await self._missing.has_begun(job):
             await self._stop(job, record)

@@ -16,7 +16,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from aitne.core.errors import (
@@ -29,16 +29,18 @@ from aitne.core.errors import (
     SubmitUncertain,
     Unavailable,
 )
-from aitne.core.metric_names import RECONCILE, SUBMISSIONS
+from aitne.core.metric_names import SUBMISSIONS
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.files import CLOSED, JobFiles
-from aitne.core.ports.scheduler import Scheduler, SchedulerJob, SubmitRequest
+from aitne.core.ports.files import JobFiles
+from aitne.core.ports.scheduler import Scheduler, SubmitRequest
 from aitne.core.ports.store import Move, OutboxItem, OutboxKind, Store
 from aitne.core.states import JobState, TerminationReason
+from aitne.services.controller.answer import RETRY_S, Answer, accepted, moves_of
 from aitne.services.controller.counts import Counts
+from aitne.services.controller.hold import SubmissionHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
-from aitne.services.controller.runs import best, records_by_job, run_of
+from aitne.services.controller.search import Search
 from aitne.services.render import Renderer
 
 log = logging.getLogger(__name__)
@@ -47,13 +49,11 @@ BATCH = 32
 """So many submissions are begun together."""
 MOST_AT_ONCE = 4
 LEASE_S = 60.0
-RETRY_S = 2.0
 LONGEST_PAUSE_S = 15.0
 DEPENDENCY_RETRY_S = 0.5
+HELD_S = 10.0
 IDLE_S = 0.5
 """Items that were put off become due without any change, so they are looked for this often."""
-OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})
-"""The submission's outcome is not written down yet."""
 _BEGUN = frozenset({JobState.SUBMITTING})
 
 
@@ -64,19 +64,6 @@ class Begun:
     item: OutboxItem
     job: Job
     request: SubmitRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of one: the state of the job's rows, and what to write. ``delay_s``: try again."""
-
-    item: OutboxItem
-    job: Job
-    to: JobState
-    changes: JobChanges
-    since: frozenset[JobState] | None = None
-    scheduler_id: str | None = None
-    delay_s: float | None = None
 
 
 class Submitter:
@@ -95,14 +82,13 @@ class Submitter:
     ) -> None:
         self._store = store
         self._scheduler = scheduler
-        self._files = files
         self._renderer = renderer
         self._leader = leader
         self._clock = clock
         self._counts = counts
         self._live = live
-        self._searched: dict[tuple[UUID, int], datetime] = {}
-        """When this leader first looked in vain for a submission that it knows no answer to."""
+        self._hold = SubmissionHold(store, live, leader, clock)
+        self._search = Search(scheduler, files, renderer, clock, counts)
         self._failures = 0
         """How many answers in a row were that the scheduler does not answer."""
 
@@ -128,8 +114,12 @@ class Submitter:
     async def _feed(self, until_idle: bool) -> None:
         while True:
             if len(self._in_hand) < (1 if self._failures else BATCH):
+                held = await self._hold.why()
+                busy = bool(self._in_hand)
                 items = await self._store.lease_outbox(
                     kinds={OutboxKind.SUBMIT},
+                    # What was begun before a maintenance is brought to its end in it.
+                    begun=held is not None,
                     epoch=self._leader.epoch,
                     # One tells whether the scheduler is back; the others need not be touched.
                     limit=1 if self._failures else BATCH,
@@ -138,9 +128,11 @@ class Submitter:
                 fresh = [item for item in items if item.id not in self._in_hand]
                 if fresh:
                     self._in_hand.update(item.id for item in fresh)
-                    await self._begin(fresh)
+                    await self._begin(fresh, held)
                 elif self._in_hand:
                     await self._wait_for_room()
+                elif busy:
+                    continue  # what was in hand when this look began may have been put back since
                 elif until_idle:
                     return
                 else:
@@ -160,8 +152,10 @@ class Submitter:
 
     # --- beginning -------------------------------------------------------------------------------
 
-    async def _begin(self, items: Sequence[OutboxItem]) -> None:
-        """Write down which submissions begin now, and hand them to those who submit."""
+    async def _begin(self, items: Sequence[OutboxItem], held: str | None) -> None:
+        """Write down which submissions begin now, and hand them to those who submit.
+
+        ``held`` is why none may begin."""
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
         unknown: list[tuple[OutboxItem, Job]] = []
         ready: list[Begun] = []
@@ -171,6 +165,9 @@ class Submitter:
             job = jobs.get(item.job_id)
             if job is None or item.attempt != job.attempt or job.state.terminal:
                 done.append(item.id)
+            elif job.state is JobState.PENDING_SUBMIT and held and not job.cancel_requested_at:
+                changes = JobChanges(message=held)
+                self._answer(Answer(item, job, job.state, changes, delay_s=HELD_S))
             elif job.state is JobState.PENDING_SUBMIT:
                 begun = await self._prepare(item, job)
                 if begun is not None:
@@ -188,7 +185,7 @@ class Submitter:
         for each in ready:
             changes = JobChanges(submitted_at=now, message=None)
             pending = frozenset({JobState.PENDING_SUBMIT})
-            moves += await self._moves(each.job, JobState.SUBMITTING, changes, pending)
+            moves += await moves_of(self._store, each.job, JobState.SUBMITTING, changes, pending)
         begun_now = set()
         if moves or done:
             rows = await self._store.apply(
@@ -207,7 +204,20 @@ class Submitter:
             if each.job.id in begun_now:
                 self._queue.put_nowait(each)
         if unknown:
-            await self._resolve(unknown)
+            await self._look_for(unknown)
+
+    async def _look_for(self, unknown: Sequence[tuple[OutboxItem, Job]]) -> None:
+        try:
+            found = await self._search.find([job for _, job in unknown])
+        except SchedulerUnavailable as error:
+            log.warning("%d submissions cannot be searched for: %s", len(unknown), error.message)
+            for item, job in unknown:
+                self._answer(Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S))
+            return
+        # It answers, so the others need not wait until this one is settled.
+        self._failures = 0
+        for item, job in unknown:
+            self._answer(await self._search.judge(item, job, found[job.id]))
 
     async def _prepare(self, item: OutboxItem, job: Job) -> Begun | None:
         """What to submit; None if there is nothing, then that is an answer already."""
@@ -280,7 +290,8 @@ class Submitter:
             return self._put_back(item, job, error.message, its_own=its_own)
         self._failures = 0
         self._counts.add(SUBMISSIONS, "accepted")
-        return self._accepted(item, job, scheduler_id)
+        self._search.forget(job)
+        return accepted(item, job, scheduler_id)
 
     def _is_probe(self) -> bool:
         return len(self._in_hand) <= 1
@@ -289,70 +300,6 @@ class Submitter:
         message = why if its_own else f"Waits for the scheduler: {why}"
         changes = JobChanges(message=message, submitted_at=None)
         return Answer(item, job, JobState.PENDING_SUBMIT, changes, _BEGUN, delay_s=RETRY_S)
-
-    def _accepted(self, item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
-        """Its id is noted in any state: the agent may be heard before the scheduler answers."""
-        self._searched.pop((job.id, job.attempt), None)
-        changes = JobChanges()
-        return Answer(item, job, JobState.QUEUED, changes, OPEN, scheduler_id=scheduler_id)
-
-    # --- searching -------------------------------------------------------------------------------
-
-    async def _resolve(self, unknown: Sequence[tuple[OutboxItem, Job]]) -> None:
-        """Submissions whose outcome nobody knows: adopt what the scheduler has, or try again."""
-        try:
-            found = await self._scheduler.find([run_of(job) for _, job in unknown])
-        except SchedulerUnavailable as error:
-            log.warning("%d submissions cannot be searched for: %s", len(unknown), error.message)
-            for item, job in unknown:
-                self._answer(Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S))
-            return
-        # It answers, so the others need not wait until this one is settled.
-        self._failures = 0
-        by_job = records_by_job([job for _, job in unknown], found)
-        for item, job in unknown:
-            self._answer(await self._resolved(item, job, best(by_job[job.id])))
-
-    async def _resolved(self, item: OutboxItem, job: Job, record: SchedulerJob | None) -> Answer:
-        if record is not None:
-            scheduler_id = record.scheduler_id
-            if job.is_array:
-                scheduler_id = scheduler_id.partition("_")[0]
-            return self._adopted(item, job, scheduler_id)
-        again = Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S)
-        # Counted from this leader's own first look: what the one before had begun may have begun late.
-        first = self._searched.setdefault((job.id, job.attempt), self._clock())
-        if self._clock() < first + timedelta(seconds=self._scheduler.settle_s):
-            return again
-        if job.state not in OPEN:
-            return again
-        # Only now does an empty search mean that it will never turn up, or has come and gone.
-        if not job.is_array:
-            place = self._renderer.place(job)
-            try:
-                await self._files.create(place, {})  # it may not have come so far as to be made
-                # Nobody will look for one that is cancelled: should it turn up all the same, it
-                # must not begin.
-                cancelled = job.cancel_requested_at is not None
-                look = self._files.close_fence if cancelled else self._files.fence
-                fence = await look(place, job.array_task_id)
-            except (Unavailable, NotAllowed) as error:
-                log.warning("Job %s waits for its folder: %s", job.id, error.message)
-                return again
-            if fence is not None and fence.owner != CLOSED:
-                return self._adopted(item, job, fence.owner)
-        return self._never_arrived(item, job)
-
-    def _adopted(self, item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
-        self._counts.add(RECONCILE, "adopted")
-        log.info("Job %s was found as %s.", job.id, scheduler_id)
-        return self._accepted(item, job, scheduler_id)
-
-    def _never_arrived(self, item: OutboxItem, job: Job) -> Answer:
-        self._searched.pop((job.id, job.attempt), None)
-        self._counts.add(RECONCILE, "never_arrived")
-        changes = JobChanges(submitted_at=None)
-        return Answer(item, job, JobState.PENDING_SUBMIT, changes, OPEN, delay_s=0.0)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -387,8 +334,13 @@ class Submitter:
             done: list[int] = []
             for answer in answers:
                 if answer.changes.model_fields_set or answer.scheduler_id is not None:
-                    moves += await self._moves(
-                        answer.job, answer.to, answer.changes, answer.since, answer.scheduler_id
+                    moves += await moves_of(
+                        self._store,
+                        answer.job,
+                        answer.to,
+                        answer.changes,
+                        answer.since,
+                        answer.scheduler_id,
                     )
                 if answer.delay_s is None:
                     done.append(answer.item.id)
@@ -400,27 +352,3 @@ class Submitter:
             for delay_s, ids in later.items():
                 await self._store.return_outbox(*ids, epoch=epoch, delay_s=delay_s)
             self._leave([answer.item.id for answer in answers])
-
-    async def _moves(
-        self,
-        job: Job,
-        to: JobState,
-        changes: JobChanges,
-        since: frozenset[JobState] | None,
-        scheduler_id: str | None = None,
-    ) -> list[Move]:
-        """For the job's row; of an array, for those of its tasks that are of the same attempt too."""
-        rows = [job]
-        if job.is_array:
-            tasks = await self._store.array_tasks(job.id)
-            rows = [*(task for task in tasks if task.attempt == job.attempt), job]
-        moves = []
-        for row in rows:
-            own = changes
-            if scheduler_id is not None:
-                task = row.array_task_id if job.is_array else None
-                name = scheduler_id if task is None else f"{scheduler_id}_{task}"
-                own = changes.model_copy(update={"scheduler_id": name})
-            anyway = scheduler_id is not None
-            moves.append(Move(row.id, to, own, job.attempt, since=since, anyway=anyway))
-        return moves

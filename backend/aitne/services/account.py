@@ -1,0 +1,285 @@
+"""What people do about their own logins, and administrators about others'."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticated, RateLimited
+from aitne.core.models.sign_in import SignIn
+from aitne.core.models.user import Actor, Role, User
+from aitne.core.policy import Action, refuse_impersonation, require, require_full_login
+from aitne.core.ports.identity import PasswordHasher
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.services.arrivals import OWN
+from aitne.services.identity import Link, lockout_key
+from aitne.services.second_factor import Enrolment, FactorState, SecondFactors
+from aitne.services.secrets import hashed, new_secret
+
+IMPERSONATION_S = 3_600
+_RESET = "password_reset"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Somebody's own account, as its owner sees it."""
+
+    user: User
+    has_password: bool
+    factor: FactorState
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """How an account is protected, as administrators see it."""
+
+    source: str
+    has_password: bool
+    second_factor: bool
+    locked_until: datetime | None
+    sign_ins: int
+
+
+class AccountService:
+    """A new password, a second factor, an end to logins elsewhere."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        hasher: PasswordHasher,
+        factors: SecondFactors,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._hasher = hasher
+        self._factors = factors
+
+    async def get(self, actor: Actor) -> Account:
+        """One's own. Raises ``NotAllowed``."""
+        require(Action.USER_READ, actor, "user", actor.name, owner=actor.name)
+        user = await self._store.get_user(actor.name)
+        stored = await self._store.password_hash(user.name)
+        return Account(user, stored is not None, await self._factors.state(user))
+
+    async def sign_ins(self, actor: Actor) -> Sequence[SignIn]:
+        """Where one is logged in. Raises ``NotAllowed``."""
+        require(Action.SIGN_IN_READ, actor, "user", actor.name, owner=actor.name)
+        return await self._store.list_sign_ins(actor.name, self._clock())
+
+    async def current(self, cookie: str | None) -> str | None:
+        """Which of the sign-ins the browser with this cookie has."""
+        return None if cookie is None else await self._store.sign_in_id(hashed(cookie))
+
+    async def revoke(self, actor: Actor, sign_in_id: str) -> None:
+        """End one of one's own. Raises ``NotFound``."""
+        require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        await self._store.revoke_sign_in(actor.name, sign_in_id)
+
+    async def revoke_all(self, actor: Actor, *, keep: str | None) -> int:
+        """End all of one's own but the one of the cookie ``keep``; how many."""
+        require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        kept = None if keep is None else hashed(keep)
+        return await self._store.revoke_sign_ins(actor.name, keep=kept)
+
+    async def change_password(
+        self, actor: Actor, password: str, current: str | None, *, keep: str | None
+    ) -> None:
+        """Set one's own, and end all logins but the one of the cookie ``keep``.
+
+        Raises:
+            NotAllowed: the current one is wrong.
+            Conflict: another source than the platform keeps it.
+            RateLimited: too many wrong ones.
+        """
+        require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        _own_password(await self._store.get_user(actor.name))
+        await self._prove_password(actor, current)
+        password_hash = await self._hasher.hash(password)
+        kept = None if keep is None else hashed(keep)
+        await self._store.set_password(actor.name, password_hash, keep=kept)
+
+    async def enrol(self, actor: Actor) -> Enrolment:
+        """Begin to set up a second factor.
+
+        Raises:
+            Conflict: there is one.
+            NotAllowed: the token in use may do less than a login.
+        """
+        self._full(actor)
+        return await self._factors.enrol(actor.user)
+
+    async def confirm(self, actor: Actor, code: str) -> list[str]:
+        """Take it into use; the recovery codes. Raises as ``SecondFactors.confirm``."""
+        self._full(actor)
+        return await self._confirming(self._factors.confirm(actor.user, code))
+
+    async def renew_recovery_codes(self, actor: Actor, code: str) -> list[str]:
+        """New ones, against a code. Raises as ``SecondFactors.check``."""
+        self._full(actor)
+        await self._confirming(self._factors.check(actor.name, code))
+        return await self._factors.renew_recovery_codes(actor.name)
+
+    async def disable_factor(self, actor: Actor, *, code: str | None, password: str | None) -> None:
+        """Remove one's own, against a code or the password.
+
+        Raises:
+            NotAllowed: neither is right.
+            Conflict: there is none, or the site's rule wants one.
+            RateLimited: too many wrong ones.
+        """
+        self._full(actor)
+        state = await self._factors.state(actor.user)
+        if not state.enabled:
+            raise Conflict("There is no second factor to remove.")
+        if state.required:
+            raise Conflict(
+                "This platform wants you to have a second factor. To change the device, ask an "
+                "administrator to reset it; you set up a new one with your next login."
+            )
+        if code is not None:
+            await self._confirming(self._factors.check(actor.name, code))
+        elif password is not None:
+            await self._prove_password(actor, password, first=False)
+        else:
+            raise InvalidInput.field("code", "a code or the password is needed")
+        await self._factors.remove(actor.name)
+
+    async def protection(self, actor: Actor, name: str) -> Protection:
+        """For administrators. Raises ``NotFound``, ``NotAllowed``."""
+        user = await self._administered(actor, name)
+        return Protection(
+            source=user.source or OWN,
+            has_password=await self._store.password_hash(name) is not None,
+            second_factor=await self._factors.has(name),
+            locked_until=await self._store.locked_until(lockout_key(name), self._clock()),
+            sign_ins=len(await self._store.list_sign_ins(name, self._clock())),
+        )
+
+    async def create_reset_link(self, actor: Actor, name: str) -> Link:
+        """A link with which its reader sets a new password, once.
+
+        Raises:
+            Conflict: another source than the platform keeps the password, or the account is disabled.
+            NotFound, NotAllowed: as for all that administrators do.
+        """
+        user = await self._administered(actor, name)
+        require_full_login(actor, "A reset link")
+        _own_password(user)
+        if user.disabled:
+            raise Conflict(f"The account {name} is disabled. Enable it first.")
+        secret = new_secret()
+        expires_at = self._clock() + timedelta(seconds=self._settings.auth.reset_link_lifetime)
+        await self._store.put_secret(_RESET, hashed(secret), name, expires_at, {})
+        return Link(f"{self._settings.portal_url}/reset#token={secret}", expires_at)
+
+    async def reset_password(self, token: str, password: str) -> str:
+        """Set it with the token of a link, end all logins, and unlock; whose it was.
+
+        Raises:
+            NotAuthenticated: the link was used or has expired.
+        """
+        # Hashed first: a link is not used up by what fails later.
+        password_hash = await self._hasher.hash(password)
+        taken = await self._store.take_secret(_RESET, hashed(token), self._clock())
+        user = None if taken is None else await self._store.get_user(taken[0])
+        if user is None or user.disabled or user.source is not None:
+            raise NotAuthenticated(
+                "This link was used before or has expired. Ask an administrator for a new one."
+            )
+        await self._store.set_password(user.name, password_hash, keep=None)
+        await self._store.clear_lockout(lockout_key(user.name), below=True)
+        return user.name
+
+    async def unlock(self, actor: Actor, name: str) -> None:
+        """Forget the failures under the name. Raises ``NotFound``, ``NotAllowed``."""
+        await self._administered(actor, name)
+        await self._store.clear_lockout(lockout_key(name), below=True)
+
+    async def reset_factor(self, actor: Actor, name: str) -> None:
+        """Remove somebody's second factor, and end their logins. Raises ``NotFound``, ``NotAllowed``."""
+        await self._administered(actor, name)
+        await self._factors.remove(name)
+        await self._store.revoke_sign_ins(name)
+
+    async def sign_out(self, actor: Actor, name: str) -> int:
+        """End all of somebody's logins; how many. Raises ``NotFound``, ``NotAllowed``."""
+        await self._administered(actor, name)
+        return await self._store.revoke_sign_ins(name)
+
+    async def impersonate(self, actor: Actor, name: str, cookie: str | None) -> datetime:
+        """Have the browser's login speak for ``name``; until when.
+
+        Raises:
+            NotAllowed: the actor is no administrator, or ``name`` is one.
+            Conflict: not from a browser, for oneself, or the account is disabled.
+            NotFound: there is no such user.
+        """
+        user = await self._administered(actor, name)
+        if user.role is Role.ADMIN:
+            raise NotAllowed(f"{name} is an administrator, and nobody acts as one of those.")
+        if user.disabled:
+            raise Conflict(f"The account {name} is disabled, so nothing is to be seen as {name}.")
+        if cookie is None:
+            raise Conflict("Only a login of the portal can speak for somebody else, no token.")
+        until = self._clock() + timedelta(seconds=IMPERSONATION_S)
+        await self._store.act_as(hashed(cookie), new_secret(), name, until)
+        return until
+
+    async def end_impersonation(self, actor: Actor, cookie: str | None) -> None:
+        """Be oneself again. Raises ``Conflict``: one is."""
+        if actor.impersonator is None or cookie is None:
+            raise Conflict("You act as nobody else.")
+        await self._store.act_as(hashed(cookie), new_secret(), None, None)
+
+    async def _administered(self, actor: Actor, name: str) -> User:
+        require(Action.USER_ADMINISTER, actor, "user", name, owner=name)
+        return await self._store.get_user(name)
+
+    def _full(self, actor: Actor) -> None:
+        require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require_full_login(actor, "A second factor")
+
+    async def _prove_password(
+        self, actor: Actor, current: str | None, *, first: bool = True
+    ) -> None:
+        """``first``: whether a login is proof enough where there is no password yet."""
+        refuse_impersonation(actor, "change passwords")
+        stored = await self._store.password_hash(actor.name)
+        if stored is None and first:  # whoever logged in by a link has none to give
+            require_full_login(actor, "A first password")
+            return
+        auth, key = self._settings.auth, f"password:{actor.name}"
+        attempt = await self._store.begin_attempt(
+            key,
+            self._clock(),
+            most=auth.max_failures,
+            window_s=float(auth.failure_window),
+            longest_s=float(auth.longest_lockout),
+        )
+        if not attempt.counted and attempt.locked_until is not None:
+            wait_s = (attempt.locked_until - self._clock()).total_seconds()
+            raise RateLimited(f"Too many wrong passwords. Wait {wait_s:.0f} seconds.", wait_s)
+        if current is None or not await self._hasher.verify(actor.name, current, stored):
+            raise NotAllowed("Your current password is needed for this; what was given is wrong.")
+        await self._store.clear_lockout(key)
+
+    async def _confirming(self, check: Awaitable[T]) -> T:
+        """A wrong code here is no end of the login in use."""
+        try:
+            return await check
+        except NotAuthenticated as error:
+            raise NotAllowed(error.message) from error
+
+
+def _own_password(user: User) -> None:
+    if user.source is not None:
+        raise Conflict(
+            f"{user.source} keeps the password of {user.name}; it is changed there, not here."
+        )

@@ -1,0 +1,250 @@
+"""Judges what somebody wants to run: it becomes a job's specification and rows, or is refused with reasons.
+
+Nothing is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from aitne.core.capacity import Fit
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from aitne.core.models.job import Job, JobSpec
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.node import Cluster
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, decide, require
+from aitne.core.ports.accounts import Account, Accounts
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.core.states import JobState
+from aitne.core.units import parse_array
+from aitne.services.cluster import ClusterService
+from aitne.services.cluster_check import Problems, Wish, check_cluster, check_platform_limits
+from aitne.services.enforcement import hold
+from aitne.services.limits import LimitCheck
+from aitne.services.offers import Offers
+from aitne.services.render import Renderer
+from aitne.services.resolve import image_reference, resolve
+from aitne.services.templates import TemplateCatalog
+
+NO_ID = UUID(int=0)
+"""Stands in a plan's script where the job's id will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to run, as whom, and how the cluster that was looked at can serve it."""
+
+    spec: JobSpec
+    account: Account
+    fitting: Fit
+    cluster: Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What may run, as whom, and what its user should know of it."""
+
+    spec: JobSpec
+    account: Account
+    fitting: Fit
+    limits: tuple[str, ...]
+    """Who holds it to what it asked for, as sentences."""
+    unseen: tuple[str, ...]
+    """What is to be said of its image and datasets, as sentences."""
+    after: Sequence[Job]
+    """The jobs that it runs after."""
+
+
+class Admission:
+    """The one way in, for new jobs and for those that run again."""
+
+    def __init__(
+        self,
+        store: Store,
+        templates: TemplateCatalog,
+        renderer: Renderer,
+        settings: Settings,
+        accounts: Accounts,
+        cluster: ClusterService,
+        limits: LimitCheck,
+        offers: Offers,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._templates = templates
+        self._renderer = renderer
+        self._settings = settings
+        self._accounts = accounts
+        self._cluster = cluster
+        self._limits = limits
+        self._offers = offers
+        self._clock = clock
+
+    async def of_file(self, actor: Actor, file: JobFile, action: Action) -> Admitted:
+        """What a job file asks for.
+
+        Raises:
+            InvalidInput: a field is wrong; all wrong fields are named. Or the user has no account
+                that jobs may run as.
+            NotAllowed: the credential may not take the action.
+        """
+        account = await self._account(actor)
+        project = await self._project(actor, file.project, action)
+        reference = image_reference(file, self._templates)
+        cluster = (await self._cluster.look()).cluster
+        spec, fitting = resolve(
+            file,
+            project=project,
+            templates=self._templates,
+            chooser=self._offers.chooser,
+            offer=await self._offers.of(actor, file, reference, project, account),
+            settings=self._settings,
+            cluster=cluster,
+        )
+        return await self._admitted(actor, Wanted(spec, account, fitting, cluster))
+
+    async def again(self, actor: Actor, old: Job, *, continues: bool) -> Admitted:
+        """The same as ``old``; ``continues``: a session that goes on with its work.
+
+        Raises as ``renewed``, and ``InvalidInput`` with why it cannot be run any more.
+        """
+        wanted, problems = await self.renewed(actor, old)
+        problems.check()
+        if continues:
+            lineage = old.spec.lineage or old.id
+            spec = wanted.spec.model_copy(update={"continues": old.id, "lineage": lineage})
+            wanted = replace(wanted, spec=spec)
+        return await self._admitted(actor, wanted)
+
+    async def renewed(self, actor: Actor, old: Job) -> tuple[Wanted, Problems]:
+        """What a job that runs the same as ``old`` would be, and why it cannot be run any more.
+
+        Raises:
+            InvalidInput: the actor is no more a member of its project.
+            NotAllowed: the credential may not create jobs.
+        """
+        project = await self._project(actor, old.project, Action.JOB_CREATE)
+        array = old.spec.array if old.array_task_id is None else str(old.array_task_id)
+        fresh = {"project": project, "array": array, "continues": None, "lineage": None}
+        account = await self._account(actor)
+        spec, problems = await self._offers.renew(actor, old.spec.model_copy(update=fresh), account)
+        check_platform_limits(spec, self._settings.limits, problems)
+        cluster = (await self._cluster.look()).cluster
+        fitting = check_cluster(Wish.of(spec), cluster, self._settings, problems)
+        return Wanted(spec, account, fitting, cluster), problems
+
+    def draft(self, actor: Actor, admitted: Admitted, job_id: UUID = NO_ID) -> Job:
+        """Its row. Raises ``InvalidInput``: it cannot be written as a script."""
+        spec, account = admitted.spec, admitted.account
+        job = Job(
+            id=job_id,
+            cluster=self._settings.cluster,
+            owner=actor.name,
+            account=account.name,
+            folder=f"{account.folder}/{job_id}",
+            project=spec.project,
+            type=spec.type,
+            name=spec.name,
+            spec=spec,
+            state=JobState.PENDING_SUBMIT,
+            message="Waits to be handed to the scheduler.",
+            created_at=self._clock(),
+        )
+        self._renderer.check(job)
+        return job
+
+    async def rows(self, actor: Actor, admitted: Admitted) -> tuple[Job, list[Job]]:
+        """Its rows as they are to be stored: the job's, and those of an array's tasks.
+
+        Raises:
+            InvalidInput: it could never run within its project's limits.
+            Conflict: the user has as many live jobs as allowed.
+        """
+        job = self.draft(actor, admitted, uuid4())
+        array = job.spec.array
+        tasks = [
+            job.model_copy(update={"id": uuid4(), "array_job_id": job.id, "array_task_id": index})
+            for index in (parse_array(array).indices if array else ())
+        ]
+        await self._check_live(actor, 1 + len(tasks))
+        await self.within_limits(job)
+        return job, tasks
+
+    async def within_limits(self, job: Job) -> str | None:
+        """Why the job would wait for a limit of its project or QOS.
+
+        Raises ``InvalidInput`` if it could never run within them."""
+        verdict = await self._limits.check(job.spec, job.account)
+        problems = Problems()
+        problems.extend(verdict.problems)
+        problems.check()
+        return verdict.waits_for
+
+    async def _admitted(self, actor: Actor, wanted: Wanted) -> Admitted:
+        spec, limits = hold(wanted.spec, wanted.cluster, self._settings)
+        return Admitted(
+            spec=spec,
+            account=wanted.account,
+            fitting=wanted.fitting,
+            limits=limits,
+            unseen=await self._offers.look(actor, spec, wanted.account),
+            after=await self._after(actor, spec.after),
+        )
+
+    async def _account(self, actor: Actor) -> Account:
+        # A directory service that takes its time must not hold up everybody else.
+        return await asyncio.to_thread(self._accounts.of, actor.name)
+
+    async def _project(self, actor: Actor, name: str | None, action: Action) -> str:
+        project = name or actor.user.default_project
+        decision = decide(action, actor, project=project)
+        known = actor.projects
+        if decision.visible and project not in known:
+            known |= {each.name for each in await self._store.list_projects(visible_to=None)}
+        if project not in known or not decision.visible:
+            raise InvalidInput.field(
+                "project",
+                f"there is no project {project} that you are a member of",
+                value=project,
+                allowed=", ".join(sorted(known)) or "none: ask an administrator to add you to one",
+            )
+        if not decision.allowed:
+            raise NotAllowed(decision.reason)
+        return project
+
+    async def _after(self, actor: Actor, after: Sequence[UUID]) -> Sequence[Job]:
+        """The jobs to wait for. Raises ``InvalidInput`` if one is unknown or ended badly."""
+        problems = Problems()
+        found = []
+        for job_id in after:
+            try:
+                job = await self._store.get_job(job_id)
+                require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+            except NotFound:
+                problems.add("after", f"there is no job {job_id}", job_id, "jobs that you may see")
+                continue
+            if job.state.terminal and job.state is not JobState.COMPLETED:
+                problems.add(
+                    "after",
+                    f"job {job_id} ended {job.state}, so this one would never start",
+                    job_id,
+                    "jobs that have completed or still may",
+                )
+            found.append(job)
+        problems.check()
+        return found
+
+    async def _check_live(self, actor: Actor, new: int) -> None:
+        most = self._settings.limits.max_live_jobs
+        live = await self._store.count_live(actor.name)
+        if live + new > most:
+            raise Conflict(
+                f"You have {live} jobs and tasks that wait or run, and this would add {new}; "
+                f"the most is {most}. Wait for some to end, or cancel some."
+            )

@@ -1,0 +1,79 @@
+"""What would help a job that waits: looked up when somebody looks at it, and kept nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from aitne.core.advice import Advice, advise
+from aitne.core.errors import NotFound
+from aitne.core.models.job import Job, JobFilter
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import Store
+from aitne.core.queues import choose_queue
+from aitne.core.states import ACTIVE, JobState
+from aitne.services.capacity import CapacityService
+from aitne.services.cluster import ClusterService
+from aitne.services.limits import judge
+
+_MOST_NAMED = 5
+
+
+class AdviceService:
+    """Reads what the store and the last looks at the cluster have; asks no scheduler."""
+
+    def __init__(self, store: Store, cluster: ClusterService, capacity: CapacityService) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._capacity = capacity
+
+    async def of(self, actor: Actor, job_id: UUID) -> tuple[Advice, ...]:
+        """Nothing unless it waits in the queue. Raises ``NotFound``, ``NotAllowed``."""
+        job = await self._store.get_job(job_id)
+        require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        look = await self._cluster.look()
+        if job.state is not JobState.QUEUED or job.cancel_requested_at or look.stale:
+            return ()
+        spec = job.spec
+        queue = choose_queue(
+            spec.slurm,
+            look.cluster,
+            project=spec.project,
+            wanted_nodes=spec.resources.nodes,
+            max_duration_s=spec.max_duration_s,
+            array=None,
+            extra_allowed=(),
+        )
+        # Whose other work it is concerns nobody but its owner.
+        own = actor.name == job.owner
+        return advise(
+            job,
+            nodes=queue.nodes,
+            gpus=(await self._capacity.look()).gpus,
+            mine=await self._mine(job) if own else (),
+            before=await self._before(job) if own else (),
+            limit=await self._limit(job),
+        )
+
+    async def _mine(self, job: Job) -> Sequence[Job]:
+        where = JobFilter(owner=job.owner, states=ACTIVE)
+        page = await self._store.list_jobs(where, visible_to=None, limit=100)
+        return [each for each in page.items if not each.is_array][:_MOST_NAMED]
+
+    async def _before(self, job: Job) -> Sequence[Job]:
+        found = []
+        for each in job.spec.after[:_MOST_NAMED]:
+            try:
+                other = await self._store.get_job(each)
+            except NotFound:
+                continue  # its record is gone; the scheduler still knows how it ended
+            if other.owner == job.owner and not other.state.terminal:
+                found.append(other)
+        return found
+
+    async def _limit(self, job: Job) -> str | None:
+        look = await self._store.in_use()
+        return (
+            None if look is None else judge(job.spec, look[0], job.account or job.owner).waits_for
+        )

@@ -1,0 +1,155 @@
+"""Announcements: administrators make them, those whom they concern see and put them away."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from aitne.core.errors import Conflict, InvalidInput, NotFound
+from aitne.core.models.administration import Announcement, Severity
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, refuse_impersonation, require
+from aitne.core.ports.store import AdministrationStore, Check, Page
+
+
+class AnnouncementService:
+    """What people should know, for a time."""
+
+    def __init__(self, store: AdministrationStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def mine(self, actor: Actor) -> Sequence[tuple[Announcement, bool]]:
+        """What concerns the actor now, and whether the actor has put it away.
+
+        The most important first, then the newest. Raises ``NotAllowed``.
+        """
+        require(Action.CLUSTER_READ, actor, "page", "announcements")
+        now, found = self._clock(), list[Announcement]()
+        cursor: str | None = None
+        while True:
+            page = await self._store.list_announcements(current_at=now, cursor=cursor)
+            found += [each for each in page.items if _concerns(each, actor)]
+            if (cursor := page.next_cursor) is None:
+                break
+        away = await self._store.dismissed(actor.name)
+        found.sort(key=lambda each: _WEIGHT[each.severity])
+        return [(each, each.id in away and _can_go(each)) for each in found]
+
+    async def all(self, actor: Actor, *, cursor: str | None, limit: int) -> Page[Announcement]:
+        """Also those of the past and the future. Raises ``NotAllowed``: no administrator."""
+        _administer(actor)
+        return await self._store.list_announcements(current_at=None, cursor=cursor, limit=limit)
+
+    async def get(self, actor: Actor, announcement_id: str) -> Announcement:
+        """Raises ``NotFound``, also for one that the actor is not shown."""
+        found = await self._store.get_announcement(announcement_id)
+        shown = found.current(self._clock()) and _concerns(found, actor)
+        if not (shown or actor.is_admin):
+            raise NotFound("announcement", announcement_id)
+        return found
+
+    async def create(
+        self,
+        actor: Actor,
+        *,
+        text: str,
+        severity: Severity,
+        projects: Sequence[str],
+        starts_at: datetime | None,
+        ends_at: datetime | None,
+    ) -> Announcement:
+        """Without a start it begins now.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            InvalidInput: it ends before it starts, or says nothing.
+        """
+        _administer(actor)
+        now = self._clock()
+        made = Announcement(
+            id=secrets.token_hex(8),
+            severity=severity,
+            text=_said(text),
+            projects=tuple(sorted(set(projects))),
+            starts_at=starts_at or now,
+            ends_at=ends_at,
+            created_at=now,
+            created_by=actor.name,
+            updated_at=now,
+        )
+        _check_order(made)
+        await self._store.save_announcement(made)
+        return made
+
+    async def change(
+        self,
+        actor: Actor,
+        announcement_id: str,
+        changes: dict[str, object],
+        *,
+        check: Check[Announcement] = None,
+    ) -> Announcement:
+        """Set the fields that ``changes`` names. Raises as ``create``, and ``NotFound``."""
+        _administer(actor)
+        old = await self._store.get_announcement(announcement_id)
+        given = old.model_dump() | changes | {"updated_at": self._clock()}
+        given["text"] = _said(str(given["text"]))
+        changed = Announcement.model_validate(given)
+        _check_order(changed)
+        await self._store.save_announcement(changed, check=check)
+        return changed
+
+    async def delete(
+        self, actor: Actor, announcement_id: str, *, check: Check[Announcement] = None
+    ) -> None:
+        """Raises ``NotAllowed`` and ``NotFound``."""
+        _administer(actor)
+        await self._store.delete_announcement(announcement_id, check=check)
+
+    async def dismiss(self, actor: Actor, announcement_id: str) -> None:
+        """Put it away, for this actor.
+
+        Raises:
+            NotFound: there is none that the actor is shown.
+            Conflict: it is critical, so it stays.
+        """
+        refuse_impersonation(actor, "put announcements away")
+        found = await self.get(actor, announcement_id)
+        if not _can_go(found):
+            raise Conflict("This announcement is critical, so it stays until it is over.")
+        await self._store.dismiss(announcement_id, actor.name)
+
+
+_WEIGHT = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def _administer(actor: Actor) -> None:
+    require(Action.PLATFORM_ADMINISTER, actor, "page", "announcements")
+
+
+def _concerns(announcement: Announcement, actor: Actor) -> bool:
+    return announcement.concerns(actor.projects)
+
+
+def _can_go(announcement: Announcement) -> bool:
+    return announcement.severity is not Severity.CRITICAL
+
+
+def _said(text: str) -> str:
+    plain = text.strip()
+    if not plain:
+        raise InvalidInput.field("text", "say something", value=text)
+    return plain
+
+
+def _check_order(announcement: Announcement) -> None:
+    ends = announcement.ends_at
+    if ends is not None and ends <= announcement.starts_at:
+        raise InvalidInput.field(
+            "ends_at",
+            "it would end before it starts",
+            value=ends.isoformat(),
+            allowed=f"after {announcement.starts_at.isoformat()}",
+        )

@@ -1,0 +1,185 @@
+"""From what a source says to an account here: found, made, or refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import chain, count
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from aitne.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
+from aitne.core.models.base import UserName
+from aitne.core.models.user import Project, Role, User
+from aitne.core.ports.identity import FormSource, Identity, IdentitySource, NotLetIn, RedirectSource
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+
+log = logging.getLogger(__name__)
+
+OWN = "password"
+"""The source that is the platform itself."""
+WRONG = "The name or the password is wrong."
+_NAME: TypeAdapter[str] = TypeAdapter(UserName)
+
+
+class Arrivals:
+    """Asks the sources that the site chose, in its order."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        sources: Sequence[IdentitySource],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._forms = [each for each in sources if isinstance(each, FormSource)]
+        self._redirects = {each.name: each for each in sources if isinstance(each, RedirectSource)}
+
+    @property
+    def takes_passwords(self) -> bool:
+        """Whether any source takes a name and a password."""
+        return bool(self._forms)
+
+    @property
+    def redirects(self) -> Sequence[RedirectSource]:
+        """Those that a button leads to."""
+        return tuple(self._redirects.values())
+
+    def redirect(self, name: str) -> RedirectSource:
+        """Raises ``NotFound``."""
+        found = self._redirects.get(name)
+        if found is None:
+            raise NotFound("source of logins", name)
+        return found
+
+    async def by_form(self, username: str, password: str) -> tuple[User, str]:
+        """Whose name and password these are, and which source says so.
+
+        Raises:
+            NotAuthenticated: nobody's, or those of a disabled account.
+            NotLetIn: they are right, and the person may not log in here.
+            Unavailable: a source that might know does not answer.
+        """
+        user = await self.find(username)
+        own = None if user is None else (user.source or OWN)
+        silent: Unavailable | None = None
+        stored = None
+        if user is not None and own == OWN:
+            stored = await self._store.password_hash(user.name)
+        # The account's own source first: nobody else needs to see its password.
+        for source in sorted(self._forms, key=lambda each: each.name != own):
+            try:
+                identity = await source.authenticate(username, password, stored)
+            except Unavailable as error:
+                log.warning("%s was not asked about a login: %s", source.name, error.message)
+                silent = silent or error
+                continue
+            if identity is not None:
+                return await self.welcome(source.name, identity), source.name
+        if silent is not None:
+            raise silent
+        raise NotAuthenticated(WRONG)
+
+    async def welcome(self, source: str, identity: Identity) -> User:
+        """The account of whom the source vouches for, made if the site allows that.
+
+        Raises:
+            NotAuthenticated: it is disabled.
+            NotLetIn: there is none, or the one of that name is somebody else's.
+        """
+        user = await self.find(identity.name) if source == OWN else None
+        if source != OWN:
+            user = await self._account(source, identity)
+        if user is None or user.disabled:
+            raise NotAuthenticated(WRONG)
+        said: dict[str, Any] = {
+            "display_name": identity.display_name,
+            # Where notifications go is theirs to say.
+            "mail": None if user.mail else identity.mail,
+            "role": identity.role,
+        }
+        news = {
+            field: value
+            for field, value in said.items()
+            if value is not None and value != getattr(user, field)
+        }
+        return await self._store.update_user(user.name, **news) if news else user
+
+    async def find(self, name: str) -> User | None:
+        """The account of that name; None also for what is no name."""
+        try:
+            return await self._store.get_user(_NAME.validate_python(name))
+        except (NotFound, ValidationError):
+            return None
+
+    async def _account(self, source: str, identity: Identity) -> User:
+        if identity.subject is not None:
+            known = await self._store.user_of_subject(source, identity.subject)
+            if known is not None:
+                return known
+        try:
+            name = _NAME.validate_python(identity.name)
+        except ValidationError as error:
+            raise NotLetIn(
+                f"{source} calls you {identity.name!r}. A name here begins with a small letter and "
+                "has small letters, digits, - and _, at most 32. Ask an administrator.",
+                "bad_name",
+            ) from error
+        user = await self.find(name)
+        if user is None:
+            return await self._make(source, name, identity)
+        if user.source != source:
+            raise NotLetIn(
+                f"{source} knows you as {name}, but the account {name} here is not {source}'s. If "
+                "both are you, an administrator joins them: "
+                f"aitne admin user set {name} --source {source}",
+                "name_taken",
+            )
+        if identity.subject is None:
+            return user
+        subject = await self._store.subject_of(name)
+        if subject is None:
+            return await self._store.tie_user(name, source, identity.subject)
+        raise NotLetIn(
+            f"The account {name} here belongs to somebody who had that name at {source} before you. "
+            "Ask an administrator.",
+            "name_taken",
+        )
+
+    async def _make(self, source: str, name: str, identity: Identity) -> User:
+        if not self._settings.auth.create_users:
+            raise NotLetIn(
+                f"{source} knows you as {name}, but you have no account here. Ask an administrator "
+                "for one.",
+                "no_account",
+            )
+        now = self._clock()
+        project = await self._free_project(name if name[0].isalpha() else f"u{name}")
+        user = User(
+            name=name,
+            display_name=identity.display_name or "",
+            role=identity.role or Role.USER,
+            default_project=project,
+            mail=identity.mail,
+            source=source,
+            created_at=now,
+        )
+        try:
+            await self._store.create_user(user, None, Project(name=project, created_at=now))
+        except Conflict:
+            return await self._account(source, identity)  # made by somebody at the same moment
+        if identity.subject is not None:
+            return await self._store.tie_user(name, source, identity.subject)
+        return user
+
+    async def _free_project(self, wished: str) -> str:
+        """Nobody gets into a project by being called like it."""
+        taken = {each.name for each in await self._store.list_projects(visible_to=None)}
+        own = (f"{wished[:30]}-own{n or ''}" for n in count())
+        return next(each for each in chain([wished], own) if each not in taken)

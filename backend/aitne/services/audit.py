@@ -1,0 +1,151 @@
+"""The audit log: written by the API for every change that a person asks for, read by administrators."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from aitne.core.audit_chain import Chain
+from aitne.core.cells import cell
+from aitne.core.errors import StoreUnavailable
+from aitne.core.models.audit import AuditCheck, AuditDraft, AuditEntry, AuditFilter, Outcome
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import AuditStore, Page
+
+log = logging.getLogger(__name__)
+
+MOST_TEXT = 500
+"""Longer texts are cut: an entry says what was done, it is no place for what was sent."""
+_BATCH = 500
+_COLUMNS = tuple(name for name in AuditEntry.model_fields if name != "id")
+
+
+class AuditService:
+    """Appends to the one chain, and reads it."""
+
+    def __init__(self, store: AuditStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def record(
+        self,
+        *,
+        actor: str,
+        action: str,
+        object: str | None,  # noqa: A002 - the word of the audit log
+        outcome: str,
+        address: str | None,
+        impersonator: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write one entry. ``outcome`` is ``allowed``, ``denied`` or ``failed``.
+
+        What is recorded has happened already, so a database that does not answer now does not make
+        it fail: the entry then stands in the process's log instead.
+        """
+        draft = AuditDraft(
+            time=self._clock(),
+            actor=_short(actor),
+            impersonator=None if impersonator is None else _short(impersonator),
+            action=_short(action)[:100],
+            object=None if object is None else _short(object),
+            outcome=Outcome(outcome),
+            address=None if address is None else _short(address),
+            details=_storable(details or {}),
+        )
+        try:
+            await self._store.append_audit(draft)
+        except StoreUnavailable as error:
+            log.error("Not in the audit log (%s): %s", error.message, draft.model_dump_json())
+
+    async def list(
+        self, actor: Actor, where: AuditFilter, *, cursor: str | None, limit: int
+    ) -> Page[AuditEntry]:
+        """Entries, newest first. Raises ``NotAllowed`` for anyone but an administrator."""
+        _administrator(actor)
+        return await self._store.list_audit(where, cursor=cursor, limit=limit)
+
+    async def export(
+        self, actor: Actor, where: AuditFilter, *, as_csv: bool
+    ) -> AsyncGenerator[bytes, None]:
+        """All entries, oldest first, as JSON lines or CSV, bit by bit.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+        """
+        _administrator(actor)
+        return self._rows(where) if as_csv else self._lines(where)
+
+    async def check(self, actor: Actor) -> AuditCheck:
+        """Walk along the whole chain. Raises ``NotAllowed`` for anyone but an administrator."""
+        _administrator(actor)
+        chain, reached = Chain(), 0
+        while batch := await self._store.audit_after(reached, AuditFilter(), limit=_BATCH):
+            entries = [entry.model_dump(mode="json") for entry in batch]
+            # Hashing a batch takes milliseconds, in which nobody else would be served.
+            if not await asyncio.to_thread(chain.follow, entries):
+                break
+            reached = batch[-1].id
+        broken = chain.broken
+        return AuditCheck(
+            whole=broken is None,
+            entries=chain.entries,
+            last_hash=chain.last_hash,
+            broken_entry=None if broken is None else broken.entry,
+            problem=None if broken is None else broken.problem,
+        )
+
+    async def _lines(self, where: AuditFilter) -> AsyncGenerator[bytes, None]:
+        async for batch in self._batches(where):
+            yield "".join(f"{entry.line()}\n" for entry in batch).encode()
+
+    async def _rows(self, where: AuditFilter) -> AsyncGenerator[bytes, None]:
+        yield _csv([["id", *_COLUMNS]])
+        async for batch in self._batches(where):
+            yield _csv([_row(entry) for entry in batch])
+
+    async def _batches(self, where: AuditFilter) -> AsyncGenerator[Sequence[AuditEntry], None]:
+        reached = 0
+        while batch := await self._store.audit_after(reached, where, limit=_BATCH):
+            yield batch
+            reached = batch[-1].id
+
+
+def _administrator(actor: Actor) -> None:
+    require(Action.PLATFORM_ADMINISTER, actor, "log", "audit")
+
+
+def _row(entry: AuditEntry) -> list[str]:
+    found = entry.model_dump(mode="json")
+    found["details"] = json.dumps(entry.details, sort_keys=True)
+    return [str(entry.id), *(cell(found[name]) for name in _COLUMNS)]
+
+
+def _csv(rows: list[list[str]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+def _short(text: str) -> str:
+    """Text that every database stores and every encoding takes, cut to what an entry holds."""
+    plain = text.replace("\0", "\ufffd").encode("utf-8", "backslashreplace").decode()
+    return plain if len(plain) <= MOST_TEXT else f"{plain[: MOST_TEXT - 1]}…"
+
+
+def _storable(value: Any) -> Any:
+    """The value as JSON that comes back as it went in."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, Mapping):
+        return {_short(str(name)): _storable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_storable(each) for each in value]
+    return _short(str(value))

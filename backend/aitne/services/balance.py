@@ -1,0 +1,151 @@
+"""What a project has left of its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from pydantic import Field
+
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.project import Budget, ProjectState, Standing
+from aitne.core.ports.store import GroupStore
+from aitne.core.ports.store.groups import KeptMonth
+
+MOST_MONTHS = 240
+"""A budget in all counts at most so many months."""
+
+
+class Share(Frozen):
+    """Hours of one kind."""
+
+    budget: int | None = Field(description="What may be used; null: as much as there is.")
+    used: float | None = Field(description="What was used; null: that is not known yet.")
+    left: float | None = Field(description="What is left, never below zero; null: no budget.")
+
+
+class Balance(Frozen):
+    """A project's budget and what of it is used."""
+
+    project: str = Field(description="The project.")
+    period: str = Field(description="`month`: since its first day, in UTC; `total`: since `since`.")
+    since: UtcTime = Field(description="What was used is counted from here on.")
+    until: UtcTime | None = Field(description="Then a monthly budget begins anew; null: never.")
+    as_of: UtcTime | None = Field(description="When usage was last looked at; null: not yet.")
+    gpu_hours: Share = Field(description="GPU-hours: two GPUs for an hour are two.")
+    cpu_hours: Share = Field(description="CPU-hours.")
+    spent: bool = Field(description="Whether new jobs are refused because nothing is left.")
+
+
+def month_of(moment: datetime) -> str:
+    """``2026-03``, in UTC."""
+    return f"{moment.astimezone(UTC):%Y-%m}"
+
+
+def bounds(month: str) -> tuple[datetime, datetime]:
+    """A month's first moment, and that of the next one."""
+    year, number = int(month[:4]), int(month[5:])
+    following = (year + 1, 1) if number == 12 else (year, number + 1)
+    return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)
+
+
+def months_between(first: str, last: str) -> list[str]:
+    """From one to the other, both included; nothing if the first is later."""
+    found: list[str] = []
+    month = first
+    while month <= last and len(found) < MOST_MONTHS:
+        found.append(month)
+        month = month_of(bounds(month)[1])
+    return found
+
+
+def counted_months(budget: Budget | None, now: datetime) -> list[str]:
+    """The months that a budget counts."""
+    present = month_of(now)
+    if budget is None or budget.period == "month" or budget.since is None:
+        return [present]
+    return months_between(budget.since, present)
+
+
+def balance_of(
+    name: str, budget: Budget | None, kept: Mapping[str, KeptMonth], now: datetime
+) -> Balance:
+    """The balance by the months that are kept. Pure."""
+    months = counted_months(budget, now)
+    rows = [
+        row for month in months if month in kept for row in kept[month].rows if row.account == name
+    ]
+    last = kept.get(months[-1]) if months else None
+    gpu_s, cpu_s = sum(row.gpu_s for row in rows), sum(row.cpu_s for row in rows)
+    monthly = budget is None or budget.period == "month"
+    known = last is not None
+    gpu = _share(budget.gpu_hours if budget else None, gpu_s, known=known)
+    cpu = _share(budget.cpu_hours if budget else None, cpu_s, known=known)
+    start, end = bounds(months[0] if months else month_of(now))
+    return Balance(
+        project=name,
+        period="month" if monthly else "total",
+        since=start,
+        until=end if monthly else None,
+        as_of=None if last is None else last.taken_at,
+        gpu_hours=gpu,
+        cpu_hours=cpu,
+        spent=any(share.left is not None and share.left <= 0 for share in (gpu, cpu)),
+    )
+
+
+def _share(budget: int | None, seconds: int, *, known: bool) -> Share:
+    used = round(seconds / 3_600, 4)
+    if not known:
+        return Share(budget=budget, used=None, left=None)
+    left = None if budget is None else round(max(0.0, budget - used), 4)
+    return Share(budget=budget, used=used, left=left)
+
+
+class ProjectGate:
+    """Whether a project takes new jobs: it is active, and has something left."""
+
+    def __init__(self, store: GroupStore) -> None:
+        self._store = store
+
+    async def refusal(self, project: str, now: datetime, *, gpus: bool) -> str | None:
+        """Why it takes none; None: it does. ``gpus``: whether the job asks for any."""
+        standing = await self._store.standing(project)
+        if standing is None:
+            return None
+        refused = closed_because(standing, now)
+        if refused is not None or standing.budget is None or standing.budget.empty:
+            return refused
+        kept = await self._store.usage_months(counted_months(standing.budget, now))
+        balance = balance_of(project, standing.budget, kept, now)
+        return spent_because(balance, gpus=gpus)
+
+
+def closed_because(standing: Standing, now: datetime) -> str | None:
+    """Why the project's state lets no new job in."""
+    name, ends = standing.name, standing.expires_at
+    if standing.state is ProjectState.REQUESTED:
+        return f"{name} waits for an administrator to approve it"
+    if standing.state is ProjectState.CLOSED:
+        why = f": {standing.note.rstrip('.')}" if standing.note else ""
+        return f"{name} is closed{why}; a manager or an administrator can reopen it"
+    # The controller notes the end within a minute; until then the clock says it.
+    if standing.state is ProjectState.EXPIRED or (ends is not None and ends <= now):
+        when = "" if ends is None else f" on {ends.astimezone(UTC):%Y-%m-%d}"
+        return f"{name} expired{when}; its manager can ask for more time"
+    return None
+
+
+def spent_because(balance: Balance, *, gpus: bool) -> str | None:
+    """Why the budget lets no new job in. Who asks for no GPU is not kept by a budget of them."""
+    shares = [("CPU", balance.cpu_hours)] + ([("GPU", balance.gpu_hours)] if gpus else [])
+    for what, share in shares:
+        if share.left is not None and share.left <= 0:
+            anew = ""
+            if balance.until is not None:
+                anew = f"; it begins anew on {balance.until:%Y-%m-%d}"
+            return (
+                f"the budget of {balance.project} is used up: {share.used:g} of {share.budget} "
+                f"{what}-hours{anew}; an administrator can raise it"
+            )
+    return None

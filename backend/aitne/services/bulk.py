@@ -1,0 +1,106 @@
+"""Ending many jobs with one word, without ending one that nobody saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from aitne.core.errors import Conflict, InvalidInput
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job, JobFilter, JobType
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, decide
+from aitne.core.ports.store import JobStore
+from aitne.core.states import LIVE, JobState
+from aitne.services.jobs import JobService
+
+MOST = 1_000
+"""So many are ended by one request."""
+
+
+class CancelOutcome(StrEnum):
+    """What became of the wish."""
+
+    ASKED = "asked"
+    """It ends, or will in a moment."""
+    ENDED = "ended"
+    """It had ended before; nothing was done."""
+    NOT_FOUND = "not_found"
+    """There is none that you may see."""
+    NOT_ALLOWED = "not_allowed"
+
+
+class Cancelled(Frozen):
+    """What became of the wish for one job."""
+
+    id: UUID
+    outcome: CancelOutcome
+    """What became of it."""
+    name: str | None = None
+    state: JobState | None = None
+    reason: str | None = None
+    """Why nothing was done, as a sentence."""
+
+
+class BulkCancel:
+    """Each job is judged by itself: that one may not be ended does not keep the others running."""
+
+    def __init__(self, jobs: JobService, store: JobStore, clock: Callable[[], datetime]) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._clock = clock
+
+    async def by_ids(self, actor: Actor, ids: Sequence[UUID]) -> list[Cancelled]:
+        """End these."""
+        known = {job.id: job for job in await self._store.get_jobs(ids)}
+        return [await self._one(actor, job_id, known.get(job_id)) for job_id in dict.fromkeys(ids)]
+
+    async def by_filter(self, actor: Actor, where: JobFilter, expected: int) -> list[Cancelled]:
+        """End all that match and live, if they are as many as ``expected``; else none.
+
+        Raises:
+            Conflict: there are more or fewer.
+            InvalidInput: they are too many for one request.
+        """
+        if expected > MOST:
+            raise InvalidInput.field(
+                "expected", "so many are not ended at once", value=expected, allowed=f"0 to {MOST}"
+            )
+        wanted = where.model_copy(update={"states": (where.states or LIVE) & LIVE})
+        if not wanted.states:
+            return []
+        page = await self._jobs.list(actor, wanted, cursor=None, limit=MOST)
+        if page.total != expected:
+            raise Conflict(
+                f"{page.total} jobs that have not ended match, not {expected}. Nothing was "
+                "cancelled; look at the list again."
+            )
+        return [await self._one(actor, job.id, job) for job in page.items]
+
+    async def _one(self, actor: Actor, job_id: UUID, job: Job | None) -> Cancelled:
+        if job is None:
+            return _unknown(job_id)
+        decision = decide(Action.JOB_CANCEL, actor, owner=job.owner, project=job.project)
+        if not decision.visible:
+            return _unknown(job_id)
+        outcome, reason, now = CancelOutcome.ASKED, None, job
+        if not decision.allowed:
+            outcome, reason = CancelOutcome.NOT_ALLOWED, decision.reason
+        elif job.state.terminal:
+            outcome, reason = CancelOutcome.ENDED, "It had ended before."
+        else:
+            verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
+            message = f"{verb} by {actor.name}."
+            now = await self._store.request_cancel(job_id, self._clock(), message)
+        return Cancelled(id=job_id, outcome=outcome, name=job.name, state=now.state, reason=reason)
+
+
+def _unknown(job_id: UUID) -> Cancelled:
+    """The same for one that is not there and for one that is not shown."""
+    return Cancelled(
+        id=job_id,
+        outcome=CancelOutcome.NOT_FOUND,
+        reason="There is no job of this id that you may see.",
+    )

@@ -1,0 +1,53 @@
+"""Which GPUs are free, and when others become free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from aitne.core.gpu_forecast import GpuCapacity, capacity
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.ports.store import GpuStore
+from aitne.services.cluster import ClusterService
+from aitne.services.fresh import Fresh
+
+FRESH_S = 5.0
+"""So long one answer serves everybody who asks: every open dashboard does."""
+
+
+class Capacity(Frozen):
+    """The GPUs of the cluster by type; ``stale`` when the scheduler was silent for too long."""
+
+    gpus: tuple[GpuCapacity, ...]
+    as_of: UtcTime | None
+    stale: bool
+
+
+class CapacityService:
+    """Sums over all jobs; of none it tells whose it is."""
+
+    def __init__(
+        self,
+        store: GpuStore,
+        cluster: ClusterService,
+        clock: Callable[[], datetime],
+        *,
+        fresh_s: float = FRESH_S,
+    ) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._clock = clock
+        self._seen = Fresh(self._read, fresh_s)
+
+    async def look(self) -> Capacity:
+        """What is free now, and from when on how much more."""
+        return await self._seen.get()
+
+    async def _read(self) -> Capacity:
+        look = await self._cluster.look()
+        held, awaited = await self._store.gpus_held(), await self._store.gpus_awaited()
+        return Capacity(
+            gpus=capacity(look.cluster.nodes, held, awaited, self._clock()),
+            as_of=look.as_of,
+            stale=look.stale,
+        )

@@ -1,0 +1,143 @@
+"""What of a job the cluster and the platform's limits have a word in: nodes, partitions, drivers, bounds.
+
+Pure. Everything that is wrong is collected, so that a user sees all of it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from aitne.core import drivers
+from aitne.core.capacity import Fit, able, fit
+from aitne.core.errors import FieldProblem, InvalidInput
+from aitne.core.models.image import ImageUse
+from aitne.core.models.job import JobSpec, SlurmSpec
+from aitne.core.models.node import Cluster, Node
+from aitne.core.models.resources import Resources
+from aitne.core.queues import choose_queue
+from aitne.core.settings import LimitSettings, Settings
+from aitne.core.units import compress_hostlist, format_duration, parse_array
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects what is wrong, so that a user sees all of it at once."""
+
+    found: list[FieldProblem] = field(default_factory=list)
+
+    def add(self, name: str, message: str, value: object, allowed: str | None) -> None:
+        """Note one."""
+        shown = None if value is None else str(value)
+        self.found.append(FieldProblem(name, message, shown, allowed))
+
+    def extend(self, problems: Iterable[FieldProblem]) -> None:
+        """Note several; a field that already has one keeps that."""
+        known = {each.field for each in self.found}
+        self.found.extend(each for each in problems if each.field not in known)
+
+    def check(self) -> None:
+        """Raises ``InvalidInput`` with all that was noted; passes if nothing was."""
+        if self.found:
+            raise InvalidInput(
+                "; ".join(f"{each.field}: {each.message}" for each in self.found), self.found
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What of a job the cluster has to say something to."""
+
+    project: str
+    resources: Resources
+    max_duration_s: int
+    array: str | None
+    slurm: SlurmSpec
+    image: ImageUse | None = None
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> Wish:
+        """That of a specification that was accepted once."""
+        return cls(
+            spec.project,
+            spec.resources,
+            spec.max_duration_s,
+            spec.array,
+            spec.slurm,
+            spec.image_use,
+        )
+
+
+def check_cluster(wish: Wish, cluster: Cluster, settings: Settings, problems: Problems) -> Fit:
+    """Note what the cluster could never give: nodes, and what its partition allows."""
+    nodes = cluster.nodes
+    if settings.on_slurm:
+        queue = choose_queue(
+            wish.slurm,
+            cluster,
+            project=wish.project,
+            wanted_nodes=wish.resources.nodes,
+            max_duration_s=wish.max_duration_s,
+            array=wish.array,
+            extra_allowed=settings.slurm.extra,
+        )
+        problems.extend(queue.problems)
+        if queue.problems:
+            return Fit(False, False)
+        nodes = queue.nodes
+    fitting = fit(wish.resources, nodes)
+    problems.extend(fitting.problems)
+    return replace(fitting, notes=_check_drivers(wish, nodes, problems))
+
+
+def _check_drivers(wish: Wish, nodes: Sequence[Node], problems: Problems) -> tuple[str, ...]:
+    """Note an image that no node's driver can run; else what is to be known of it."""
+    if wish.image is None or wish.image.cuda is None or wish.resources.gpu.count == 0:
+        return ()
+    found = drivers.match(wish.image.cuda, able(wish.resources, nodes))
+    said = drivers.describe(wish.image.cuda, found)
+    if said is None:
+        return ()
+    if found.impossible:
+        others = drivers.match(wish.image.cuda, [node for node in nodes if node.gpus]).able
+        problems.add(
+            "image",
+            said,
+            wish.image.reference,
+            f"nodes that would do: {compress_hostlist(others)}" if others else "an older image",
+        )
+        return ()
+    hint = " Name them by `slurm.constraint`." if found.too_old and found.able else ""
+    return (said + hint,)
+
+
+def check_most(
+    name: str, value: int, most: int | None, problems: Problems, *, shown: str | None = None
+) -> None:
+    """Note a number that is more than ``most``, unless the field has a problem already."""
+    if most is not None and value > most and name not in {each.field for each in problems.found}:
+        problems.add(name, f"{value} is more than the limit", shown or value, f"at most {most}")
+
+
+def check_array(array: str | None, limits: LimitSettings, problems: Problems) -> None:
+    """Note an array with more tasks than the platform allows."""
+    if array is not None and (tasks := len(parse_array(array).indices)) > limits.max_array_tasks:
+        problems.add(
+            "array",
+            f"{array} has {tasks} tasks",
+            array,
+            f"at most {limits.max_array_tasks} tasks",
+        )
+
+
+def check_platform_limits(spec: JobSpec, limits: LimitSettings, problems: Problems) -> None:
+    """Note where a specification that was accepted once is beyond the platform's limits now."""
+    check_most("resources.nodes", spec.resources.nodes, limits.max_nodes, problems)
+    if spec.max_duration_s > limits.max_duration:
+        problems.add(
+            "max_duration",
+            "it is longer than this platform allows",
+            format_duration(spec.max_duration_s),
+            f"at most {format_duration(limits.max_duration)}",
+        )
+    check_array(spec.array, limits, problems)

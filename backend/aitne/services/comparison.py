@@ -1,0 +1,57 @@
+"""Two runs, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from aitne.core.comparison import Run, compare
+from aitne.core.errors import NotAllowed, NotFound
+from aitne.core.models.comparison import Comparison
+from aitne.core.models.snapshot import Snapshot
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import Store
+from aitne.services.images import ImageService
+from aitne.services.snapshots import SnapshotService
+
+_SAMPLES = 2_000
+
+
+class ComparisonService:
+    """Gathers what is known of two jobs that the actor may see."""
+
+    def __init__(self, store: Store, snapshots: SnapshotService, images: ImageService) -> None:
+        self._store = store
+        self._snapshots = snapshots
+        self._images = images
+
+    async def compare(self, actor: Actor, first: UUID, second: UUID) -> Comparison:
+        """What differs. Raises ``NotFound``, ``NotAllowed``."""
+        return compare(await self._run(actor, first), await self._run(actor, second))
+
+    async def _run(self, actor: Actor, job_id: UUID) -> Run:
+        job = await self._store.get_job(job_id)
+        require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        snapshot = await self._snapshots.of(job)
+        results = await self._snapshots.results_of(job)
+        return Run(
+            job=job,
+            snapshot=snapshot,
+            samples=await self._store.samples(job_id, limit=_SAMPLES),
+            values=None if results is None else results.values,
+            image_packages=await self._bill(actor, snapshot),
+        )
+
+    async def _bill(self, actor: Actor, snapshot: Snapshot) -> Mapping[str, str] | None:
+        """The packages of the job's image, if the actor may see it and it is still that one."""
+        name, colon, version = snapshot.image.partition(":")
+        if snapshot.image_digest is None or not colon:
+            return None
+        try:
+            image = await self._images.get(actor, name, version)
+        except (NotFound, NotAllowed):
+            return None
+        if snapshot.image_digest not in {each.digest for each in image.artifacts}:
+            return None
+        return {package.name: package.version for package in image.packages}

@@ -1,0 +1,56 @@
+"""What became of a submission, and what that changes in the job's rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.ports.store import Move, OutboxItem, Store
+from aitne.core.states import JobState
+
+OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})
+"""The submission's outcome is not written down yet."""
+RETRY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one: the state of the job's rows, and what to write. ``delay_s``: try again."""
+
+    item: OutboxItem
+    job: Job
+    to: JobState
+    changes: JobChanges
+    since: frozenset[JobState] | None = None
+    scheduler_id: str | None = None
+    delay_s: float | None = None
+
+
+def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
+    """Its id is noted in any state: the agent may be heard before the scheduler answers."""
+    return Answer(item, job, JobState.QUEUED, JobChanges(), OPEN, scheduler_id=scheduler_id)
+
+
+async def moves_of(
+    store: Store,
+    job: Job,
+    to: JobState,
+    changes: JobChanges,
+    since: frozenset[JobState] | None,
+    scheduler_id: str | None = None,
+) -> list[Move]:
+    """For the job's row; of an array, for those of its tasks that are of the same attempt too."""
+    rows = [job]
+    if job.is_array:
+        tasks = await store.array_tasks(job.id)
+        rows = [*(task for task in tasks if task.attempt == job.attempt), job]
+    moves = []
+    for row in rows:
+        own = changes
+        if scheduler_id is not None:
+            task = row.array_task_id if job.is_array else None
+            name = scheduler_id if task is None else f"{scheduler_id}_{task}"
+            own = changes.model_copy(update={"scheduler_id": name})
+        anyway = scheduler_id is not None
+        moves.append(Move(row.id, to, own, job.attempt, since=since, anyway=anyway))
+    return moves

@@ -1,0 +1,144 @@
+"""Sends what waits to be sent, outside any transaction. A server that is down loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from aitne.core.errors import DeliveryFailed, NotFound
+from aitne.core.models.notification import WEBHOOK, Delivery, DeliveryState
+from aitne.core.ports.channel import Channel, Person
+from aitne.core.ports.store import Store
+from aitne.services.controller.leader import Leader
+
+log = logging.getLogger(__name__)
+
+TEST = "test"
+"""The kind of a message that somebody sent to see whether it arrives: it is tried once."""
+MOST_AT_ONCE = 32
+MOST_OF_ONE = 2
+"""Of one person's: a server that never answers holds up nobody else's messages."""
+LEASE_S = 120.0
+FOLLOW_S = 5.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 3_600.0
+GIVEN_UP_IN_A_ROW = 5
+"""After so many a webhook is disabled, and its owner told."""
+KEEP = timedelta(days=90)
+PRUNE_EVERY_S = 3_600.0
+
+
+class Deliverer:
+    """Empties the deliveries while this controller leads."""
+
+    def __init__(
+        self,
+        store: Store,
+        leader: Leader,
+        clock: Callable[[], datetime],
+        channels: Mapping[str, Channel],
+    ) -> None:
+        self._store = store
+        self._leader = leader
+        self._clock = clock
+        self._channels = channels
+
+    async def watch(self) -> None:
+        """Send whatever is due, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._prune())
+            group.create_task(self.run())
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Send; ``until_idle``: return once nothing is due."""
+        in_hand: set[int] = set()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                room = MOST_AT_ONCE - len(in_hand)
+                items = room and await self._store.lease_deliveries(
+                    epoch=self._leader.epoch,
+                    limit=room,
+                    lease_s=LEASE_S,
+                    most_of_one=MOST_OF_ONE,
+                )
+                fresh = [each for each in items or () if each.id not in in_hand]
+                for each in fresh:
+                    in_hand.add(each.id)
+                    group.create_task(self._one(each, in_hand))
+                if fresh:
+                    continue
+                if until_idle and not in_hand:
+                    return
+                await self._store.wait_for_change(0.02 if until_idle else FOLLOW_S)
+
+    async def _one(self, delivery: Delivery, in_hand: set[int]) -> None:
+        try:
+            status = await self._send(delivery)
+        except DeliveryFailed as error:
+            await self._failed(delivery, error)
+        else:
+            await self._store.finish_delivery(
+                delivery, DeliveryState.SENT, epoch=self._leader.epoch, status=status
+            )
+        in_hand.discard(delivery.id)
+
+    async def _send(self, delivery: Delivery) -> int:
+        channel = self._channels.get(delivery.channel)
+        if channel is None or not channel.available:
+            raise DeliveryFailed(f"This site has no {delivery.channel} any more.", again=False)
+        person = await self._person(delivery)
+        try:
+            async with asyncio.timeout(LEASE_S / 2):
+                return await channel.send(delivery.message, person, delivery.target)
+        except TimeoutError as error:
+            raise DeliveryFailed(
+                f"Nothing came of it within {LEASE_S / 2:.0f} s.", again=True
+            ) from error
+        except DeliveryFailed:
+            raise
+        except Exception as error:
+            # A channel is a plug-in: what it stumbles over must not end the controller with its jobs.
+            log.exception("The channel %s failed.", delivery.channel)
+            raise DeliveryFailed(
+                f"The channel {delivery.channel} failed: {type(error).__name__}.", again=True
+            ) from error
+
+    async def _person(self, delivery: Delivery) -> Person:
+        """The owner as they are now: who has changed the address meanwhile means the new one."""
+        try:
+            user = await self._store.get_user(delivery.owner)
+            hook = await self._store.webhook(delivery.target) if delivery.target else None
+        except NotFound as error:
+            raise DeliveryFailed("Whom it was for is gone.", again=False) from error
+        tested = delivery.message.get("kind") == TEST
+        mine = hook is not None and hook.owner == user.name and (tested or not hook.disabled_at)
+        return Person(
+            name=user.name, mail=user.mail, webhooks=(hook,) if mine and hook is not None else ()
+        )
+
+    async def _failed(self, delivery: Delivery, error: DeliveryFailed) -> None:
+        channel = self._channels.get(delivery.channel)
+        patience = timedelta(seconds=0.0 if channel is None else channel.patience_s)
+        again = error.again and delivery.message.get("kind") != TEST
+        if again and self._clock() < delivery.created_at + patience:
+            state = DeliveryState.WAITING
+        else:
+            state = DeliveryState.FAILED
+            log.info("A message to %s is given up: %s", delivery.owner, error.message)
+        delay_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(delivery.tries - 1, 20))
+        counts = delivery.channel == WEBHOOK and delivery.message.get("kind") != TEST
+        await self._store.finish_delivery(
+            delivery,
+            state,
+            epoch=self._leader.epoch,
+            status=error.status,
+            error=error.message,
+            delay_s=delay_s,
+            disable_after=GIVEN_UP_IN_A_ROW if counts else None,
+        )
+
+    async def _prune(self) -> None:
+        while True:
+            await self._store.prune_notifications(self._clock() - KEEP)
+            await asyncio.sleep(PRUNE_EVERY_S)

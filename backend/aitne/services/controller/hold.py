@@ -1,0 +1,127 @@
+"""What maintenance does: no job is handed to the scheduler, and no node is given new work.
+
+What runs goes on. Jobs that were submitted wait at the platform, with the reason in their message;
+jobs that the scheduler had before wait there, where it can drain nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable
+from aitne.core.models.administration import Maintenance
+from aitne.core.models.job import JobChanges
+from aitne.core.models.node import Node, NodeState
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.store import Move, Store
+from aitne.core.states import JobState
+from aitne.services.controller.leader import Leader
+from aitne.services.controller.live import LiveJobs
+from aitne.services.maintenance import held_because
+
+log = logging.getLogger(__name__)
+
+MARK = "Maintenance of the platform"
+"""The reason of the nodes that were drained here begins so: these and no others are resumed."""
+LOOK_EVERY_S = 5.0
+AT_ONCE = 500
+"""So many of the jobs that wait are told in one transaction: others write too."""
+_WAITING = frozenset({JobState.PENDING_SUBMIT})
+_TAKE_WORK = frozenset({NodeState.IDLE, NodeState.MIXED, NodeState.ALLOCATED})
+_DRAINED = frozenset({NodeState.DRAINING, NodeState.DRAINED})
+
+
+class SubmissionHold:
+    """Says whether submissions are held, and tells the jobs that wait."""
+
+    def __init__(
+        self, store: Store, live: LiveJobs, leader: Leader, clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._live = live
+        self._leader = leader
+        self._clock = clock
+
+    async def why(self) -> str | None:
+        """Why nothing is to be submitted now; None: submit."""
+        why = held_because(await self._store.maintenance(), self._clock())
+        if why is not None:
+            await self._tell(why)
+        return why
+
+    async def _tell(self, why: str) -> None:
+        moves = [
+            Move(entry.job.id, None, JobChanges(message=why), since=_WAITING)
+            for entry in self._live
+            if entry.job.state in _WAITING
+            and entry.job.message != why
+            and entry.job.cancel_requested_at is None
+        ]
+        for start in range(0, len(moves), AT_ONCE):
+            some = moves[start : start + AT_ONCE]
+            self._live.put(await self._store.apply(some, epoch=self._leader.epoch))
+
+
+class NodeHold:
+    """Drains the nodes when a maintenance begins, and resumes those when it is over."""
+
+    def __init__(self, store: Store, scheduler: Scheduler, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._clock = clock
+        self._cannot = False
+
+    async def watch(self) -> None:
+        """Look every few seconds, until cancelled; or until the scheduler turns out unable to."""
+        while not self._cannot:
+            await self.look()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """Do what the time asks for."""
+        window = await self._store.maintenance()
+        nodes = await self._store.nodes()
+        try:
+            if window is not None and window.on(self._clock()):
+                await self._drain(window, nodes)
+            else:
+                await self._resume(nodes)
+        except NotSupported as error:
+            log.info("Nodes are left as they are during maintenance: %s", error.message)
+            self._cannot = True
+        except SchedulerUnavailable as error:
+            log.warning("Nodes cannot be prepared for the maintenance yet: %s", error.message)
+
+    async def _drain(self, window: Maintenance, nodes: Sequence[Node]) -> None:
+        wanted = [node.name for node in nodes if node.state in _TAKE_WORK]
+        if not wanted:
+            return
+        # Whoever resumes one of them during the maintenance has a reason to.
+        drains = await self._store.last_drains()
+        reason = f"{MARK}: {window.message}" if window.message else MARK
+        for name in wanted:
+            last = drains.get(name)
+            if last is not None and last.time >= window.starts_at and last.reason == reason:
+                continue
+            try:
+                await self._scheduler.drain(name, f"{reason} ({window.created_by})")
+            except SchedulerRejected as error:
+                log.warning("Node %s is not drained: %s", name, error.message)
+                continue
+            await self._store.note_node(name, "drain", actor=window.created_by, reason=reason)
+
+    async def _resume(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            if node.state not in _DRAINED or not (node.reason or "").startswith(MARK):
+                continue
+            try:
+                await self._scheduler.resume(node.name)
+            except SchedulerRejected as error:
+                log.warning("Node %s is not resumed: %s", node.name, error.message)
+                continue
+            await self._store.note_node(
+                node.name, "resume", actor="aitne", reason="The maintenance is over."
+            )

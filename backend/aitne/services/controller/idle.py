@@ -1,0 +1,133 @@
+"""Ends sessions that nobody works in: warned twice, and only on the word of their own agents."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from aitne.core.errors import Conflict, NotFound, StaleEpoch
+from aitne.core.models.job import Job, JobChanges, JobType
+from aitne.core.models.notification import SessionActivity
+from aitne.core.ports.store import Store
+from aitne.core.states import TerminationReason
+from aitne.core.units import format_duration
+from aitne.services.controller.leader import Leader
+from aitne.services.controller.live import LiveJobs
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 5.0
+LONGEST_LEADS_S = (900.0, 120.0)
+LEAD_PARTS = (0.25, 0.1)
+"""How long before the end it is warned of: this part of the whole, and no longer than the above."""
+SILENT_S = 90.0
+"""An agent that has said nothing for so long, and a fifth of the whole: nobody can tell of its session."""
+
+
+def leads(duration_s: int) -> tuple[timedelta, timedelta]:
+    """How long before the end the two warnings come."""
+    first, second = (
+        timedelta(seconds=min(longest, part * duration_s))
+        for longest, part in zip(LONGEST_LEADS_S, LEAD_PARTS, strict=True)
+    )
+    return first, second
+
+
+class IdleWatch:
+    """Looks every few seconds while this controller leads: one query for all sessions."""
+
+    def __init__(
+        self, store: Store, live: LiveJobs, leader: Leader, clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._live = live
+        self._leader = leader
+        self._clock = clock
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        while True:
+            pause_s = await self.look()
+            await asyncio.sleep(pause_s)
+
+    async def look(self) -> float:
+        """Warn and end those whose time has come; in how many seconds to look again."""
+        sessions = {entry.job.id: entry.job for entry in self._live if _concerned(entry.job)}
+        if not sessions:
+            return LOOK_EVERY_S
+        for activity in await self._store.activities():
+            job = sessions.get(activity.job_id)
+            if job is not None:
+                await self._judge(job, activity)
+        shortest = min(job.spec.inactivity_duration_s or 0 for job in sessions.values())
+        return max(0.5, min(LOOK_EVERY_S, shortest / 20))
+
+    async def _judge(self, job: Job, activity: SessionActivity) -> None:
+        try:
+            await self._act(job, activity)
+        except StaleEpoch:
+            raise
+        except (Conflict, NotFound) as error:
+            # It moved on by itself; the next look sees how.
+            log.info("Session %s is left as it is: %s", job.id, error.message)
+
+    async def _act(self, job: Job, activity: SessionActivity) -> None:
+        now, lasts_s = self._clock(), job.spec.inactivity_duration_s or 0
+        lasts = timedelta(seconds=lasts_s)
+        first, second = leads(lasts_s)
+        idle_until = activity.active_at + lasts
+        silent = now - activity.seen_at > timedelta(seconds=SILENT_S) + lasts / 5
+        if not activity.warned or silent:
+            if not silent and now >= idle_until - first:
+                # After a pause of the controller's own nobody is ended without a warning in time.
+                ends = max(idle_until, now + first)
+                await self._set(job, ends)
+                await self._warn(job, 1, ends)
+            elif job.idle_ends_at is not None:
+                await self._set(job, None)
+            return
+        ends = max(job.idle_ends_at or now + second, idle_until)
+        if ends != job.idle_ends_at:
+            await self._set(job, ends)
+        if activity.warned == 1 and now >= ends - second:
+            await self._warn(job, 2, ends)
+        elif activity.warned > 1 and now >= ends:
+            await self._end(job, lasts_s)
+
+    async def _set(self, job: Job, ends: datetime | None) -> None:
+        await self._store.transition(
+            job.id,
+            job.state,
+            JobChanges(idle_ends_at=ends),
+            version=job.version,
+            epoch=self._leader.epoch,
+        )
+
+    async def _warn(self, job: Job, number: int, ends: datetime) -> None:
+        now = self._clock()
+        data = {
+            "ends_at": ends.isoformat(),
+            "left_s": max(0, round((ends - now).total_seconds())),
+            "warning": number,
+            "name": job.name,
+        }
+        await self._store.warn_idle(
+            job.id, warned=number, at=now, data=data, epoch=self._leader.epoch
+        )
+
+    async def _end(self, job: Job, lasts_s: int) -> None:
+        message = f"Ended after {format_duration(lasts_s)} without activity."
+        await self._store.request_cancel(
+            job.id, self._clock(), message, reason=TerminationReason.IDLE
+        )
+
+
+def _concerned(job: Job) -> bool:
+    return (
+        job.type is JobType.SESSION
+        and job.spec.inactivity_duration_s is not None
+        and job.state.active
+        and job.cancel_requested_at is None
+    )

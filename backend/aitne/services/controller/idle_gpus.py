@@ -1,0 +1,114 @@
+"""Finds batch jobs that hold GPUs and do next to nothing with them. They are shown, never ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from aitne.core.errors import Conflict, NotFound, StaleEpoch
+from aitne.core.models.job import Job, JobChanges, JobType, Sample
+from aitne.core.notification_settings import IdleSettings
+from aitne.core.ports.store import Store
+from aitne.core.states import JobState
+from aitne.services.controller.leader import Leader
+from aitne.services.controller.live import LiveJobs
+from aitne.services.notices import GPU_IDLE
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 30.0
+EACH_EVERY_PART = 1 / 6
+"""Of the window: how often each job is looked at."""
+MOST_SAMPLES = 120
+FEWEST_SAMPLES = 4
+COVERED = 0.8
+"""This part of the window must lie between the first and the last sample with GPUs in it."""
+
+
+def mean_utilization(samples: Sequence[Sample], window_s: float) -> float | None:
+    """Of all GPUs over the window, 0 to 1; None: too little was measured to tell."""
+    seen = [sample for sample in samples if sample.gpu]
+    if len(seen) < FEWEST_SAMPLES:
+        return None
+    if (seen[-1].time - seen[0].time).total_seconds() < COVERED * window_s:
+        return None
+    each = [float(gpu.get("utilization", 0.0)) for sample in seen for gpu in sample.gpu]
+    return sum(each) / len(each)
+
+
+class GpuWatch:
+    """Looks at each job a few times within the window, while this controller leads."""
+
+    def __init__(
+        self,
+        store: Store,
+        live: LiveJobs,
+        leader: Leader,
+        clock: Callable[[], datetime],
+        settings: IdleSettings,
+    ) -> None:
+        self._store = store
+        self._live = live
+        self._leader = leader
+        self._clock = clock
+        self._below = settings.gpu_utilization
+        self._window = timedelta(seconds=settings.gpu_window)
+        self._due: dict[UUID, datetime] = {}
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(min(LOOK_EVERY_S, self._window.total_seconds() * EACH_EVERY_PART))
+
+    async def look(self) -> None:
+        """Judge those whose turn it is."""
+        now = self._clock()
+        concerned = [entry.job for entry in self._live if self._concerned(entry.job, now)]
+        self._due = {job.id: self._due.get(job.id, now) for job in concerned}
+        for job in concerned:
+            if self._due[job.id] <= now:
+                self._due[job.id] = now + self._window * EACH_EVERY_PART
+                await self._judge(job, now)
+
+    def _concerned(self, job: Job, now: datetime) -> bool:
+        return (
+            job.type is JobType.JOB
+            and job.state is JobState.RUNNING
+            and job.spec.resources.gpu.count > 0
+            and job.started_at is not None
+            and now - job.started_at >= self._window
+        )
+
+    async def _judge(self, job: Job, now: datetime) -> None:
+        since = now - self._window
+        samples = await self._store.samples(job.id, since=since, limit=MOST_SAMPLES)
+        mean = mean_utilization(samples, self._window.total_seconds())
+        try:
+            if mean is not None and mean < self._below:
+                if job.gpu_idle_since is None:
+                    await self._set(job, samples[0].time)
+                    await self._tell(job, mean)
+            elif job.gpu_idle_since is not None:
+                await self._set(job, None)
+        except StaleEpoch:
+            raise
+        except (Conflict, NotFound) as error:
+            log.info("Job %s is left as it is: %s", job.id, error.message)
+            self._due[job.id] = now
+
+    async def _set(self, job: Job, since: datetime | None) -> None:
+        changes = JobChanges(gpu_idle_since=since)
+        await self._store.transition(
+            job.id, job.state, changes, version=job.version, epoch=self._leader.epoch
+        )
+
+    async def _tell(self, job: Job, mean: float) -> None:
+        """Once for each job: its owner knows from then on, and the page goes on showing it."""
+        if any(event.kind == GPU_IDLE for event in await self._store.job_events(job.id)):
+            return
+        data = {"utilization": round(mean, 4), "window_s": round(self._window.total_seconds())}
+        await self._store.add_job_event(job.id, GPU_IDLE, data)

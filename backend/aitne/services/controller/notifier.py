@@ -1,0 +1,221 @@
+"""Tells people of events: reads the log from where it stopped, and writes whom it told in the same
+transaction that moves its place, so that of each event it tells once, whoever leads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from aitne.core.errors import AitneError, Conflict, NotFound, StaleEpoch
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job
+from aitne.core.models.notification import (
+    BROWSER,
+    NewDelivery,
+    Notice,
+    NotificationChoices,
+    Told,
+    message_of,
+)
+from aitne.core.ports.channel import Channel, Person
+from aitne.core.ports.files import JobFiles, JobPlace
+from aitne.core.ports.store import Store
+from aitne.services import notices
+from aitne.services.controller.leader import Leader
+
+log = logging.getLogger(__name__)
+
+CURSOR = "notifications"
+FOLLOW_S = 5.0
+BATCH = 500
+BEHIND = 1_000
+"""So many events that nobody is told of may pass before the place among them is written down."""
+LOG_WITHIN_S = 5.0
+LOGS_REST = timedelta(minutes=1)
+"""After one that was not read in time: a file server that is away must hold up nobody else's news,
+nor the threads that a thousand failed jobs' logs would wait in."""
+_ANNOUNCED = "announcement.changed"
+_MAINTAINED = "maintenance.changed"
+_WEBHOOK = "webhook.disabled"
+
+
+class Notifier:
+    """Reads events while this controller leads."""
+
+    def __init__(
+        self,
+        store: Store,
+        files: JobFiles,
+        place: Callable[[Job], JobPlace],
+        leader: Leader,
+        clock: Callable[[], datetime],
+        channels: Mapping[str, Channel],
+        portal_url: str,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._place = place
+        self._leader = leader
+        self._clock = clock
+        self._channels = {name: each for name, each in channels.items() if each.available}
+        self._portal_url = portal_url
+        self._logs_rest_until: datetime | None = None
+
+    async def watch(self) -> None:
+        """Tell of whatever happens, until cancelled."""
+        kept = seen = await self._store.cursor(CURSOR)
+        while True:
+            try:
+                kept, seen = await self.step(kept, seen)
+            except StaleEpoch:
+                raise
+            except Conflict as error:
+                log.warning("%s", error.message)
+                kept = seen = await self._store.cursor(CURSOR)
+            if seen >= await self._store.last_event_id():
+                await self._store.wait_for_change(FOLLOW_S)
+
+    async def step(self, kept: int, seen: int) -> tuple[int, int]:
+        """Read some events after ``seen``; ``kept`` is the place that is written down. Both afterwards.
+
+        Raises ``StaleEpoch``, ``Conflict``.
+        """
+        events = await self._store.events_after(seen, limit=BATCH)
+        if not events:
+            return kept, seen
+        told: list[Told] = []
+        said: set[tuple[str, str]] = set()
+        for event in events:
+            found = await self._told(event)
+            # Of what was changed twice before anybody read of it, it is told once.
+            subjects = {(each.notice.kind, each.notice.path) for each in found}
+            if event.kind in (_ANNOUNCED, _MAINTAINED) and subjects <= said:
+                continue
+            told += found
+            said |= subjects
+        seen = events[-1].id
+        if told or seen - kept >= BEHIND:
+            await self._store.tell(
+                told, cursor=CURSOR, since=kept, until=seen, epoch=self._leader.epoch
+            )
+            kept = seen
+        return kept, seen
+
+    async def _told(self, event: Event) -> Sequence[Told]:
+        notice, names = await self._notice(event)
+        if notice is None:
+            return ()
+        people = await self._store.people(names)
+        if event.kind == "project.requested":
+            people = [
+                each for each in people if each.admin and each.name != event.data.get("actor")
+            ]
+        if not people:
+            return ()
+        reached = [each.name for each in people]
+        choices = await self._store.choices_of_many(reached)
+        hooks = await self._store.webhooks_of_many(reached)
+        found = []
+        for each in people:
+            mine = tuple(hook for hook in hooks if hook.owner == each.name)
+            person = Person(name=each.name, mail=each.mail, webhooks=mine)
+            found.append(self._to(person, event, notice, choices.get(each.name)))
+        return found
+
+    def _to(
+        self, person: Person, event: Event, notice: Notice, chosen: NotificationChoices | None
+    ) -> Told:
+        choices = chosen or NotificationChoices()
+        quiet = choices.quiet_until is not None and self._clock() < choices.quiet_until
+        message = message_of(
+            notice,
+            owner=person.name,
+            event_id=event.id,
+            time=event.time.isoformat(),
+            url=f"{self._portal_url}{notice.path}",
+        )
+        deliveries = [
+            NewDelivery(channel=name, owner=person.name, target=target, message=message)
+            for name, channel in self._channels.items()
+            if not quiet and choices.wants(notice.kind, name)
+            for target in channel.targets(person)
+        ]
+        return Told(
+            owner=person.name,
+            event_id=event.id,
+            notice=notices.for_inbox(notice),
+            inbox=choices.wants(notice.kind, BROWSER),
+            popup=not quiet,
+            deliveries=tuple(deliveries),
+        )
+
+    async def _notice(self, event: Event) -> tuple[Notice | None, Sequence[str] | None]:
+        """What is said of it and to whom; None as names: to everybody."""
+        if event.kind in notices.JOB_EVENTS and event.job_id is not None:
+            return await self._of_job(event), [event.owner or ""]
+        if event.kind == "project.requested":
+            return notices.of_project(event), None
+        if event.kind == "project.expiring":
+            return notices.of_project(event), await self._store.members_of(event.project or "")
+        if event.kind in notices.PROJECT_EVENTS:
+            return notices.of_project(event), [str(event.data.get("user") or event.owner or "")]
+        if event.kind == _ANNOUNCED:
+            return await self._of_announcement(str(event.data.get("id", "")))
+        if event.kind == _MAINTAINED:
+            return await self._of_maintenance(), None
+        if event.kind == _WEBHOOK:
+            return notices.of_disabled_webhook(event), [event.owner or ""]
+        return None, ()
+
+    async def _of_job(self, event: Event) -> Notice | None:
+        if event.job_id is None:
+            return None
+        try:
+            job = await self._store.get_job(event.job_id)
+        except NotFound:
+            return None
+        notice = notices.of_job(event, job, self._clock())
+        if notice is not None and notices.wants_log(notice) and not job.is_array:
+            notice = notice.model_copy(update={"log": await self._last_lines(job)})
+        return notice
+
+    async def _last_lines(self, job: Job) -> tuple[str, ...]:
+        """Of the job's log. One that cannot be read now is left out: the notice does not wait."""
+        if self._logs_rest_until is not None and self._clock() < self._logs_rest_until:
+            return ()
+        try:
+            async with asyncio.timeout(LOG_WITHIN_S):
+                chunk = await self._files.read_log(
+                    self._place(job), None, offset=-notices.LOG_BYTES, limit=notices.LOG_BYTES
+                )
+        except TimeoutError:
+            log.info("The log of job %s goes untold: it was not read in time.", job.id)
+            self._logs_rest_until = self._clock() + LOGS_REST
+            return ()
+        except AitneError as error:
+            log.info("The log of job %s goes untold: %s", job.id, error)
+            return ()
+        return notices.last_lines(chunk.data, whole=chunk.offset == 0)
+
+    async def _of_announcement(self, name: str) -> tuple[Notice | None, Sequence[str] | None]:
+        try:
+            found = await self._store.get_announcement(name)
+        except NotFound:
+            return None, ()
+        notice = notices.of_announcement(found)
+        before = await self._store.last_told(notice.kind, notice.path)
+        if not found.current(self._clock()) or (before is not None and before >= found.updated_at):
+            return None, ()
+        if not found.projects:
+            return notice, None
+        names = {n for each in found.projects for n in await self._store.members_of(each)}
+        return notice, sorted(names)
+
+    async def _of_maintenance(self) -> Notice | None:
+        window = await self._store.maintenance()
+        if window is None or window.over(self._clock()):
+            return None
+        notice = notices.of_maintenance(window)
+        return None if await self._store.last_told(notice.kind, notice.path) else notice

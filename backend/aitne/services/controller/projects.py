@@ -1,0 +1,104 @@
+"""Says in time that projects end, ends those whose time is over, and keeps what was used."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from aitne.core.errors import AitneError, IllegalTransition, StaleEpoch, StoreUnavailable
+from aitne.core.models.project import Step
+from aitne.core.models.user import Project
+from aitne.core.ports.store import Store
+from aitne.services.balance import bounds, counted_months, month_of, months_between
+from aitne.services.controller.leader import Leader
+from aitne.services.usage_months import UsageMonths, settled
+
+log = logging.getLogger(__name__)
+
+REMIND_DAYS = (30, 7, 1)
+LOOK_EVERY_S = 60.0
+USAGE_EVERY = timedelta(minutes=5)
+PAUSE_TIMES = 20.0
+"""Accounting rests for so many times as long as it took to answer."""
+MONTHS_BACK = 12
+ABSENT_AT_ONCE = 6
+"""So many months that were never asked for are asked for in one round; the next follows soon."""
+ACTOR = "platform"
+
+
+class ProjectWatch:
+    """Looks every minute while this controller leads."""
+
+    def __init__(
+        self, store: Store, usage: UsageMonths, leader: Leader, clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._usage = usage
+        self._leader = leader
+        self._clock = clock
+        self._usage_due: datetime | None = None
+        self._silent = False
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """Remind, end, and keep the months' usage."""
+        now = self._clock()
+        for project in await self._store.ending_projects(now + timedelta(days=REMIND_DAYS[0])):
+            if project.expires_at is not None:
+                await self._ending(project, project.expires_at, now)
+        if self._usage_due is None or now >= self._usage_due:
+            behind = await self._keep_usage(now)
+            rest = (self._clock() - now) * PAUSE_TIMES
+            self._usage_due = now + (rest if behind else max(USAGE_EVERY, rest))
+
+    async def _ending(self, project: Project, ends: datetime, now: datetime) -> None:
+        epoch = self._leader.epoch
+        if ends <= now:
+            try:
+                await self._store.step_project(
+                    project.name, Step.EXPIRE, actor=ACTOR, epoch=epoch, due=now
+                )
+            except IllegalTransition:
+                log.info("Project %s was closed before its time was over.", project.name)
+            return
+        days = next(step for step in reversed(REMIND_DAYS) if ends - now <= timedelta(days=step))
+        await self._store.remind(project.name, ends, days, epoch=epoch)
+
+    async def _keep_usage(self, now: datetime) -> bool:
+        """Whether there are months that were not asked for yet, and accounting answers."""
+        projects = await self._store.list_projects(visible_to=None)
+        try:
+            wanted, absent = await self._missing(projects, now)
+            for month in [*wanted, *absent[:ABSENT_AT_ONCE]]:
+                await self._usage.month(month)
+        except (StoreUnavailable, StaleEpoch):
+            raise
+        except AitneError as error:
+            if not self._silent:
+                log.warning("What was used is not known: %s", error.message)
+            self._silent = True
+            return False
+        self._silent = False
+        return len(absent) > ABSENT_AT_ONCE
+
+    async def _missing(
+        self, projects: Sequence[Project], now: datetime
+    ) -> tuple[list[str], list[str]]:
+        """The present month and those that are not settled; those never asked for, newest first."""
+        present = month_of(now)
+        first = month_of(min((each.created_at for each in projects), default=now))
+        year = month_of(bounds(present)[0] - timedelta(days=31 * (MONTHS_BACK - 1)))
+        wanted = set(months_between(max(first, year), present))
+        for each in projects:
+            wanted.update(counted_months(each.budget, now))
+        kept = await self._store.usage_months(sorted(wanted))
+        stale = [m for m in sorted(kept) if m != present and not settled(kept[m], m)]
+        absent = sorted(wanted - kept.keys() - {present}, reverse=True)
+        return [present, *stale], absent

@@ -1,0 +1,94 @@
+"""Submissions whose outcome nobody knows: found at the scheduler, or known never to have arrived."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from aitne.core.errors import NotAllowed, Unavailable
+from aitne.core.metric_names import RECONCILE
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.ports.files import CLOSED, JobFiles
+from aitne.core.ports.scheduler import Scheduler, SchedulerJob
+from aitne.core.ports.store import OutboxItem
+from aitne.core.states import JobState
+from aitne.services.controller.answer import OPEN, RETRY_S, Answer, accepted
+from aitne.services.controller.counts import Counts
+from aitne.services.controller.runs import best, records_by_job, run_of
+from aitne.services.render import Renderer
+
+log = logging.getLogger(__name__)
+
+
+class Search:
+    """Adopts what the scheduler has, and gives up only what can never turn up any more."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        files: JobFiles,
+        renderer: Renderer,
+        clock: Callable[[], datetime],
+        counts: Counts,
+    ) -> None:
+        self._scheduler = scheduler
+        self._files = files
+        self._renderer = renderer
+        self._clock = clock
+        self._counts = counts
+        self._searched: dict[tuple[UUID, int], datetime] = {}
+        """When this leader first looked in vain for a submission that it knows no answer to."""
+
+    def forget(self, job: Job) -> None:
+        """The job's attempt is searched for no more."""
+        self._searched.pop((job.id, job.attempt), None)
+
+    async def find(self, jobs: Sequence[Job]) -> dict[UUID, SchedulerJob | None]:
+        """What the scheduler has of each. Raises ``SchedulerUnavailable``."""
+        found = await self._scheduler.find([run_of(job) for job in jobs])
+        return {job_id: best(records) for job_id, records in records_by_job(jobs, found).items()}
+
+    async def judge(self, item: OutboxItem, job: Job, record: SchedulerJob | None) -> Answer:
+        """Adopt what was found; of one that was not, whether to look again or to submit it again."""
+        if record is not None:
+            scheduler_id = record.scheduler_id
+            if job.is_array:
+                scheduler_id = scheduler_id.partition("_")[0]
+            return self._adopted(item, job, scheduler_id)
+        again = Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S)
+        # Counted from this leader's own first look: what the one before had begun may have begun late.
+        first = self._searched.setdefault((job.id, job.attempt), self._clock())
+        if self._clock() < first + timedelta(seconds=self._scheduler.settle_s):
+            return again
+        if job.state not in OPEN:
+            return again
+        # Only now does an empty search mean that it will never turn up, or has come and gone.
+        if not job.is_array:
+            place = self._renderer.place(job)
+            try:
+                await self._files.create(place, {})  # it may not have come so far as to be made
+                # Nobody will look for one that is cancelled: should it turn up all the same, it
+                # must not begin.
+                cancelled = job.cancel_requested_at is not None
+                look = self._files.close_fence if cancelled else self._files.fence
+                fence = await look(place, job.array_task_id)
+            except (Unavailable, NotAllowed) as error:
+                log.warning("Job %s waits for its folder: %s", job.id, error.message)
+                return again
+            if fence is not None and fence.owner != CLOSED:
+                return self._adopted(item, job, fence.owner)
+        return self._never_arrived(item, job)
+
+    def _adopted(self, item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
+        self._counts.add(RECONCILE, "adopted")
+        log.info("Job %s was found as %s.", job.id, scheduler_id)
+        self.forget(job)
+        return accepted(item, job, scheduler_id)
+
+    def _never_arrived(self, item: OutboxItem, job: Job) -> Answer:
+        self.forget(job)
+        self._counts.add(RECONCILE, "never_arrived")
+        changes = JobChanges(submitted_at=None)
+        return Answer(item, job, JobState.PENDING_SUBMIT, changes, OPEN, delay_s=0.0)

@@ -1,0 +1,58 @@
+"""What tells people: put together, and kept apart from what handles jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aitne.core.models.job import Job
+from aitne.core.notification_settings import IdleSettings
+from aitne.core.ports.channel import Channel
+from aitne.core.ports.files import JobFiles, JobPlace
+from aitne.core.ports.store import Store
+from aitne.services.controller.deliverer import Deliverer
+from aitne.services.controller.idle import IdleWatch
+from aitne.services.controller.idle_gpus import GpuWatch
+from aitne.services.controller.leader import Leader
+from aitne.services.controller.live import LiveJobs
+from aitne.services.controller.notifier import Notifier
+
+
+@dataclass(frozen=True, slots=True)
+class TellingParts:
+    """What a site has for it."""
+
+    channels: Mapping[str, Channel] = field(default_factory=dict)
+    portal_url: str = ""
+    idle: IdleSettings = field(default_factory=IdleSettings)
+
+
+class Telling:
+    """Watches for idle work, makes notifications of events, and sends them."""
+
+    def __init__(
+        self,
+        parts: TellingParts,
+        store: Store,
+        files: JobFiles,
+        place: Callable[[Job], JobPlace],
+        leader: Leader,
+        live: LiveJobs,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.notifier = Notifier(
+            store, files, place, leader, clock, parts.channels, parts.portal_url
+        )
+        self.deliverer = Deliverer(store, leader, clock, parts.channels)
+        self.idle = IdleWatch(store, live, leader, clock)
+        self.gpus = GpuWatch(store, live, leader, clock, parts.idle)
+
+    async def watch(self) -> None:
+        """All of it, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.notifier.watch())
+            group.create_task(self.deliverer.watch())
+            group.create_task(self.idle.watch())
+            group.create_task(self.gpus.watch())

@@ -1,0 +1,83 @@
+"""Which folders a user may make a dataset of."""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+from collections.abc import Iterable
+
+from aitne.core.areas import areas_of, owner_of, within
+from aitne.core.errors import InvalidInput
+from aitne.core.models.user import Actor
+from aitne.core.ports.accounts import Accounts
+from aitne.core.ports.storage import Places
+from aitne.core.storage_settings import StorageSettings
+
+
+class DatasetPaths:
+    """Holds paths to the roots, as they are written and as they are with links followed."""
+
+    def __init__(self, settings: StorageSettings, accounts: Accounts, places: Places) -> None:
+        self._settings = settings
+        self._accounts = accounts
+        self._places = places
+
+    async def checked(self, actor: Actor, path: str) -> str:
+        """The folder's real path, by which jobs mount it.
+
+        Raises:
+            InvalidInput: it lies outside the actor's folders and those for datasets, or is one of the
+                actor's folders as a whole, or is no folder, or the actor's account cannot read it.
+            NotAllowed: nothing is done as the actor's account.
+            Unavailable: the file system or the broker does not answer.
+        """
+        account = await asyncio.to_thread(self._accounts.of, actor.name)
+        own = [
+            area.path
+            for area in areas_of(self._settings, owner_of(account), sorted(actor.projects))
+        ]
+        shared = [str(each) for each in self._settings.datasets]
+        plain = "/" + posixpath.normpath(path).lstrip("/")
+        # With ".." the name alone does not say where it leads: normalized it would be another path.
+        if ".." in path.split("/") or not _allowed(plain, own, shared):
+            raise _outside(path, own, shared)
+        roots = [*own, *shared]
+        found, *real = await self._places.paths(account.name, [plain, *roots])
+        if found.kind != "folder" or not found.readable or found.real_path is None:
+            why = found.problem or ("there is nothing" if found.kind is None else "it is no folder")
+            who = account.user or account.name or "the platform's account"
+            raise InvalidInput.field("path", f"{who} cannot read it as a folder: {why}", value=path)
+        resolved = {facts.path: facts.real_path or facts.path for facts in real}
+        if not _allowed(
+            found.real_path,
+            [resolved.get(root, root) for root in own],
+            [resolved.get(root, root) for root in shared],
+        ):
+            raise InvalidInput.field(
+                "path",
+                f"it leads to {found.real_path}, which lies outside the folders for datasets",
+                value=path,
+                allowed=_words(own, shared),
+            )
+        return found.real_path
+
+
+def _allowed(path: str, own: Iterable[str], shared: Iterable[str]) -> bool:
+    """Below one of the actor's folders, or a folder for datasets or below it."""
+    if within(path, shared):
+        return True
+    return any(within(path, [root]) and not within(root, [path]) for root in own)
+
+
+def _outside(path: str, own: Iterable[str], shared: Iterable[str]) -> InvalidInput:
+    return InvalidInput.field(
+        "path",
+        "a dataset lies below a folder of yours, or where the site keeps datasets, and its path has "
+        "no `..`",
+        value=path,
+        allowed=_words(own, shared),
+    )
+
+
+def _words(own: Iterable[str], shared: Iterable[str]) -> str:
+    return ", ".join([*(f"{root}/…" for root in own), *shared])

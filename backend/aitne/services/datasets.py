@@ -1,0 +1,300 @@
+"""The catalogue of datasets: what jobs read, who may read it, and whether it is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import Field
+
+from aitne.core.errors import (
+    Conflict,
+    FieldProblem,
+    InvalidInput,
+    ManifestMissing,
+    NotAllowed,
+    NotFound,
+)
+from aitne.core.manifest import Summary
+from aitne.core.models.dataset import (
+    Dataset,
+    DatasetFile,
+    DatasetUse,
+    ManifestDigest,
+    split_reference,
+)
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, decide, require
+from aitne.core.ports.catalogue_files import Manifests
+from aitne.core.ports.store import CatalogStore
+from aitne.services.dataset_paths import DatasetPaths
+from aitne.services.parameters import suggestion
+
+
+class NewDataset(DatasetFile):
+    """A dataset whose manifest was uploaded."""
+
+    manifest: ManifestDigest = Field(description="sha256 of the manifest's text.")
+
+
+class DatasetService:
+    """What users see, add and share."""
+
+    def __init__(
+        self,
+        store: CatalogStore,
+        manifests: Manifests,
+        paths: DatasetPaths,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._manifests = manifests
+        self._paths = paths
+        self._clock = clock
+
+    async def list(self, actor: Actor) -> Sequence[Dataset]:
+        """All versions that the actor may read, by name and newest first; for administrators all.
+
+        Raises ``NotAllowed``."""
+        _require_reader(actor)
+        seen_by = None if actor.is_admin else actor.name
+        return [_shown(each, actor) for each in await self._store.datasets(visible_to=seen_by)]
+
+    async def versions(self, actor: Actor, name: str) -> Sequence[Dataset]:
+        """All versions of one, newest first. Raises ``NotFound``, ``NotAllowed``."""
+        found = [each for each in await self.list(actor) if each.name == name]
+        if not found:
+            raise NotFound("dataset", name)
+        return found
+
+    async def get(self, actor: Actor, name: str, version: str) -> Dataset:
+        """Raises ``NotFound``, ``NotAllowed``."""
+        return _shown(await self._allowed(Action.DATASET_READ, actor, name, version), actor)
+
+    async def manifest(self, actor: Actor, name: str, version: str) -> tuple[Dataset, Path]:
+        """The dataset, and the file that holds its manifest, packed.
+
+        Raises ``NotFound``, ``NotAllowed``, ``Unavailable``."""
+        dataset = await self.get(actor, name, version)
+        return dataset, await asyncio.to_thread(self._manifests.path, dataset.manifest)
+
+    async def receive_manifest(
+        self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]
+    ) -> Summary:
+        """Take in a manifest, packed, for a dataset that is to be added within a day.
+
+        Raises:
+            NotAllowed: the credential may not add datasets.
+            InvalidInput: it is no manifest, or has another digest, or is too large.
+            RateLimited: too many are uploaded at once.
+            Unavailable: it cannot be kept.
+        """
+        project = actor.user.default_project
+        require(Action.DATASET_ADD, actor, "project", project, project=project)
+        used = {each.manifest for each in await self._store.datasets(visible_to=None)}
+        return await self._manifests.receive(actor.name, digest, chunks, used)
+
+    async def add(self, actor: Actor, new: NewDataset) -> Dataset:
+        """Put a version into the catalogue, whole: its manifest is there, and so is its folder.
+
+        Raises:
+            NotFound: there is no such project that the actor may know of.
+            NotAllowed: the actor may not add to it.
+            InvalidInput: the path is none that the actor may share, or cannot be read.
+            ManifestMissing: upload the manifest first.
+            Conflict: there is such a version already, or the name is another owner's.
+            Unavailable: the folder cannot be looked at, or the manifest not be kept.
+        """
+        project = new.project or actor.user.default_project
+        require(Action.DATASET_ADD, actor, "project", project, project=project)
+        await self._check_free(new, actor.name)
+        path = await self._paths.checked(actor, new.path)
+        # To know the digest of a manifest, from a job's record say, is not to have the manifest.
+        read = {each.manifest for each in await self.list(actor)}
+        summary = await self._manifests.find(actor.name, new.manifest, kept=new.manifest in read)
+        if summary is None:
+            raise ManifestMissing(
+                f"The platform has no manifest {new.manifest}. Upload it first: PUT "
+                f"/api/v1/manifests/{new.manifest}, as `aitne dataset add` does."
+            )
+        dataset = Dataset(
+            **new.model_dump(include={"name", "version", "description", "licence", "manifest"}),
+            owner=actor.name,
+            path=path,
+            size_bytes=summary.size_bytes,
+            files=summary.files,
+            projects=(project,),
+            created_at=self._clock(),
+        )
+        await self._manifests.keep(actor.name, new.manifest)
+        await self._store.add_dataset(dataset, actor=actor.name)
+        return dataset
+
+    async def grant(self, actor: Actor, name: str, version: str, project: str) -> Dataset:
+        """Let a project's members read it: one that the actor is a member of; administrators any.
+
+        Raises ``NotFound``, also for the project; ``NotAllowed``."""
+        await self._allowed(Action.DATASET_EDIT, actor, name, version)
+        require(Action.PROJECT_READ, actor, "project", project, project=project)
+        changed = await self._store.set_dataset(name, version, grant=(project,), actor=actor.name)
+        return _shown(changed, actor)
+
+    async def revoke(self, actor: Actor, name: str, version: str, project: str) -> Dataset:
+        """Take that back, or no longer want it in a project that one manages. Jobs that run go on.
+
+        Raises ``NotFound``, ``NotAllowed``."""
+        dataset = await self._allowed(Action.DATASET_READ, actor, name, version)
+        reads = project if project in dataset.projects else None
+        about = {"owner": dataset.owner, "project": reads}
+        require(Action.DATASET_REVOKE, actor, "dataset", dataset.reference, **about)
+        if reads is None:
+            raise NotFound("project", f"{project} among those that read {dataset.reference}")
+        changed = await self._store.set_dataset(name, version, revoke=(project,), actor=actor.name)
+        return _shown(changed, actor)
+
+    async def retire(self, actor: Actor, name: str, version: str, *, retired: bool) -> Dataset:
+        """New jobs may not name it any more, or again. Raises ``NotFound``, ``NotAllowed``."""
+        await self._allowed(Action.DATASET_EDIT, actor, name, version)
+        changed = await self._store.set_dataset(name, version, retired=retired, actor=actor.name)
+        return _shown(changed, actor)
+
+    async def note_verification(
+        self, actor: Actor, name: str, version: str, *, manifest: str, damaged_files: int
+    ) -> Dataset:
+        """Keep what somebody who may read it has found by comparing it with that manifest.
+
+        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for another manifest."""
+        dataset = await self._allowed(Action.DATASET_VERIFY, actor, name, version)
+        if manifest != dataset.manifest:
+            raise Conflict(
+                f"{dataset.reference} has the manifest {dataset.manifest}, and another one was "
+                f"compared: {manifest}. Fetch it again and verify with that."
+            )
+        changed = await self._store.set_dataset(
+            name,
+            version,
+            verified_at=self._clock(),
+            verified_by=actor.name,
+            damaged_files=damaged_files,
+            actor=actor.name,
+        )
+        return _shown(changed, actor)
+
+    async def resolve(
+        self, actor: Actor, references: Sequence[str], project: str
+    ) -> Sequence[DatasetUse]:
+        """Which versions a job of the actor in the project reads.
+
+        Raises:
+            NotAllowed: the credential may not read.
+            InvalidInput: with one problem for each reference that cannot be.
+        """
+        if not references:
+            return ()
+        seen = await self.list(actor)
+        problems: builtins.list[FieldProblem] = []
+        found: dict[str, Dataset] = {}
+        for index, reference in enumerate(references):
+            chosen = _choose(seen, actor, reference, project)
+            if isinstance(chosen, Dataset) and chosen.name in found:
+                chosen = f"{chosen.name} is named twice, and a job sees one version of it"
+            if isinstance(chosen, Dataset):
+                found[chosen.name] = chosen
+                continue
+            known = ", ".join(_usable(seen, actor, project)) or "none"
+            problems.append(FieldProblem(f"datasets.{index}", chosen, reference, known))
+        if problems:
+            raise InvalidInput("; ".join(f"{p.field}: {p.message}" for p in problems), problems)
+        return [
+            DatasetUse(name=each.name, version=each.version, path=each.path, manifest=each.manifest)
+            for each in found.values()
+        ]
+
+    async def warnings(self, actor: Actor, uses: Sequence[DatasetUse]) -> Sequence[str]:
+        """What a plan says of the datasets it names: damage does not keep a job from reading them.
+
+        Raises ``NotAllowed``."""
+        named = {(each.name, each.version) for each in uses}
+        if not named:
+            return ()
+        return [
+            f"{each.reference} is damaged: {_paths(each.damaged_files)} differed from its manifest "
+            f"when {each.verified_by} verified it on {each.verified_at:%Y-%m-%d}."
+            for each in await self.list(actor)
+            if (each.name, each.version) in named and each.damaged_files
+        ]
+
+    async def _check_free(self, new: NewDataset, owner: str) -> None:
+        """Say before a long upload what the store would say after it. Raises ``Conflict``."""
+        versions = [
+            each for each in await self._store.datasets(visible_to=None) if each.name == new.name
+        ]
+        if versions and owner not in {each.owner for each in versions}:
+            raise Conflict(
+                f"The name {new.name} is another owner's dataset. Choose another name, such as "
+                f"{owner}-{new.name}."
+            )
+        if new.version in {each.version for each in versions}:
+            raise Conflict(
+                f"There is a dataset {new.name}:{new.version} already, and a version never changes. "
+                "Choose another version."
+            )
+
+    async def _allowed(self, action: Action, actor: Actor, name: str, version: str) -> Dataset:
+        _require_reader(actor)
+        dataset = await self._store.dataset(name, version)
+        common = next((each for each in dataset.projects if each in actor.projects), None)
+        require(action, actor, "dataset", f"{name}:{version}", owner=dataset.owner, project=common)
+        return dataset
+
+
+def _require_reader(actor: Actor) -> None:
+    """Pass when the credential may look at datasets at all; at which is another question."""
+    may = decide(Action.DATASET_READ, actor, owner=actor.name)
+    if not may.allowed:
+        raise NotAllowed(may.reason)
+
+
+def _choose(seen: Sequence[Dataset], actor: Actor, reference: str, project: str) -> Dataset | str:
+    """The version that is meant, or why there is none, as part of a sentence."""
+    try:
+        name, version = split_reference(reference)
+    except ValueError as error:
+        return str(error)
+    named = [each for each in seen if each.name == name and version in (None, each.version)]
+    if not named:
+        usable = _usable(seen, actor, project)
+        known = usable if version else [each.partition(":")[0] for each in usable]
+        return f"there is no dataset {reference!r} that you may read{suggestion(reference, known)}"
+    granted = [each for each in named if _grants(each, actor, project)]
+    if not granted:
+        return (
+            f"{reference} is not granted to the project {project}; ask its owner {named[0].owner}: "
+            f"`aitne dataset grant {named[0].reference} {project}`"
+        )
+    offered = [each for each in granted if not each.retired]
+    return offered[0] if offered else f"{reference} is retired: new jobs may not name it"
+
+
+def _grants(dataset: Dataset, actor: Actor, project: str) -> bool:
+    return dataset.owner == actor.name or project in dataset.projects
+
+
+def _usable(seen: Sequence[Dataset], actor: Actor, project: str) -> Sequence[str]:
+    return [each.reference for each in seen if not each.retired and _grants(each, actor, project)]
+
+
+def _paths(count: int) -> str:
+    """Not files: missing and additional ones are counted too."""
+    return "1 path" if count == 1 else f"{count} paths"
+
+
+def _shown(dataset: Dataset, actor: Actor) -> Dataset:
+    """The dataset without the names of projects that are none of the actor's business."""
+    if actor.is_admin or actor.name == dataset.owner:
+        return dataset
+    mine = tuple(name for name in dataset.projects if name in actor.projects)
+    return dataset.model_copy(update={"projects": mine})

@@ -1,0 +1,38 @@
+"""What a browser says of itself, in words that its owner recognises."""
+
+from __future__ import annotations
+
+_BROWSERS = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Vivaldi/", "Vivaldi"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("HeadlessChrome/", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("aitne/", "Aitne's command line"),
+    ("curl/", "curl"),
+)
+"""The first that is found counts: most of them name their ancestors too."""
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("CrOS", "ChromeOS"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+
+
+def device_words(agent: str | None) -> str:
+    """Such as ``Firefox on Linux``, of a ``User-Agent`` header."""
+    text = (agent or "")[:500]
+    browser = next((words for mark, words in _BROWSERS if mark in text), None)
+    system = next((words for mark, words in _SYSTEMS if mark in text), None)
+    if browser is None:
+        return system or "An unknown program"
+    return browser if system is None else f"{browser} on {system}"

@@ -1,0 +1,81 @@
+"""Who holds a job to the memory and the CPUs that it asked for, and what the plan says about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aitne.core.models.job import HeldBy, JobSpec
+from aitne.core.models.node import Cluster, Holder
+from aitne.core.ports.runtime import Limits
+from aitne.core.settings import Settings
+from aitne.core.units import format_memory
+
+ENFORCING_RUNTIMES = frozenset({"docker"})
+"""Their containers run below the runtime's own daemon: nothing but the runtime itself can hold them."""
+_MEMORY, _CPU = "memory", "cpu"
+
+
+def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, tuple[str, ...]]:
+    """The specification with who holds it noted, as of this look at the cluster, and for ``Plan.limits``
+    a sentence on memory and one on CPUs.
+
+    The scheduler holds a job where it can; else a cgroup of the job's agent, where it may make one.
+    """
+    scheduler = "the local scheduler" if settings.scheduler == "local" else "Slurm"
+    cpus = spec.resources.cpu
+    size = format_memory(spec.resources.memory_bytes)
+    count = f"{cpus} CPU{'' if cpus == 1 else 's'}"
+    if spec.runtime in ENFORCING_RUNTIMES:
+        name = spec.runtime.capitalize()
+        held_by = HeldBy(runtime=True)
+        sentences = (
+            f"Memory: {name} holds it to {size} (cgroup).",
+            f"CPUs: {name} holds it to {count} (cgroup).",
+        )
+    else:
+        memory, cpu = cluster.memory_held_by, cluster.cpus_held_by
+        by_agent = cluster.agent_cgroups
+        held_by = HeldBy(
+            agent_memory=memory is not Holder.CGROUP and _known(by_agent, _MEMORY) is not False,
+            agent_cpus=cpu is not Holder.CGROUP and _known(by_agent, _CPU) is not False,
+        )
+        sentences = (
+            _sentence("Memory", size, scheduler, memory, _known(by_agent, _MEMORY)),
+            _sentence("CPUs", count, scheduler, cpu, _known(by_agent, _CPU)),
+        )
+    return spec.model_copy(update={"held_by": held_by}), sentences
+
+
+def limits_of(spec: JobSpec) -> tuple[Limits, Limits]:
+    """What the runtime and the agent are told of a specification that ``hold`` has seen."""
+    memory, cpus, held_by = spec.resources.memory_bytes, spec.resources.cpu, spec.held_by
+    return (
+        Limits(memory_bytes=memory, cpus=cpus) if held_by.runtime else Limits(),
+        Limits(
+            memory_bytes=memory if held_by.agent_memory else None,
+            cpus=cpus if held_by.agent_cpus else None,
+        ),
+    )
+
+
+def _known(by_agent: Sequence[str] | None, what: str) -> bool | None:
+    """Whether its agent can hold a job so; None: only the node knows, and it is worth a try there."""
+    return None if by_agent is None else what in by_agent
+
+
+def _sentence(
+    what: str, amount: str, scheduler: str, held_by: Holder, by_agent: bool | None
+) -> str:
+    if held_by is Holder.CGROUP:
+        return f"{what}: {scheduler} holds it to {amount} (cgroup)."
+    if by_agent:
+        return f"{what}: a cgroup of the job's own holds it to {amount}."
+    where = " Where its node lets a job make a cgroup, that holds it." if by_agent is None else ""
+    if held_by is Holder.SAMPLING:
+        return (
+            f"{what}: {scheduler} looks from time to time and ends it when it takes more than "
+            f"{amount}.{where}"
+        )
+    if held_by is Holder.BINDING:
+        return f"{what}: {scheduler} binds it to {amount}, which a program can undo.{where}"
+    return f"{what}: nobody holds it to {amount}; {scheduler} only sets that much aside.{where}"

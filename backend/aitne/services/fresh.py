@@ -1,0 +1,29 @@
+"""One answer for everybody who asks within a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Fresh(Generic[T]):
+    """Reads again when the last answer is older than ``fresh_s``; who asks meanwhile waits for that."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], fresh_s: float) -> None:
+        self._read = read
+        self._fresh_s = fresh_s
+        self._looking = asyncio.Lock()
+        self._last: tuple[T, float] | None = None
+        """The answer, and until when it is given."""
+
+    async def get(self) -> T:
+        """The answer. Raises what reading raises; then the next one who asks reads again."""
+        async with self._looking:
+            loop = asyncio.get_running_loop()
+            if self._last is None or loop.time() >= self._last[1]:
+                found = await self._read()
+                self._last = found, loop.time() + self._fresh_s
+            return self._last[0]

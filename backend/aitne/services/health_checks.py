@@ -1,0 +1,251 @@
+"""What is looked at, one check for each part of the platform."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from aitne import __version__
+from aitne.core.errors import AitneError, Unavailable
+from aitne.core.models.health import HealthState
+from aitne.core.ports.probes import Probes
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.core.storage_settings import PLACEHOLDER
+from aitne.core.units import format_duration
+from aitne.services.cluster import ClusterService
+from aitne.services.events import EventHub
+from aitne.services.maintenance import held_because
+from aitne.services.templates import TemplateCatalog
+
+OK, DEGRADED, DOWN = HealthState.OK, HealthState.DEGRADED, HealthState.DOWN
+SLOW_DATABASE_S = 1.0
+LONG_WAIT_S = 60.0
+LITTLE_SHARE = 0.10
+RATHER_LITTLE_BYTES = 50 << 30
+LITTLE_BYTES = 5 << 30
+NO_BYTES = 500 << 20
+_LOGS = "`aitne status` shows the processes; their logs lie in `logs` of the data directory."
+
+
+Facts = dict[str, str | int | float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found. ``since`` None: since it is found so."""
+
+    state: HealthState
+    says: str
+    advice: str | None = None
+    since: datetime | None = None
+    facts: Facts = field(default_factory=dict)
+
+
+class Checks:
+    """The checks by the part's name."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        probes: Probes,
+        cluster: ClusterService,
+        events: EventHub,
+        templates: TemplateCatalog,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._probes = probes
+        self._cluster = cluster
+        self._events = events
+        self._templates = templates
+        self._clock = clock
+        self._began = clock()
+
+    def all(self) -> Mapping[str, Callable[[], Awaitable[Finding]]]:
+        """Those that this platform has."""
+        checks = {
+            "api": self._api,
+            "database": self._database,
+            "controller": self._controller,
+            "scheduler": self._scheduler,
+            "queue": self._queue,
+            "events": self._event_stream,
+            "hub": self._hub,
+            "proxy": self._proxy,
+            "storage": self._storage,
+            "disk": self._disk,
+            "templates": self._template_files,
+        }
+        if self._settings.broker.socket is not None:
+            checks["broker"] = self._broker
+        return checks
+
+    async def _api(self) -> Finding:
+        python = ".".join(map(str, sys.version_info[:3]))
+        facts: Facts = {"version": __version__, "python": python}
+        return Finding(OK, f"Serves requests, release {__version__}.", None, self._began, facts)
+
+    async def _database(self) -> Finding:
+        kind = "PostgreSQL" if self._settings.database else "SQLite"
+        began = time.perf_counter()
+        try:
+            await self._store.ping()
+        except AitneError as error:
+            return Finding(
+                DOWN,
+                error.message,
+                "Nothing is lost: jobs go on, and the platform goes on when it answers again. "
+                "Start it, or free its disk.",
+            )
+        taken = round(time.perf_counter() - began, 4)
+        facts: Facts = {"kind": kind, "latency_s": taken}
+        if taken > SLOW_DATABASE_S:
+            says = f"{kind} took {taken:.1f} s to answer."
+            return Finding(
+                DEGRADED, says, "Look at the load and the disk of its machine.", None, facts
+            )
+        return Finding(OK, f"{kind} answers in {taken * 1_000:.0f} ms.", None, None, facts)
+
+    async def _controller(self) -> Finding:
+        lease = await self._store.current_lease("controller")
+        if lease is None or lease.expired:
+            return Finding(
+                DOWN,
+                "No controller leads, so nothing is submitted and no state is followed.",
+                f"It starts again by itself within seconds. If not: {_LOGS}",
+                None if lease is None else lease.expires_at,
+            )
+        facts: Facts = {"holder": lease.holder, "epoch": lease.epoch}
+        return Finding(OK, "A controller leads.", None, None, facts)
+
+    async def _scheduler(self) -> Finding:
+        name = self._settings.scheduler
+        look = await self._cluster.look()
+        age = None if look.as_of is None else (self._clock() - look.as_of).total_seconds()
+        facts: Facts = {
+            "adapter": name,
+            "last_poll_age_s": None if age is None else round(age, 1),
+            "nodes": len(look.cluster.nodes),
+        }
+        status = look.scheduler
+        if status is None or age is None:
+            says = f"Nobody has asked {name} yet."
+            return Finding(HealthState.UNKNOWN, says, "See the controller.", None, facts)
+        if not status.answering:
+            return Finding(
+                DOWN,
+                f"{name} does not answer: {status.message or 'no reason is known'}",
+                "Jobs go on. What is submitted is kept and handed over later. Look at slurmctld, or "
+                "at the broker.",
+                status.since,
+                facts,
+            )
+        if look.stale:
+            says = f"{name} was asked last {format_duration(int(age))} ago."
+            return Finding(DEGRADED, says, "States may be old. See the controller.", None, facts)
+        return Finding(OK, f"{name} answers; asked {age:.0f} s ago.", None, status.since, facts)
+
+    async def _queue(self) -> Finding:
+        depth, oldest_s = await self._store.outbox_depth()
+        facts: Facts = {"depth": depth, "oldest_s": round(oldest_s, 1)}
+        if held_because(await self._store.maintenance(), self._clock()):
+            return Finding(OK, f"Maintenance: {depth} orders are held.", None, None, facts)
+        if oldest_s > LONG_WAIT_S:
+            return Finding(
+                DEGRADED,
+                f"{depth} orders wait for the scheduler, the oldest for "
+                f"{format_duration(int(oldest_s))}.",
+                "See the controller and the scheduler.",
+                None,
+                facts,
+            )
+        says = f"{depth} orders wait for the scheduler." if depth else "Nothing waits."
+        return Finding(OK, says, None, None, facts)
+
+    async def _event_stream(self) -> Finding:
+        problem = self._events.problem
+        if problem is None:
+            return Finding(OK, "Changes reach open pages at once.")
+        return Finding(DOWN, problem, "Restart the API if it does not come back.")
+
+    async def _hub(self) -> Finding:
+        url = f"http://127.0.0.1:{self._settings.port_of_hub}/hub/health"
+        return await self._answers(url, "JupyterHub", "Sessions that run go on; no new one opens.")
+
+    async def _proxy(self) -> Finding:
+        url = f"http://127.0.0.1:{self._settings.port_of_proxy_api}/api/routes"
+        return await self._answers(url, "The proxy", "Nobody reaches a session.")
+
+    async def _answers(self, url: str, who: str, consequence: str) -> Finding:
+        try:
+            await self._probes.http(url)
+        except Unavailable as error:
+            advice = f"{consequence} It starts again by itself. If not: {_LOGS}"
+            return Finding(DOWN, f"{who} does not answer: {error.message}", advice)
+        return Finding(OK, f"{who} answers.")
+
+    async def _broker(self) -> Finding:
+        socket = self._settings.broker.socket or Path()
+        try:
+            await self._probes.socket(socket)
+        except Unavailable as error:
+            return Finding(
+                DOWN,
+                error.message,
+                "Nothing can be submitted, and no log be read. Start the broker's service.",
+            )
+        return Finding(OK, "The broker listens.", None, None, {"socket": str(socket)})
+
+    async def _storage(self) -> Finding:
+        """Whether the places are there; what is in them is their users' business."""
+        storage = self._settings.storage
+        places = {Path(PLACEHOLDER.split(area.path)[0] or "/") for area in storage.areas}
+        wrong = []
+        for place in sorted({*places, *storage.datasets}):
+            try:
+                await self._probes.folder(place)
+            except Unavailable as error:
+                wrong.append(error.message)
+        facts: Facts = {"places": len(places) + len(storage.datasets)}
+        if wrong:
+            advice = "Mount it again; sessions and jobs that use it hang or fail until then."
+            return Finding(DEGRADED, " ".join(wrong), advice, None, facts)
+        return Finding(OK, "Every storage area and dataset folder is there.", None, None, facts)
+
+    async def _disk(self) -> Finding:
+        where = self._settings.data_dir
+        free, total = await self._probes.space(where)
+        facts: Facts = {"path": str(where), "free_bytes": free, "total_bytes": total}
+        says = f"{_gib(free)} of {_gib(total)} are free in {where}."
+        advice = "Free some space: without any the platform stops to accept jobs."
+        if free < NO_BYTES:
+            return Finding(DOWN, says, advice, None, facts)
+        if free < LITTLE_BYTES or (free < RATHER_LITTLE_BYTES and free / total < LITTLE_SHARE):
+            return Finding(DEGRADED, says, advice, None, facts)
+        return Finding(OK, says, None, None, facts)
+
+    async def _template_files(self) -> Finding:
+        problems = self._templates.problems()
+        facts: Facts = {"templates": len(self._templates.templates()), "problems": len(problems)}
+        if problems:
+            first = problems[0]
+            where = first.path if first.line is None else f"{first.path}:{first.line}"
+            return Finding(
+                DEGRADED,
+                f"{len(problems)} template files are wrong, the first at {where}: {first.reason}",
+                "The others go on serving. Correct the file; it is read again by itself.",
+                None,
+                facts,
+            )
+        return Finding(OK, f"{facts['templates']} templates can be launched.", None, None, facts)
+
+
+def _gib(amount_bytes: int) -> str:
+    return f"{amount_bytes / (1 << 30):.1f} GiB"

@@ -1,0 +1,211 @@
+"""Which image a job runs in, and by which runtime: from what was asked to one artifact of the catalogue.
+
+Pure. A job keeps the digest it was given, so that a new version of an image changes nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aitne.core.errors import FieldProblem
+from aitne.core.models.image import BARE, Image, ImageState, ImageUse
+from aitne.core.ports.runtime import Runtime
+from aitne.core.storage_settings import ContainerSettings
+from aitne.services.parameters import suggestion
+
+FIRST = "apptainer"
+"""Taken before the others where a site has no choice of its own: it needs no daemon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a job says of its image."""
+
+    reference: str
+    runtime: str | None
+    project: str
+    apps: tuple[str, ...]
+    """Apps of its template, which the image must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """``use`` None: the node as it is. With ``problem``, the rest means nothing."""
+
+    runtime: str = BARE
+    use: ImageUse | None = None
+    apps: frozenset[str] | None = None
+    """What the image has; None: the node as it is has all."""
+    problem: FieldProblem | None = None
+
+
+class ImageChooser:
+    """Knows the runtimes of this platform."""
+
+    def __init__(
+        self, runtimes: Mapping[str, Runtime], settings: ContainerSettings, *, on_slurm: bool
+    ) -> None:
+        self._settings = settings
+        self._runtimes = {
+            name: runtime for name, runtime in runtimes.items() if runtime.serves_images
+        }
+        self._on_slurm = on_slurm
+
+    @property
+    def _refusals(self) -> dict[str, str | None]:
+        """Asked each time: a daemon starts and a package is installed while the platform runs."""
+        return {
+            name: runtime.refusal(on_slurm=self._on_slurm)
+            for name, runtime in self._runtimes.items()
+        }
+
+    @property
+    def usable(self) -> tuple[str, ...]:
+        """The runtimes that images can be run by here, the preferred one first."""
+        names = [name for name, refusal in self._refusals.items() if refusal is None]
+        first = (self._settings.runtime, FIRST)
+        return tuple(
+            sorted(names, key=lambda name: (first.index(name) if name in first else 2, name))
+        )
+
+    def choose(self, wanted: Wanted, images: Sequence[Image]) -> Choice:
+        """``images`` are those that the user may see."""
+        if wanted.reference == BARE:
+            if wanted.runtime not in (None, BARE):
+                return _problem(
+                    "container.runtime", "without an image there is no container", wanted.runtime
+                )
+            return Choice()
+        refused = self._refused(wanted.runtime)
+        if refused is not None:
+            return refused
+        if wanted.reference.startswith("/"):
+            return self._own(wanted)
+        return self._from_catalogue(wanted, images)
+
+    def _refused(self, runtime: str | None) -> Choice | None:
+        if runtime is None:
+            return None
+        if runtime not in self._refusals:
+            known = sorted(self._refusals)
+            return _problem(
+                "container.runtime",
+                f"there is no runtime {runtime!r}{suggestion(runtime, known)}",
+                runtime,
+                ", ".join(known),
+            )
+        why = self._refusals[runtime]
+        allowed = ", ".join(self.usable) or "none"
+        return None if why is None else _problem("container.runtime", why, runtime, allowed)
+
+    def _own(self, wanted: Wanted) -> Choice:
+        if not self._settings.own_images:
+            return _problem(
+                "image",
+                "this site runs no images but those of its catalogue",
+                wanted.reference,
+                "an image's name; `aitne image ls` shows them",
+            )
+        if wanted.runtime not in (None, FIRST) or FIRST not in self.usable:
+            return _problem(
+                "image",
+                f"an image file of one's own is run by {FIRST}"
+                + ("" if FIRST in self.usable else ", which this platform does not have"),
+                wanted.runtime or wanted.reference,
+                f"container.runtime: {FIRST}",
+            )
+        if wanted.apps:
+            return _problem(
+                "image",
+                f"nobody knows whether an image of one's own has the app {wanted.apps[0]}",
+                wanted.reference,
+                "an image of the catalogue",
+            )
+        return Choice(FIRST, ImageUse(reference=wanted.reference, path=wanted.reference))
+
+    def _from_catalogue(self, wanted: Wanted, images: Sequence[Image]) -> Choice:
+        name, _, version = wanted.reference.partition(":")
+        named = [image for image in images if image.name == name]
+        if version:
+            named = [image for image in named if image.version == version]
+        mine = [image for image in named if not image.projects or wanted.project in image.projects]
+        if not mine:
+            if named:
+                return _problem(
+                    "image",
+                    f"{wanted.reference} is not for the project {wanted.project}",
+                    wanted.reference,
+                    f"a project of {', '.join(sorted(named[0].projects))}",
+                )
+            known = _references(images, version=bool(version))
+            return _problem(
+                "image",
+                f"there is no image {wanted.reference!r}{suggestion(wanted.reference, known)}",
+                wanted.reference,
+                ", ".join([BARE, *known]),
+            )
+        reasons = []
+        for image in sorted(mine, key=lambda image: image.created_at, reverse=True):
+            why = self._why_not(image, wanted)
+            if why is None:
+                return self._chosen(image, wanted)
+            reasons.append(f"{image.reference} {why}")
+        able = [image for image in images if self._why_not(image, wanted) is None]
+        return _problem(
+            "image",
+            "; ".join(reasons),
+            wanted.reference,
+            ", ".join([*([] if wanted.runtime else [BARE]), *_references(able, version=False)])
+            or "none",
+        )
+
+    def _why_not(self, image: Image, wanted: Wanted) -> str | None:
+        if image.state is ImageState.RETIRED:
+            return "is retired: it is kept for jobs that run with it"
+        if image.damage is not None:
+            return f"is damaged: {image.damage}"
+        missing = [app for app in wanted.apps if app not in image.apps]
+        if missing:
+            return f"has no app {missing[0]}"
+        if not self._runtimes_of(image, wanted.runtime):
+            made_for = ", ".join(each.runtime for each in image.artifacts)
+            if wanted.runtime is not None:
+                return f"is made for {made_for}, not for {wanted.runtime}"
+            whys = [self._refusals.get(each.runtime) for each in image.artifacts]
+            said = " ".join(why for why in whys if why)
+            return f"is made for {made_for}, which cannot be used here. {said}".rstrip(". ")
+        return None
+
+    def _runtimes_of(self, image: Image, wanted: str | None) -> list[str]:
+        return [
+            name
+            for name in self.usable
+            if image.artifact(name) is not None and wanted in (None, name)
+        ]
+
+    def _chosen(self, image: Image, wanted: Wanted) -> Choice:
+        runtime = self._runtimes_of(image, wanted.runtime)[0]
+        artifact = image.artifact(runtime)
+        assert artifact is not None  # noqa: S101 - _runtimes_of has looked
+        python = next((image.apps[app].python for app in wanted.apps), None)
+        use = ImageUse(
+            reference=image.reference,
+            digest=artifact.digest,
+            path=artifact.path,
+            size_bytes=artifact.size_bytes,
+            mtime_ns=artifact.mtime_ns,
+            env=image.env,
+            python=python,
+            cuda=image.needs.cuda,
+        )
+        return Choice(runtime, use, frozenset(image.apps))
+
+
+def _references(images: Iterable[Image], *, version: bool) -> list[str]:
+    offered = (image for image in images if image.offered)
+    return list(dict.fromkeys(i.reference if version else i.name for i in offered))
+
+
+def _problem(field: str, message: str, value: str | None, allowed: str | None = None) -> Choice:
+    return Choice(problem=FieldProblem(field, message, value, allowed))

@@ -1,0 +1,41 @@
+"""After how long without activity a session is ended."""
+
+from __future__ import annotations
+
+from aitne.core.models.job import JobType
+from aitne.core.models.job_file import OFF, JobFile
+from aitne.core.models.template import InactivityLimit, Template
+from aitne.core.notification_settings import IdleSettings
+from aitne.core.units import format_duration
+from aitne.services.cluster_check import Problems
+
+
+def inactivity(
+    file: JobFile,
+    kind: JobType,
+    template: Template | None,
+    idle: IdleSettings,
+    problems: Problems,
+) -> int | None:
+    """What holds for a job file: its own word, else the template's, else the site's; within their bounds."""
+    asked = file.inactivity_duration
+    if kind is not JobType.SESSION:
+        if asked is not None:
+            problems.add(
+                "inactivity_duration", "a job ends by itself", str(asked), "only for sessions"
+            )
+        return None
+    offered = InactivityLimit() if template is None else template.resources.inactivity_duration
+    bounds = [most for most in (idle.max_inactivity_duration, offered.max) if most is not None]
+    most = min(bounds, default=None)
+    if asked is None:
+        usual = offered.default or idle.inactivity_duration
+        return most if usual is None else min(usual, most or usual)
+    if most is not None and (asked == OFF or int(asked) > most):
+        problems.add(
+            "inactivity_duration",
+            "it is longer than allowed",
+            OFF if asked == OFF else format_duration(int(asked)),
+            f"at most {format_duration(most)}",
+        )
+    return None if asked == OFF else int(asked)

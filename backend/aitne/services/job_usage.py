@@ -1,0 +1,48 @@
+"""What the platform's own jobs have used: the record of usage where the scheduler keeps none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from aitne.core.models.limits import Usage
+from aitne.core.ports.store import GroupStore
+from aitne.core.ports.store.groups import JobTime
+
+
+class JobUsage:
+    """Sums up the last run of each job, by project and owner."""
+
+    def __init__(self, store: GroupStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
+        """What ran between the two, what still runs included up to now."""
+        until = min(end, self._clock())
+        return summed(await self._store.job_times(start, end), start, until)
+
+
+def summed(runs: Sequence[JobTime], start: datetime, end: datetime) -> list[Usage]:
+    """What the runs have used between the two, cut where they reach beyond. Pure."""
+    found: dict[tuple[str, str], Usage] = {}
+    for run in runs:
+        seconds = (min(run.ended_at or end, end) - max(run.started_at, start)).total_seconds()
+        if seconds <= 0:
+            continue
+        known = found.get((run.project, run.user)) or Usage(
+            account=run.project, user=run.user, cpu_s=0, gpu_s=0, jobs=0
+        )
+        gpu_s = round(seconds * run.nodes * run.gpus)
+        types = dict(known.gpu_s_by_type)
+        if gpu_s and run.gpu_type is not None:
+            types[run.gpu_type] = types.get(run.gpu_type, 0) + gpu_s
+        found[run.project, run.user] = known.model_copy(
+            update={
+                "cpu_s": known.cpu_s + round(seconds * run.nodes * run.cpus),
+                "gpu_s": known.gpu_s + gpu_s,
+                "gpu_s_by_type": types,
+                "jobs": known.jobs + 1,
+            }
+        )
+    return [found[key] for key in sorted(found)]

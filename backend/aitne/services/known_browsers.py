@@ -1,0 +1,52 @@
+"""Browsers that have logged in before: wrong passwords that others send do not lock them out.
+
+The browser keeps a signed cookie for one name. It opens nothing: who has it may try passwords of that
+name by a count of its own. What is signed is never stored, so nothing grows with the browsers there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+
+from aitne.core.settings import Settings
+from aitne.services.second_factor import KEY_NAME
+from aitne.services.secrets import read_secret
+
+LIFETIME_S = 365 * 86_400
+_LONGEST = 200
+
+
+class KnownBrowsers:
+    """Makes the cookies and reads them. They are signed with the key of second factors, for another use."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], datetime]) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    def make(self, name: str) -> str:
+        """For a browser in which that user has just logged in."""
+        number = secrets.token_urlsafe(16)
+        until = int(self._clock().timestamp()) + LIFETIME_S
+        return f"{number}.{until}.{self._signature(name, number, until)}"
+
+    def number(self, name: str, cookie: str | None) -> str | None:
+        """What to count that browser's failures by; None: the user has never logged in with it."""
+        if cookie is None or len(cookie) > _LONGEST:
+            return None
+        parts = cookie.split(".")
+        if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdecimal()):
+            return None
+        number, until, signature = parts[0], int(parts[1]), parts[2]
+        expected = self._signature(name, number, until)
+        if not hmac.compare_digest(signature.encode("utf-8", "surrogatepass"), expected.encode()):
+            return None
+        return number if self._clock().timestamp() < until else None
+
+    def _signature(self, name: str, number: str, until: int) -> str:
+        key = read_secret(self._settings, KEY_NAME).encode()
+        message = f"browser\0{name}\0{number}\0{until}".encode("utf-8", "surrogatepass")
+        return hmac.new(key, message, hashlib.sha256).hexdigest()

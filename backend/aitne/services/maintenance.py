@@ -1,0 +1,135 @@
+"""Maintenance: no new work begins, what runs goes on, and everybody knows.
+
+What is submitted meanwhile is accepted and held: the controller hands it to the scheduler when the
+maintenance is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from pydantic import Field
+
+from aitne.core.errors import InvalidInput
+from aitne.core.models.administration import Maintenance
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import AdministrationStore, Check
+
+
+class Phase(StrEnum):
+    """Where the platform stands."""
+
+    OFF = "off"
+    SCHEDULED = "scheduled"
+    ON = "on"
+
+
+class MaintenanceView(Frozen):
+    """Whether new work begins, and when that changes."""
+
+    phase: Phase = Field(description="on: new work is held until the end.")
+    starts_at: UtcTime | None = Field(None, description="When it begins, or began.")
+    ends_at: UtcTime | None = Field(
+        None, description="When it ends by itself; null: when an administrator says so."
+    )
+    message: str = Field("", description="Why, as the administrator wrote it.")
+    created_by: str | None = Field(None, description="Who set it.")
+    created_at: UtcTime | None = Field(None, description="When it was set.")
+
+
+class MaintenanceService:
+    """What administrators set, and everybody may ask."""
+
+    def __init__(self, store: AdministrationStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def status(self, actor: Actor) -> MaintenanceView:
+        """Raises ``NotAllowed``: the credential may not read."""
+        require(Action.CLUSTER_READ, actor, "page", "maintenance")
+        return self._view(await self._store.maintenance())
+
+    async def set(
+        self,
+        actor: Actor,
+        *,
+        starts_at: datetime | None,
+        ends_at: datetime | None,
+        message: str,
+        check: Check[MaintenanceView] = None,
+    ) -> MaintenanceView:
+        """Begin now, or at ``starts_at``; what was set before is replaced.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            InvalidInput: it would end before it starts, or is over already.
+        """
+        require(Action.PLATFORM_ADMINISTER, actor, "page", "maintenance")
+        now = self._clock()
+        window = Maintenance(
+            starts_at=starts_at or now,
+            ends_at=ends_at,
+            message=" ".join(message.split()),
+            created_at=now,
+            created_by=actor.name,
+        )
+        if ends_at is not None and ends_at <= max(window.starts_at, now):
+            raise InvalidInput.field(
+                "ends_at",
+                "it must be later than the start and than now",
+                value=ends_at.isoformat(),
+                allowed=f"after {max(window.starts_at, now).isoformat()}",
+            )
+        await self._store.set_maintenance(window, check=self._seen(check))
+        return self._view(window)
+
+    async def end(self, actor: Actor, *, check: Check[MaintenanceView] = None) -> MaintenanceView:
+        """Let new work begin, or forget what was scheduled. Nothing happens if there is none.
+
+        Raises ``NotAllowed``: the actor is no administrator."""
+        require(Action.PLATFORM_ADMINISTER, actor, "page", "maintenance")
+        await self._store.set_maintenance(None, check=self._seen(check))
+        return self._view(None)
+
+    def _seen(self, check: Check[MaintenanceView]) -> Check[Maintenance | None]:
+        return None if check is None else lambda window: check(self._view(window))
+
+    def _view(self, window: Maintenance | None) -> MaintenanceView:
+        now = self._clock()
+        if window is None or window.over(now):
+            return MaintenanceView(phase=Phase.OFF)
+        phase = Phase.ON if window.on(now) else Phase.SCHEDULED
+        return MaintenanceView(phase=phase, **window.model_dump())
+
+
+def held_because(window: Maintenance | None, now: datetime) -> str | None:
+    """Why a job that is submitted now has to wait; None: no maintenance holds it."""
+    if window is None or not window.on(now):
+        return None
+    until = "it is over" if window.ends_at is None else _clock_time(window.ends_at)
+    return f"Maintenance{_why(window)}: new work is held until {until}."
+
+
+def reaches_into(window: Maintenance | None, now: datetime, lasts_s: int) -> str | None:
+    """A warning to a job that would begin now and may last so long; None: it has time enough."""
+    if window is None or window.starts_at <= now or window.over(now):
+        return None
+    if now + timedelta(seconds=lasts_s) <= window.starts_at:
+        return None
+    return (
+        f"A maintenance{_why(window)} begins {_clock_time(window.starts_at)}, within the time limit of this "
+        "job. What runs then is left alone as far as the administrators can; what has not begun by "
+        "then is held until it is over. A shorter time limit may let it end before."
+    )
+
+
+def _why(window: Maintenance) -> str:
+    return f" ({window.message.rstrip('.')})" if window.message else ""
+
+
+def _clock_time(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,286 @@
+"""A person's inbox, what they want to be told and how, and their webhooks."""
+
+from __future__ import annotations
+
+import builtins
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from aitne.core.errors import InvalidInput, NotAllowed, RateLimited
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job
+from aitne.core.models.notification import (
+    BROWSER,
+    MAIL,
+    WEBHOOK,
+    Delivery,
+    NewDelivery,
+    Notice,
+    Notification,
+    NotificationChoices,
+    NotificationKind,
+    Webhook,
+    message_of,
+)
+from aitne.core.models.user import Actor
+from aitne.core.notification_settings import mail_address
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import Check, Page, Store
+from aitne.core.settings import Settings
+from aitne.core.webhooks import SECRET_KEY, check_url, derive_secret
+from aitne.services.secrets import read_secret
+
+MOST_WEBHOOKS = 10
+SHOWN_DELIVERIES = 20
+TEST = "test"
+MOST_TESTS, TESTS_WITHIN_S = 10, 600.0
+"""Of one user's: nobody has shown that an address is theirs before a message is sent there."""
+
+
+class NotificationPreferences(Frozen):
+    """All that decides what a person is told and how."""
+
+    channels: tuple[str, ...]
+    """Those that this site has, the inbox first."""
+    mail: str | None
+    """Where mail goes; None: nowhere."""
+    choices: dict[NotificationKind, dict[str, bool]]
+    """For every kind and channel, defaults filled in."""
+    quiet_until: datetime | None
+
+
+class NotificationService:
+    """Everybody's own, and nobody else's."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        channels: Sequence[str],
+        clock: Callable[[], datetime],
+    ) -> None:
+        """``channels``: the names of all plug-ins."""
+        self._store = store
+        self._settings = settings
+        gone = {MAIL: settings.mail.host is None, WEBHOOK: not settings.webhooks.enabled}
+        self._channels = (BROWSER, *(name for name in channels if not gone.get(name, False)))
+        self._clock = clock
+
+    async def inbox(
+        self, actor: Actor, *, unread: bool, cursor: str | None, limit: int
+    ) -> tuple[Page[Notification], int]:
+        """One page, newest first, and how many are unread. Raises ``InvalidInput``: the cursor."""
+        _require(Action.NOTIFICATION_READ, actor)
+        page = await self._store.inbox(actor.name, unread=unread, cursor=cursor, limit=limit)
+        return page, await self._store.unread(actor.name)
+
+    async def mark_read(self, actor: Actor, ids: Sequence[int] | None) -> int:
+        """Those, or all; how many are unread afterwards."""
+        _require(Action.NOTIFICATION_WRITE, actor)
+        return await self._store.mark_read(actor.name, ids, self._clock())
+
+    async def preferences(self, actor: Actor) -> NotificationPreferences:
+        """As they are, defaults filled in."""
+        _require(Action.NOTIFICATION_READ, actor)
+        user = await self._store.get_user(actor.name)
+        return self._shown(user.mail, await self._store.choices(actor.name))
+
+    def _shown(self, mail: str | None, choices: NotificationChoices) -> NotificationPreferences:
+        return NotificationPreferences(
+            channels=self._channels,
+            mail=mail,
+            choices={
+                kind: {name: choices.wants(kind, name) for name in self._channels}
+                for kind in NotificationKind
+            },
+            quiet_until=choices.quiet_until,
+        )
+
+    async def save_preferences(
+        self,
+        actor: Actor,
+        choices: NotificationChoices,
+        mail: str | None,
+        *,
+        check: Check[NotificationPreferences] = None,
+    ) -> NotificationPreferences:
+        """Replace them.
+
+        Raises:
+            InvalidInput: the address is none, or there is no such channel.
+        """
+        _require(Action.NOTIFICATION_WRITE, actor)
+        if mail is not None:
+            try:
+                mail_address(mail)
+            except ValueError as error:
+                raise InvalidInput.field(
+                    "mail", str(error), value=mail[:100], allowed="an address, or null"
+                ) from error
+        for kind, by_channel in choices.choices.items():
+            for name in by_channel:
+                if name not in self._channels:
+                    raise InvalidInput.field(
+                        f"choices.{kind}",
+                        f"this site has no channel {name}",
+                        value=name,
+                        allowed=", ".join(self._channels),
+                    )
+        seen: Check[tuple[str | None, NotificationChoices]] = (
+            None if check is None else lambda found: check(self._shown(*found))
+        )
+        await self._store.save_choices(actor.name, choices, mail=mail or "", check=seen)
+        return await self.preferences(actor)
+
+    async def test_mail(self, actor: Actor) -> Delivery:
+        """Send a mail to see whether it arrives. Raises ``InvalidInput``: there is nowhere to."""
+        _require(Action.NOTIFICATION_WRITE, actor)
+        user = await self._store.get_user(actor.name)
+        if MAIL not in self._channels or user.mail is None:
+            why = (
+                "you have no mail address" if MAIL in self._channels else "this site sends no mail"
+            )
+            raise InvalidInput.field("mail", why)
+        return await self._test(actor, MAIL, "")
+
+    async def mail_deliveries(self, actor: Actor) -> Sequence[Delivery]:
+        """The last mails, newest first."""
+        _require(Action.NOTIFICATION_READ, actor)
+        return await self._store.deliveries(
+            owner=actor.name, channel=MAIL, target="", limit=SHOWN_DELIVERIES
+        )
+
+    # --- webhooks --------------------------------------------------------------------------------
+
+    async def list_webhooks(self, actor: Actor) -> Sequence[Webhook]:
+        """One's own, oldest first."""
+        _require(Action.NOTIFICATION_READ, actor)
+        return await self._store.webhooks(actor.name)
+
+    async def webhook(self, actor: Actor, webhook_id: str) -> Webhook:
+        """Raises ``NotFound``."""
+        return await self._webhook(Action.NOTIFICATION_READ, actor, webhook_id)
+
+    async def create_webhook(self, actor: Actor, url: str) -> tuple[Webhook, str]:
+        """Add one; its secret is shown this once.
+
+        Raises:
+            InvalidInput: the URL leads where this site lets none.
+            NotAllowed: this site has no webhooks.
+            Conflict: there are too many.
+        """
+        _require(Action.NOTIFICATION_WRITE, actor)
+        self._check_url(url)
+        webhook = Webhook(
+            id=f"wh_{secrets.token_hex(8)}",
+            owner=actor.name,
+            url=url,
+            created_at=self._clock(),
+        )
+        secret = self._secret(webhook)
+        await self._store.create_webhook(webhook, most=MOST_WEBHOOKS)
+        return webhook, secret
+
+    async def update_webhook(
+        self,
+        actor: Actor,
+        webhook_id: str,
+        *,
+        url: str | None,
+        enabled: bool | None,
+        check: Check[Webhook] = None,
+    ) -> Webhook:
+        """Change where it leads, or whether it is told. Raises ``NotFound``, ``InvalidInput``."""
+        await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
+        if url is not None:
+            self._check_url(url)
+        return await self._store.update_webhook(
+            webhook_id,
+            url=url,
+            enable=enabled is True,
+            disable=(self._clock(), f"Disabled by {actor.name}.") if enabled is False else None,
+            check=check,
+        )
+
+    async def rotate_webhook(self, actor: Actor, webhook_id: str) -> tuple[Webhook, str]:
+        """A new secret, from now on; the old one signs nothing more. Raises ``NotFound``."""
+        await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
+        webhook = await self._store.update_webhook(webhook_id, rotate=True)
+        return webhook, self._secret(webhook)
+
+    async def delete_webhook(self, actor: Actor, webhook_id: str) -> None:
+        """Raises ``NotFound``."""
+        await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
+        await self._store.delete_webhook(webhook_id)
+
+    async def test_webhook(self, actor: Actor, webhook_id: str) -> Delivery:
+        """Send it something, also while it is disabled. Raises ``NotFound``."""
+        await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
+        return await self._test(actor, WEBHOOK, webhook_id)
+
+    async def webhook_deliveries(self, actor: Actor, webhook_id: str) -> Sequence[Delivery]:
+        """The last, newest first. Raises ``NotFound``."""
+        await self._webhook(Action.NOTIFICATION_READ, actor, webhook_id)
+        return await self._store.deliveries(
+            owner=actor.name, channel=WEBHOOK, target=webhook_id, limit=SHOWN_DELIVERIES
+        )
+
+    # --- work that is idle -----------------------------------------------------------------------
+
+    async def idle_gpu_jobs(self, actor: Actor) -> builtins.list[Job]:
+        """All jobs that leave their GPUs idle, longest first. Raises ``NotAllowed``."""
+        require(Action.PLATFORM_ADMINISTER, actor, "list", "idle GPUs")
+        return list(await self._store.idle_gpu_jobs())
+
+    # ---------------------------------------------------------------------------------------------
+
+    async def _webhook(self, action: Action, actor: Actor, webhook_id: str) -> Webhook:
+        found = await self._store.webhook(webhook_id)
+        require(action, actor, "webhook", webhook_id, owner=found.owner)
+        return found
+
+    def _check_url(self, url: str) -> None:
+        if not self._settings.webhooks.enabled:
+            raise NotAllowed("This site has no webhooks ([webhooks] enabled = false).")
+        try:
+            check_url(url, self._settings.webhooks)
+        except ValueError as error:
+            raise InvalidInput.field("url", str(error), value=url[:200]) from error
+
+    def _secret(self, webhook: Webhook) -> str:
+        key = read_secret(self._settings, SECRET_KEY)
+        return derive_secret(key, webhook.id, webhook.generation)
+
+    async def _test(self, actor: Actor, channel: str, target: str) -> Delivery:
+        now = self._clock()
+        tests = await self._store.note_attempt(f"test:{actor.name}", now, window_s=TESTS_WITHIN_S)
+        if tests > MOST_TESTS:
+            raise RateLimited(
+                f"{MOST_TESTS} test messages in {TESTS_WITHIN_S / 60:.0f} minutes are the most. Look at "
+                "what became of those, and wait.",
+                TESTS_WITHIN_S,
+            )
+        path = "/account/notifications"
+        notice = Notice(
+            kind=NotificationKind.ANNOUNCEMENT,
+            title=f"This is a test from {self._settings.title}",
+            text="It was asked for in the portal. All is well.",
+            path=path,
+        )
+        message = message_of(
+            notice,
+            owner=actor.name,
+            event_id=0,
+            time=now.isoformat(),
+            url=f"{self._settings.portal_url}{path}",
+        )
+        unique = {"id": f"test-{secrets.token_hex(8)}", "kind": TEST}
+        new = NewDelivery(
+            channel=channel, owner=actor.name, target=target, message={**message, **unique}
+        )
+        return await self._store.add_delivery(new)
+
+
+def _require(action: Action, actor: Actor) -> None:
+    require(action, actor, "user", actor.name, owner=actor.name)

@@ -1,0 +1,248 @@
+"""What the catalogue and the storage have for one job, looked up before the job is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from aitne.core.areas import areas_of, cache_folder, owner_of, within
+from aitne.core.errors import FieldProblem, InvalidInput, NotAllowed, Unavailable
+from aitne.core.models.image import BARE
+from aitne.core.models.job import JobSpec
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.storage import Area, PathFacts
+from aitne.core.models.user import Actor
+from aitne.core.ports.accounts import Account
+from aitne.core.ports.storage import Places
+from aitne.core.settings import Settings
+from aitne.services.cluster_check import Problems
+from aitne.services.containers import own_roots
+from aitne.services.datasets import DatasetService
+from aitne.services.image_choice import ImageChooser, Wanted
+from aitne.services.images import ImageService
+from aitne.services.resolve import Offer
+from aitne.services.storage import StorageService
+
+
+class Offers:
+    """Asks the catalogue, then looks at the files as the account that the job runs as."""
+
+    def __init__(
+        self,
+        images: ImageService,
+        datasets: DatasetService,
+        storage: StorageService,
+        places: Places,
+        chooser: ImageChooser,
+        settings: Settings,
+    ) -> None:
+        self.chooser = chooser
+        self._storage = storage
+        self._images = images
+        self._datasets = datasets
+        self._places = places
+        self._settings = settings
+
+    async def of(
+        self, actor: Actor, file: JobFile, reference: str, project: str, account: Account
+    ) -> Offer:
+        """``reference`` is the image's. What is wrong with the datasets is among the problems.
+
+        Raises:
+            NotAllowed: the credential may not read.
+        """
+        named = reference != BARE and not reference.startswith("/")
+        offer = replace(
+            await self._folders(actor, account, project, contained=reference != BARE),
+            reference=reference,
+            images=await self._images.candidates(actor) if named else (),
+        )
+        return await self._with_datasets(offer, actor, file.datasets, project)
+
+    async def renew(
+        self, actor: Actor, spec: JobSpec, account: Account
+    ) -> tuple[JobSpec, Problems]:
+        """A specification that was accepted once, for a job that is to run the same again: the same
+        content, by another road only if the folders have moved. What is no longer to be had is noted.
+
+        Raises:
+            NotAllowed: the credential may not read.
+        """
+        problems = Problems()
+        use = spec.image_use
+        offer = await self._folders(actor, account, spec.project, contained=use is not None)
+        if use is not None:
+            wanted = Wanted(
+                reference=use.reference,
+                runtime=spec.runtime,
+                project=spec.project,
+                apps=tuple(app.name for app in spec.apps),
+            )
+            named = () if use.digest is None else await self._images.candidates(actor)
+            choice = self.chooser.choose(wanted, named)
+            if choice.problem is not None:
+                problems.extend([choice.problem])
+            elif choice.use is not None and choice.use.digest != use.digest:
+                problems.add(
+                    "image",
+                    "there is another image of that name and version now",
+                    use.reference,
+                    "a new job",
+                )
+            use = choice.use
+        references = [f"{each.name}:{each.version}" for each in spec.datasets]
+        offer = await self._with_datasets(offer, actor, references, spec.project)
+        problems.extend(offer.problems)
+        for before, now in zip(spec.datasets, offer.datasets, strict=False):
+            if before.manifest != now.manifest:
+                problems.add(
+                    "datasets",
+                    f"there is other data as {now.name}:{now.version} now",
+                    now.name,
+                    "a new job",
+                )
+        renewed = {
+            "image_use": use,
+            "datasets": offer.datasets,
+            "home": offer.home,
+            "areas": offer.areas,
+            "caches": offer.caches,
+        }
+        return spec.model_copy(update=renewed), problems
+
+    async def _folders(
+        self, actor: Actor, account: Account, project: str, *, contained: bool
+    ) -> Offer:
+        """The folders of the user and the project; those that are missing are made.
+
+        A container is given only what it could have, and the user is told what that is not.
+        """
+        storage = self._settings.storage
+        owner = owner_of(account)
+        home, *others = areas_of(storage, owner, [project])
+        areas = tuple(others)
+        notes: tuple[str, ...] = ()
+        if storage.areas:
+            notes = await self._storage.ensure(actor, project)
+        if areas and contained:
+            areas, left_out = await self._of_use(account, areas)
+            notes = (*notes, *left_out)
+        return Offer(home=home.path, areas=areas, caches=cache_folder(storage, owner), notes=notes)
+
+    async def _of_use(
+        self, account: Account, areas: Sequence[Area]
+    ) -> tuple[tuple[Area, ...], list[str]]:
+        """Those that a container can be given, and what the user should know of the others. One that
+        does not answer now may do so on the node: there its agent looks again."""
+        try:
+            found = await self._places.paths(account.name, [area.path for area in areas])
+        except (Unavailable, NotAllowed):
+            return tuple(areas), []
+        of_use, left_out = [], []
+        for area, facts in zip(areas, found, strict=True):
+            if facts.nothing_there or (facts.kind is not None and not _enters(facts)):
+                why = facts.problem or "it is no folder"
+                left_out.append(f"The container is given no {area.name}: {area.path}: {why}.")
+            else:
+                of_use.append(area)
+        return tuple(of_use), left_out
+
+    async def _with_datasets(
+        self, offer: Offer, actor: Actor, references: Sequence[str], project: str
+    ) -> Offer:
+        if not references:
+            return offer
+        try:
+            found = await self._datasets.resolve(actor, references, project)
+        except InvalidInput as error:
+            return replace(offer, problems=tuple(error.problems))
+        return replace(offer, datasets=tuple(found))
+
+    async def look(self, actor: Actor, spec: JobSpec, account: Account) -> tuple[str, ...]:
+        """Look at the image and the datasets as the account; sentences that the user should read.
+
+        Raises:
+            InvalidInput: something is missing, unreadable or not what the catalogue says.
+        """
+        paths = (
+            [] if spec.image_use is None or spec.image_use.path is None else [spec.image_use.path]
+        )
+        paths += [dataset.path for dataset in spec.datasets]
+        if not paths:
+            return ()
+        try:
+            facts = await self._places.paths(account.name, paths)
+        except (Unavailable, NotAllowed) as silent:
+            return (f"The image and the datasets could not be looked at: {silent.message}",)
+        found = {each.path: each for each in facts}
+        problems = [*self._image(spec, found), *_datasets(spec, found)]
+        if problems:
+            raise InvalidInput(
+                "; ".join(f"{each.field}: {each.message}" for each in problems), problems
+            )
+        return tuple(await self._datasets.warnings(actor, spec.datasets))
+
+    def _image(self, spec: JobSpec, found: dict[str, PathFacts]) -> Sequence[FieldProblem]:
+        use = spec.image_use
+        if use is None or use.path is None:
+            return ()
+        facts = found[use.path]
+        name = use.reference
+        if facts.kind is None or not facts.readable:
+            why = facts.problem or "there is nothing"
+            return (FieldProblem("image", f"{use.path} cannot be read: {why}", name),)
+        if use.digest is None:
+            if facts.kind != "file":
+                return (
+                    FieldProblem(
+                        "image",
+                        f"{use.path} is no file, and an image of one's own is one",
+                        name,
+                        "an image file, such as `apptainer build` makes",
+                    ),
+                )
+            roots = own_roots(spec)
+            if not within(facts.real_path or "", roots):
+                return (
+                    FieldProblem(
+                        "image",
+                        f"{facts.real_path} lies outside the folders that you may run images from",
+                        name,
+                        f"a file below {', '.join(roots)}",
+                    ),
+                )
+        elif facts.kind != "file" or facts.size_bytes != use.size_bytes:
+            return (
+                FieldProblem(
+                    "image",
+                    f"{use.path} is not what the catalogue says: {use.size_bytes} bytes were "
+                    f"registered, {facts.size_bytes} are there. Ask an administrator to run "
+                    f"`aitne admin image verify {name}`",
+                    name,
+                ),
+            )
+        return ()
+
+
+def _enters(facts: PathFacts) -> bool:
+    return facts.kind == "folder" and facts.readable
+
+
+def _datasets(spec: JobSpec, found: dict[str, PathFacts]) -> Sequence[FieldProblem]:
+    problems = []
+    for index, dataset in enumerate(spec.datasets):
+        facts = found[dataset.path]
+        if facts.kind == "folder" and facts.readable and facts.real_path == dataset.path:
+            continue
+        why = facts.problem or (
+            f"it now leads to {facts.real_path}" if facts.kind else "there is nothing"
+        )
+        problems.append(
+            FieldProblem(
+                f"datasets.{index}",
+                f"{dataset.path} cannot be read as {dataset.name}: {why}. Is its file system mounted, "
+                "and may your account read it?",
+                f"{dataset.name}:{dataset.version}",
+            )
+        )
+    return problems

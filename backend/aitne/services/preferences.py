@@ -1,0 +1,48 @@
+"""What a user prefers in the portal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aitne.core.models.base import Strict
+from aitne.core.models.preferences import MODELS
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import Check, PreferenceStore
+
+
+class PreferenceService:
+    """Everybody has their own, and nobody sees another's."""
+
+    def __init__(self, store: PreferenceStore) -> None:
+        self._store = store
+
+    async def get(self, actor: Actor, key: str) -> Strict:
+        """What was put last, or the defaults. What an older release wrote and this one no longer
+        understands counts as never chosen.
+
+        Raises ``NotAllowed``."""
+        require(Action.PREFERENCE_READ, actor, "preference", key, owner=actor.name)
+        return _read(key, await self._store.preference(actor.name, key))
+
+    async def put(
+        self, actor: Actor, key: str, value: Strict, *, check: Check[Strict] = None
+    ) -> Strict:
+        """Keep it. Raises ``NotAllowed``."""
+        require(Action.PREFERENCE_WRITE, actor, "preference", key, owner=actor.name)
+        document = value.model_dump(mode="json", exclude_defaults=True)
+        seen: Check[dict[str, Any] | None] = (
+            None if check is None else lambda found: check(_read(key, found))
+        )
+        await self._store.put_preference(actor.name, key, document, check=seen)
+        return value
+
+
+def _read(key: str, found: dict[str, Any] | None) -> Strict:
+    model = MODELS[key]
+    if found is None:
+        return model()
+    try:
+        return model.model_validate(found)
+    except ValueError:
+        return model()

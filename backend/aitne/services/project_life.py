@@ -1,0 +1,228 @@
+"""The life of a project: asked for, approved, closed, reopened, and given more time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed
+from aitne.core.models.limits import Limits
+from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Step
+from aitne.core.models.user import Actor, Project
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import Check, Store
+from aitne.core.ports.store.groups import ProjectChange
+from aitne.core.project_settings import ProjectSettings
+from aitne.services.balance import month_of
+
+MOST_REQUESTS = 5
+"""So many projects may one user have asked for at a time."""
+ADMIN, MANAGER = "admin", "manager"
+
+
+class ProjectLife:
+    """What moves a project from one state to another, and what it is called."""
+
+    def __init__(
+        self, store: Store, settings: ProjectSettings, clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+
+    async def create(
+        self,
+        actor: Actor,
+        *,
+        name: str,
+        title: str = "",
+        description: str = "",
+        reason: str | None = None,
+        limits: Limits | None = None,
+        budget: Budget | None = None,
+        expires_at: datetime | None = None,
+    ) -> Project:
+        """Make a project, or ask for one where the site wants approval.
+
+        An administrator's has no members yet; anybody else becomes its manager.
+
+        Raises:
+            NotAllowed: only administrators make projects here, or grant limits and budgets.
+            Conflict: the name is taken; the actor waits for too many already.
+        """
+        require(Action.PROJECT_REQUEST, actor, "project", name)
+        self._check_end(expires_at)
+        project = Project(
+            name=name,
+            title=title,
+            description=description,
+            note=reason,
+            expires_at=expires_at,
+            created_at=self._clock(),
+        )
+        if actor.is_admin:
+            given = {"budget": self._dated(budget)}
+            made = project.model_copy(update=given)
+            await self._store.create_project(made, limits or Limits(), actor=actor.name)
+            return made
+        if self._settings.creation == "admins":
+            raise NotAllowed("Only administrators make projects here. Ask one of them for yours.")
+        if limits not in (None, Limits()) or budget is not None:
+            raise NotAllowed("Limits and budgets are granted by an administrator: leave them out.")
+        asks = self._settings.creation == "approval"
+        if asks:
+            await self._check_few_requests(actor)
+        project = project.model_copy(
+            update={
+                "requested_by": actor.name,
+                "state": ProjectState.REQUESTED if asks else ProjectState.ACTIVE,
+            }
+        )
+        await self._store.request_project(project, actor=actor.name)
+        return await self._store.get_project(name)
+
+    async def describe(
+        self,
+        actor: Actor,
+        name: str,
+        *,
+        title: str | None,
+        description: str | None,
+        check: Check[Project] = None,
+    ) -> Project:
+        """Another title or description; None leaves it. Raises ``NotFound``, ``NotAllowed``."""
+        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        given = {"title": title, "description": description}
+        fields = {field: value for field, value in given.items() if value is not None}
+        change = ProjectChange(" and ".join(fields), fields)
+        return await self._store.change_project(name, change, actor=actor.name, check=check)
+
+    async def approve(
+        self,
+        actor: Actor,
+        name: str,
+        *,
+        expires_at: datetime | None,
+        budget: Budget | None,
+        limits: Limits | None,
+    ) -> Project:
+        """Let a requested project begin. ``expires_at`` None: the end that was asked for.
+
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``."""
+        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        self._check_end(expires_at)
+        fields: dict[str, Any] = {"note": None}
+        if expires_at is not None:
+            fields["expires_at"] = expires_at
+        if budget is not None:
+            fields["budget"] = self._dated(budget)
+        return await self._store.step_project(
+            name, Step.APPROVE, actor=actor.name, fields=fields, limits=limits
+        )
+
+    async def decline(self, actor: Actor, name: str, reason: str) -> Project:
+        """Refuse a requested project, or the later end that an approved one asked for.
+
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``."""
+        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        project = await self._store.get_project(name)
+        if project.state is not ProjectState.REQUESTED and project.extension is not None:
+            change = ProjectChange("extension declined", {"extension": None})
+            return await self._store.change_project(name, change, actor=actor.name)
+        fields = {"note": reason, "closed_by": ADMIN}
+        return await self._store.step_project(name, Step.DECLINE, actor=actor.name, fields=fields)
+
+    async def close(self, actor: Actor, name: str, reason: str) -> Project:
+        """No new jobs; those that wait or run stay.
+
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``."""
+        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        fields = {"note": reason or None, "closed_by": ADMIN if actor.is_admin else MANAGER}
+        return await self._store.step_project(name, Step.CLOSE, actor=actor.name, fields=fields)
+
+    async def reopen(self, actor: Actor, name: str) -> Project:
+        """Let it take jobs again.
+
+        Raises:
+            NotFound, IllegalTransition: there is none, or it is not closed.
+            NotAllowed: an administrator closed it, so only one reopens it.
+            Conflict: its time is over.
+        """
+        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        project = await self._store.get_project(name)
+        if project.closed_by == ADMIN and not actor.is_admin:
+            raise NotAllowed(
+                f"An administrator closed {name}, so only an administrator reopens it."
+            )
+        if project.expires_at is not None and project.expires_at <= self._clock():
+            raise Conflict(f"The time of {name} is over. Give it more, then reopen it.")
+        fields = {"note": None, "closed_by": None}
+        return await self._store.step_project(name, Step.REOPEN, actor=actor.name, fields=fields)
+
+    async def set_end(
+        self, actor: Actor, name: str, expires_at: datetime | None, *, check: Check[Project] = None
+    ) -> Project:
+        """Give it another end, or none. What was asked for is answered by that.
+
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``; ``InvalidInput``: it has passed."""
+        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        self._check_end(expires_at)
+        fields = {"expires_at": expires_at, "extension": None}
+        return await self._store.step_project(
+            name, Step.RENEW, actor=actor.name, fields=fields, check=check
+        )
+
+    async def ask_for_time(self, actor: Actor, name: str, until: datetime, reason: str) -> Project:
+        """Ask an administrator for a later end.
+
+        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput``: it is not later; ``Conflict``."""
+        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        project = await self._store.get_project(name)
+        if project.state not in (ProjectState.ACTIVE, ProjectState.EXPIRED):
+            raise Conflict(f"{name} is {project.state}: only what is active or expired gets time.")
+        self._check_end(until)
+        if project.expires_at is None or until <= project.expires_at:
+            ends = "none" if project.expires_at is None else f"later than {project.expires_at:%F}"
+            raise InvalidInput.field("until", "is no later end", value=f"{until:%F}", allowed=ends)
+        wish = ExtensionRequest(until=until, reason=reason, by=actor.name, at=self._clock())
+        return await self._store.ask_for_time(name, wish)
+
+    async def set_budget(
+        self, actor: Actor, name: str, budget: Budget, *, check: Check[Project] = None
+    ) -> Project:
+        """Another budget; an empty one is none. Raises ``NotFound``, ``NotAllowed``."""
+        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        change = ProjectChange("budget", {"budget": self._dated(budget)})
+        return await self._store.change_project(name, change, actor=actor.name, check=check)
+
+    def _dated(self, budget: Budget | None) -> Budget | None:
+        if budget is None or budget.empty:
+            return None
+        month = month_of(self._clock())
+        if budget.since is not None and budget.since > month:
+            raise InvalidInput.field(
+                "since", "has not begun", value=budget.since, allowed=f"{month} or before"
+            )
+        since = (budget.since or month) if budget.period == "total" else None
+        return budget.model_copy(update={"since": since})
+
+    def _check_end(self, end: datetime | None) -> None:
+        now = self._clock()
+        if end is not None and end <= now:
+            raise InvalidInput.field(
+                "expires_at", "has passed", value=f"{end:%F}", allowed=f"after {now:%F}"
+            )
+
+    async def _check_few_requests(self, actor: Actor) -> None:
+        found = await self._store.list_projects(visible_to=actor.name)
+        waiting = [
+            each
+            for each in found
+            if each.state is ProjectState.REQUESTED and each.requested_by == actor.name
+        ]
+        if len(waiting) >= MOST_REQUESTS:
+            raise Conflict(
+                f"{len(waiting)} projects that you asked for wait for an administrator. Wait for an "
+                "answer before you ask for more."
+            )

@@ -1,0 +1,193 @@
+"""A month of a project on one page, and what of it waits now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from statistics import median
+
+from pydantic import Field
+
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.job import Job, JobFilter
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import Page, Store
+from aitne.core.ports.store.groups import KeptMonth, Wait
+from aitne.core.states import JobState
+from aitne.services.balance import Balance, bounds, month_of, months_between
+from aitne.services.usage import UsageReport, UsageRow, UsageService
+
+WAITING = frozenset(
+    {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED}
+)
+_MONTHS_BACK = 12
+
+
+class UserWait(Frozen):
+    """How long one user's jobs waited before they began."""
+
+    user: str = Field(description="Whose jobs.")
+    jobs: int = Field(description="How many began in the month.")
+    median_s: float = Field(description="Half of them waited no longer than this.")
+    slow_s: float = Field(description="Nine of ten waited no longer than this.")
+    longest_s: float = Field(description="The longest wait.")
+
+
+class MonthSum(Frozen):
+    """What all members together used in one month."""
+
+    month: str = Field(description="Such as 2026-03.")
+    jobs: int = Field(description="Jobs that ran.")
+    cpu_hours: float = Field(description="CPU-hours.")
+    gpu_hours: float = Field(description="GPU-hours.")
+
+
+class ProjectReport(UsageReport):
+    """A month of one project: who used what, how long jobs waited, how they ended."""
+
+    project: str = Field(description="The project.")
+    title: str = Field(description="Its title.")
+    source: str = Field(
+        description="`scheduler`: all that ran, by its accounting; `platform`: the platform's jobs."
+    )
+    total: UsageRow = Field(description="All rows together.")
+    waits: tuple[UserWait, ...] = Field(description="Of the platform's jobs, by user.")
+    outcomes: dict[str, int] = Field(description="How many jobs ended in each state.")
+    months: tuple[MonthSum, ...] = Field(description="The twelve months up to this one.")
+    balance: Balance = Field(description="What is left of the budget now.")
+
+
+class WaitingJob(Frozen):
+    """A job that waits, and why."""
+
+    id: str = Field(description="The job's id.")
+    name: str = Field(description="Its name.")
+    owner: str = Field(description="Whose it is.")
+    asks_for: str = Field(description="What it asks for, such as `2 × 4 a100, 32 CPUs`.")
+    waits_since: UtcTime = Field(description="When it was handed in.")
+    reason: str | None = Field(description="Why it waits, in plain words.")
+    expected_start_at: UtcTime | None = Field(description="By the scheduler's own plan.")
+
+
+class WaitingPage(Frozen):
+    """Jobs that wait, the oldest wish last."""
+
+    items: list[WaitingJob] = Field(description="One page of them.")
+    next_cursor: str | None = Field(None, description="For the next page; null: this is the last.")
+    total: int = Field(description="How many wait in all.")
+
+
+class ReportService:
+    """For the project's members, its managers and administrators."""
+
+    def __init__(self, store: Store, usage: UsageService, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._usage = usage
+        self._clock = clock
+
+    async def report(self, actor: Actor, name: str, month: str | None) -> ProjectReport:
+        """The month, or the present one so far. Raises as ``UsageService.report``."""
+        found = await self._usage.report(actor, name, month)
+        project = await self._store.get_project(name)
+        start, end = bounds(found.month)
+        kept = await self._store.usage_months(_year_to(found.month))
+        own = kept.get(found.month)
+        return ProjectReport(
+            **dict(found),
+            project=name,
+            title=project.title,
+            source="platform" if own is None else own.source,
+            total=total_of(name, found.rows),
+            waits=waits_of(await self._store.waits(name, start, end)),
+            outcomes=dict(await self._store.outcomes(name, start, end)),
+            months=tuple(_sum(each, kept.get(each), name) for each in _year_to(found.month)),
+            balance=await self._usage.balance(actor, name),
+        )
+
+    async def waiting(
+        self, actor: Actor, name: str, *, cursor: str | None, limit: int
+    ) -> WaitingPage:
+        """What of the project waits now, and why. Raises ``NotFound``, ``InvalidInput``."""
+        require(Action.PROJECT_READ, actor, "project", name, project=name)
+        await self._store.get_project(name)
+        where = JobFilter(project=name, states=WAITING, array=False)
+        page: Page[Job] = await self._store.list_jobs(
+            where, visible_to=None, cursor=cursor, limit=limit
+        )
+        return WaitingPage(
+            items=[_waiting(job) for job in page.items],
+            next_cursor=page.next_cursor,
+            total=page.total,
+        )
+
+
+def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
+    """All rows as one, of nobody in particular. Pure."""
+    types: dict[str, float] = {}
+    for row in rows:
+        for kind, hours in row.gpu_hours_by_type.items():
+            types[kind] = round(types.get(kind, 0.0) + hours, 4)
+    return UsageRow(
+        project=project,
+        user="",
+        jobs=sum(row.jobs for row in rows),
+        cpu_hours=round(sum(row.cpu_hours for row in rows), 4),
+        gpu_hours=round(sum(row.gpu_hours for row in rows), 4),
+        gpu_hours_by_type=types,
+    )
+
+
+def waits_of(waits: Sequence[Wait]) -> tuple[UserWait, ...]:
+    """The waits of each user, who waited longest first. Pure."""
+    by_user: dict[str, list[float]] = {}
+    for wait in waits:
+        by_user.setdefault(wait.user, []).append(wait.seconds)
+    found = []
+    for user, seconds in by_user.items():
+        seconds.sort()
+        # The smallest wait that nine of ten do not exceed: the nearest-rank percentile.
+        slow = seconds[-(-9 * len(seconds) // 10) - 1]
+        found.append(
+            UserWait(
+                user=user,
+                jobs=len(seconds),
+                median_s=round(median(seconds), 1),
+                slow_s=round(slow, 1),
+                longest_s=round(seconds[-1], 1),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.median_s, each.user)))
+
+
+def _year_to(month: str) -> list[str]:
+    start = month
+    for _ in range(_MONTHS_BACK - 1):
+        start = month_of(bounds(start)[0] - timedelta(days=1))
+    return months_between(start, month)
+
+
+def _sum(month: str, kept: KeptMonth | None, project: str) -> MonthSum:
+    rows = [] if kept is None else [row for row in kept.rows if row.account == project]
+    return MonthSum(
+        month=month,
+        jobs=sum(row.jobs for row in rows),
+        cpu_hours=round(sum(row.cpu_s for row in rows) / 3_600, 4),
+        gpu_hours=round(sum(row.gpu_s for row in rows) / 3_600, 4),
+    )
+
+
+def _waiting(job: Job) -> WaitingJob:
+    wish = job.spec.resources
+    parts = [] if not wish.gpu.count else [f"{wish.gpu.count} {wish.gpu.type or 'GPU'}"]
+    parts.append(f"{wish.cpu} CPUs")
+    each = ", ".join(parts)
+    return WaitingJob(
+        id=str(job.id),
+        name=job.name,
+        owner=job.owner,
+        asks_for=each if wish.nodes == 1 else f"{wish.nodes} nodes with {each}",
+        waits_since=job.submitted_at or job.created_at,
+        reason=job.message,
+        expected_start_at=job.expected_start_at,
+    )

@@ -1,0 +1,233 @@
+"""Running the same again: what has changed since, and sessions that go on where an earlier one ended."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.errors import Conflict, FieldProblem, NotAllowed, NotFound, Unavailable
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job, JobFilter, JobType
+from aitne.core.models.snapshot import EnvironmentKind, Taken
+from aitne.core.models.storage import PathFacts
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.storage import Places
+from aitne.core.ports.store import Created, Store
+from aitne.core.sessions import goes_on
+from aitne.core.states import LIVE
+from aitne.services.admission import Admission
+from aitne.services.datasets import DatasetService
+from aitne.services.jobs import JobService
+from aitne.services.snapshots import SnapshotService
+from aitne.services.templates import TemplateCatalog
+
+_MOST_SESSIONS = 200
+
+
+class Change(Frozen):
+    """Something that is not as it was when the job ran."""
+
+    what: str = Field(description="code, packages, image, dataset or template.")
+    before: str | None = Field(description="As it was.")
+    now: str | None = Field(description="As it is; null: it is gone, or cannot be told.")
+    message: str = Field(description="A sentence for people.")
+
+
+class Rerun(Frozen):
+    """What running a job again would mean. Nothing is stored."""
+
+    possible: bool = Field(description="Whether it can be run again as it was.")
+    problems: tuple[FieldProblem, ...] = Field(description="Why not.")
+    changes: tuple[Change, ...] = Field(description="What would be different, as far as is known.")
+    notes: tuple[str, ...] = Field(description="What could not be compared, as sentences.")
+
+
+class RerunService:
+    """Looks before a job is run again, and continues sessions."""
+
+    def __init__(
+        self,
+        store: Store,
+        jobs: JobService,
+        admission: Admission,
+        snapshots: SnapshotService,
+        datasets: DatasetService,
+        templates: TemplateCatalog,
+        places: Places,
+    ) -> None:
+        self._store = store
+        self._jobs = jobs
+        self._admission = admission
+        self._snapshots = snapshots
+        self._datasets = datasets
+        self._templates = templates
+        self._places = places
+
+    async def plan(self, actor: Actor, job_id: UUID) -> Rerun:
+        """What has changed since the job ran.
+
+        Raises:
+            NotFound: no such job.
+            NotAllowed: it is somebody else's.
+            InvalidInput: the actor is no more a member of its project.
+        """
+        job = await self._store.get_job(job_id)
+        require(Action.JOB_RESUBMIT, actor, "job", job_id, owner=job.owner, project=job.project)
+        wanted, problems = await self._admission.renewed(actor, job)
+        snapshot = await self._snapshots.of(job)
+        changes = [*await self._newer_datasets(actor, job), *self._newer_template(job)]
+        notes: list[str] = []
+        if snapshot.taken is None:
+            notes.append(
+                "What it ran on is not known: its agent has not told. Compare its folder by hand."
+            )
+        else:
+            found, unseen = await self._look(snapshot.taken, wanted.account.name)
+            changes += found
+            notes += unseen
+        return Rerun(
+            possible=not problems.found,
+            problems=tuple(problems.found),
+            changes=tuple(changes),
+            notes=tuple(notes),
+        )
+
+    async def continue_session(
+        self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
+    ) -> Created:
+        """Start the same session again, with what was open in the one that has ended.
+
+        Raises:
+            Conflict: it still lives, or another one goes on with its work already.
+            NotFound: no such session.
+            NotAllowed: it is somebody else's.
+            InvalidInput: the platform can no longer give what it had.
+        """
+        job = await self._store.get_job(job_id)
+        require(Action.JOB_RESUBMIT, actor, "session", job_id, owner=job.owner, project=job.project)
+        if job.type is not JobType.SESSION:
+            raise NotFound("session", job_id)
+        known = await self._jobs.replay(actor, "continue", str(job_id), idempotency_key)
+        if known is not None:
+            return known
+        if not job.state.terminal:
+            raise Conflict(f"The session still lives: it is {job.state}. Open it.")
+        other = await self._goes_on(job)
+        if other is not None:
+            raise Conflict(goes_on(other))
+        return await self._jobs.resubmit(
+            actor, job_id, idempotency_key=idempotency_key, continues=True
+        )
+
+    async def _goes_on(self, job: Job) -> Job | None:
+        """The live session that shares the workspace."""
+        where = JobFilter(owner=job.owner, type=JobType.SESSION, states=LIVE)
+        live = await self._store.list_jobs(where, visible_to=None, limit=_MOST_SESSIONS)
+        mine = job.spec.lineage or job.id
+        return next((each for each in live.items if (each.spec.lineage or each.id) == mine), None)
+
+    async def _newer_datasets(self, actor: Actor, job: Job) -> Sequence[Change]:
+        found = []
+        for use in job.spec.datasets:
+            try:
+                versions = await self._datasets.versions(actor, use.name)
+            except NotFound:
+                continue  # that it is gone is among the problems
+            newest = next((each for each in versions if not each.retired), None)
+            if newest is not None and newest.version != use.version:
+                message = f"There is a newer {use.name}: {newest.version}. It would read {use.version} again."
+                found.append(
+                    Change(what="dataset", before=use.version, now=newest.version, message=message)
+                )
+        return found
+
+    def _newer_template(self, job: Job) -> Sequence[Change]:
+        spec = job.spec
+        if spec.template is None or spec.template_version is None:
+            return ()
+        try:
+            now = self._templates.get(spec.template).version
+        except NotFound:
+            return ()
+        if now == spec.template_version:
+            return ()
+        message = f"The template {spec.template} is at version {now}. It would run {spec.template_version} again."
+        return (Change(what="template", before=spec.template_version, now=now, message=message),)
+
+    async def _look(self, taken: Taken, account: str | None) -> tuple[list[Change], list[str]]:
+        """Compare with what lies there now, as the job's account."""
+        folders = _folders(taken)
+        if not folders:
+            return [], []
+        try:
+            found = await self._places.paths(account, list(folders.values()))
+        except (Unavailable, NotAllowed) as silent:
+            return [], [f"Its folders could not be looked at: {silent.message}"]
+        facts = dict(zip(folders, found, strict=True))
+        changes: list[Change] = []
+        notes: list[str] = []
+        if (seen := facts.get("code")) is not None:
+            _code(taken, seen, changes, notes)
+        if (seen := facts.get("packages")) is not None:
+            _packages(taken, seen, changes, notes)
+        return changes, notes
+
+
+def _folders(taken: Taken) -> dict[str, str]:
+    found = {}
+    if taken.git is not None:
+        found["code"] = taken.git.root
+    environment = taken.environment
+    if environment is None or environment.kind is EnvironmentKind.SYSTEM:
+        return found
+    if environment.path and environment.python:
+        version = ".".join(environment.python.split(".")[:2])
+        below = ("lib", f"python{version}", "site-packages")
+        found["packages"] = posixpath.join(environment.path, *below)
+    return found
+
+
+def _code(taken: Taken, seen: PathFacts, changes: list[Change], notes: list[str]) -> None:
+    git = taken.git
+    if git is None:
+        return
+    before = git.commit and git.commit[:10]
+    if seen.nothing_there:
+        message = f"The folder {git.root} is gone."
+        changes.append(Change(what="code", before=before, now=None, message=message))
+    elif seen.commit is None:
+        notes.append(f"Which commit is checked out in {git.root} now could not be told.")
+    elif seen.commit != git.commit:
+        now = seen.commit[:10]
+        message = f"It ran commit {before}; in {git.root} {now} is checked out now."
+        changes.append(Change(what="code", before=before, now=now, message=message))
+    if git.dirty:
+        notes.append(
+            "It ran with changes that were not committed. Whether they are still there is not looked at; "
+            "the snapshot has them as a diff."
+        )
+
+
+def _packages(taken: Taken, seen: PathFacts, changes: list[Change], notes: list[str]) -> None:
+    environment = taken.environment
+    if environment is None or environment.path is None:
+        return
+    if seen.nothing_there:
+        message = f"The environment {environment.path} is gone, or has another Python."
+        changes.append(
+            Change(what="packages", before=environment.python, now=None, message=message)
+        )
+    elif seen.mtime_ns is None:
+        notes.append(f"The environment {environment.path} could not be looked at.")
+    elif seen.mtime_ns > taken.taken_at.timestamp() * 1e9:
+        when = datetime.fromtimestamp(seen.mtime_ns / 1e9, taken.taken_at.tzinfo)
+        message = (
+            f"Packages were installed or removed in {environment.path} since, last at "
+            f"{when:%Y-%m-%d %H:%M} UTC."
+        )
+        changes.append(Change(what="packages", before=None, now=None, message=message))

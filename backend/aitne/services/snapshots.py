@@ -1,0 +1,128 @@
+"""What jobs ran on, what they wrote and what they measured: as their agents told it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ValidationError
+
+from aitne.core.errors import NotFound
+from aitne.core.models.job import Job
+from aitne.core.models.snapshot import MOST_BYTES, Snapshot, Taken, WrittenFiles
+from aitne.core.models.sweep import Results
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import DocumentKind, Store
+
+log = logging.getLogger(__name__)
+
+_MOST_VALUES, _MOST_SERIES, _MOST_POINTS = 64, 32, 400
+
+
+class SnapshotService:
+    """Keeps what agents tell, and shows it to who may see the job."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def keep_snapshot(self, job_id: UUID, given: Mapping[str, Any]) -> None:
+        """Keep what a job runs on. What is nothing such is left: the job's own account has sent it."""
+        taken = _read(Taken, given, job_id)
+        if taken is not None:
+            await self._store.put_snapshot(job_id, taken)
+
+    async def keep_files(self, job_id: UUID, given: Mapping[str, Any]) -> None:
+        """Keep what a job has written."""
+        files = _read(WrittenFiles, given, job_id)
+        if files is not None:
+            await self._store.put_document(job_id, DocumentKind.FILES, files)
+
+    async def keep_results(self, job_id: UUID, given: Mapping[str, Any]) -> Mapping[str, float]:
+        """Keep what a job measures; its values."""
+        found = _read(Results, given, job_id)
+        if found is None:
+            return {}
+        series = {name: found["series"][name][:_MOST_POINTS] for name in _first(found, "series")}
+        values = {name: found["values"][name] for name in _first(found, "values")}
+        await self._store.put_document(job_id, DocumentKind.SERIES, series)
+        kept = {**found, "values": values, "series": {}}
+        await self._store.put_document(job_id, DocumentKind.VALUES, kept)
+        return values
+
+    async def snapshot(self, actor: Actor, job_id: UUID) -> Snapshot:
+        """Everything that is known of what the job ran on. Raises ``NotFound``."""
+        return await self.of(await self._readable(actor, job_id))
+
+    async def of(self, job: Job) -> Snapshot:
+        """As ``snapshot``, of a job that was looked up already."""
+        found = await self._store.snapshot(job.id)
+        spec = job.spec
+        return Snapshot(
+            attempt=job.attempt,
+            taken=None if found is None else Taken.model_validate(found),
+            image=spec.image,
+            image_digest=None if spec.image_use is None else spec.image_use.digest,
+            datasets=spec.datasets,
+            modules=spec.environment.modules,
+            spec=spec,
+        )
+
+    async def files(self, actor: Actor, job_id: UUID) -> WrittenFiles:
+        """The files that were changed while it ran. Raises ``NotFound``, also while nobody has looked."""
+        job = await self._readable(actor, job_id)
+        found = await self._store.document(job_id, DocumentKind.FILES)
+        if found is None:
+            raise NotFound(
+                "list of files of job",
+                job_id,
+                f"Job {job.name} has no list of the files that it wrote: its agent makes one when the "
+                "program has ended by itself.",
+            )
+        return WrittenFiles.model_validate(found)
+
+    async def results(self, actor: Actor, job_id: UUID) -> Results:
+        """What its program measured. Raises ``NotFound``, also while it has measured nothing."""
+        job = await self._readable(actor, job_id)
+        found = await self.results_of(job)
+        if found is None:
+            raise NotFound(
+                "results of job",
+                job_id,
+                f"Job {job.name} has told no results: its program writes metrics.json, metrics.jsonl or "
+                "TensorBoard's event files to $AITNE_METRICS.",
+            )
+        return found
+
+    async def results_of(self, job: Job) -> Results | None:
+        """As ``results``, of a job that was looked up already; None: there are none."""
+        values = await self._store.document(job.id, DocumentKind.VALUES)
+        if values is None:
+            return None
+        series = await self._store.document(job.id, DocumentKind.SERIES)
+        return Results.model_validate({**values, "series": series or {}})
+
+    async def _readable(self, actor: Actor, job_id: UUID) -> Job:
+        job = await self._store.get_job(job_id)
+        require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        return job
+
+
+def _first(found: Mapping[str, Any], part: str) -> list[str]:
+    most = _MOST_SERIES if part == "series" else _MOST_VALUES
+    return [name for name in found[part] if len(name) <= 200][:most]
+
+
+def _read(model: type[BaseModel], given: Mapping[str, Any], job_id: UUID) -> dict[str, Any] | None:
+    try:
+        found = model.model_validate(given)
+    except ValidationError as error:
+        log.info("What job %s tells is no %s: %s", job_id, model.__name__, error.errors()[0]["msg"])
+        return None
+    if len(found.model_dump_json()) > MOST_BYTES:
+        log.info("What job %s tells is too long for a %s.", job_id, model.__name__)
+        return None
+    kept: dict[str, Any] = found.model_dump(mode="json", by_alias=True)
+    return kept

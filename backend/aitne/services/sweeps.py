@@ -1,0 +1,117 @@
+"""Sweeps: the settings that were tried, what came of each, and when that is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from uuid import UUID
+
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.job import Job
+from aitne.core.models.sweep import Sweep, SweepSpec, SweepTask
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.store import Store
+from aitne.core.states import TerminationReason
+from aitne.core.sweep import best_of, expand
+
+
+class SweepService:
+    """What an array job with a sweep is asked for."""
+
+    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def sweep(self, actor: Actor, job_id: UUID) -> Sweep:
+        """All its settings and their values. Raises ``NotFound``, also for a job without a sweep."""
+        array, spec = await self._sweep(Action.JOB_READ, actor, job_id)
+        return await self._look(array, spec)
+
+    async def stop(self, actor: Actor, job_id: UUID) -> Job:
+        """Cancel what has not ended but the best task so far.
+
+        Raises:
+            NotFound: no such job, or it is no sweep.
+            NotAllowed: it is somebody else's.
+            Conflict: it has ended.
+        """
+        array, spec = await self._sweep(Action.JOB_CANCEL, actor, job_id)
+        if array.state.terminal:
+            raise Conflict(f"The sweep has ended ({array.state}): there is nothing to stop.")
+        found = await self._look(array, spec)
+        keep = {task.job_id for task in found.tasks if task.task == found.best}
+        return await self._store.request_cancel(
+            array.id,
+            self._clock(),
+            f"The rest of the sweep was stopped by {actor.name}.",
+            keep=keep,
+        )
+
+    async def judge(self, task: Job, values: Mapping[str, float]) -> None:
+        """Cancel the other tasks if this one's values are good enough for the sweep."""
+        spec = task.spec.sweep
+        if spec is None or spec.stop_when is None or task.array_job_id is None:
+            return
+        stop = spec.stop_when
+        value = values.get(stop.metric)
+        if value is None or not stop.met(value):
+            return
+        tasks = await self._store.array_tasks(task.array_job_id)
+        if any(each.id == task.id and each.cancel_requested_at is not None for each in tasks):
+            return  # another one was as good before it: that one is kept
+        if not any(
+            each.id != task.id and not each.state.terminal and each.cancel_requested_at is None
+            for each in tasks
+        ):
+            return
+        message = (
+            f"Goal reached: {stop.metric} {value:g} by task {task.array_task_id}; the sweep asked for "
+            f"{stop.value:g}."
+        )
+        await self._store.request_cancel(
+            task.array_job_id,
+            self._clock(),
+            message,
+            keep={task.id},
+            reason=TerminationReason.GOAL_REACHED,
+        )
+
+    async def _sweep(self, action: Action, actor: Actor, job_id: UUID) -> tuple[Job, SweepSpec]:
+        job = await self._store.get_job(job_id)
+        require(action, actor, "job", job_id, owner=job.owner, project=job.project)
+        spec = job.spec.sweep
+        if spec is None or not job.is_array:
+            raise NotFound("sweep", job_id, f"Job {job.name} is no sweep.")
+        return job, spec
+
+    async def _look(self, array: Job, spec: SweepSpec) -> Sweep:
+        values = await self._store.values_of_tasks(array.id)
+        settings = expand(spec)
+        tasks = [
+            SweepTask(
+                task=task.array_task_id or 0,
+                job_id=task.id,
+                state=task.state,
+                parameters=settings[task.array_task_id or 0],
+                values=values.get(task.id, {}).get("values", {}),
+                started_at=task.started_at,
+                ended_at=task.ended_at,
+            )
+            for task in await self._store.array_tasks(array.id)
+        ]
+        metric = spec.metric or (spec.stop_when.metric if spec.stop_when else None)
+        goal = spec.goal
+        judged = {
+            task.task: task.values[metric] for task in tasks if metric and metric in task.values
+        }
+        return Sweep(
+            job_id=array.id,
+            method=spec.method,
+            parameters=list(spec.parameters),
+            metric=metric,
+            goal=goal,
+            stop_when=spec.stop_when,
+            best=best_of(judged, goal),
+            tasks=tasks,
+        )

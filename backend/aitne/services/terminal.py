@@ -1,0 +1,288 @@
+"""One terminal: the program beside a job, and what is on its way to and from who works in it.
+
+Both directions have a window: who has sent that much waits until it was taken. So a program that writes
+without end costs no memory, and neither direction ever waits for the other. What was sent and not yet
+taken is kept, so that who comes back after a broken connection misses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from aitne.core import attach_protocol as wire
+from aitne.core.attach_protocol import Exited, Frames, ShellStart, Size, SshStart, Started
+from aitne.core.errors import Conflict, InvalidInput, Unavailable
+from aitne.core.models.base import Frozen
+
+WINDOW_BYTES = 256 << 10
+STDOUT, STDERR = b"\x01", b"\x02"
+"""The first byte of a piece of output."""
+_CHUNK = 1 << 16
+_START_WITHIN_S = 60.0
+_CLOSE_WITHIN_S = 5.0
+_LONGEST_SAID = 500
+
+
+class Taken(Frozen):
+    """So much of the input has reached the program."""
+
+    bytes: int
+
+
+class Over(Frozen):
+    """The program has ended, or its job. ``code`` is None when nobody knows how."""
+
+    code: int | None
+    reason: str | None = None
+
+
+Outgoing = bytes | Taken | Over
+
+
+class Terminal:
+    """Made by ``open_terminal``. ``close`` ends the program."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        frames: Frames,
+        first: list[tuple[bytes, bytes]],
+        *,
+        started: Started,
+        owner: str,
+        job_id: UUID,
+    ) -> None:
+        self.started = started
+        self.owner = owner
+        self.job_id = job_id
+        self._reader = reader
+        self._writer = writer
+        self._frames = frames
+        self._connections = 0
+        self._chunks: deque[bytes] = deque()
+        self._sent = 0
+        """How many of the chunks the present connection has got."""
+        self._taken = 0
+        """Bytes of output that were acknowledged: the chunks begin there."""
+        self._waiting_bytes = 0
+        self._input: deque[bytes] = deque()
+        self._input_waiting = 0
+        self._input_received = 0
+        self._input_taken = 0
+        self._input_ended = False
+        self._over: Over | None = None
+        self._said = b""
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._more_input = asyncio.Event()
+        for kind, content in first:
+            self._take(kind, content)
+        self._pumps = [
+            asyncio.create_task(self._pump_output(), name="terminal output"),
+            asyncio.create_task(self._pump_input(), name="terminal input"),
+        ]
+
+    # --- for the connection ----------------------------------------------------------------------
+
+    @property
+    def over(self) -> bool:
+        """Whether the program has ended."""
+        return self._over is not None
+
+    @property
+    def input_received(self) -> int:
+        """Bytes of input that were received so far: who comes back sends what follows."""
+        return self._input_received
+
+    async def outgoing(self, received: int) -> AsyncGenerator[Outgoing, None]:
+        """All from there on, as it comes, to the end.
+
+        Raises:
+            InvalidInput: so much was never sent, or is kept no more.
+        """
+        self.acknowledge(received)
+        self._sent = 0
+        self._connections = mine = self._connections + 1
+        self._changed.set()
+        told = -1
+        while mine == self._connections:  # else who came back has another one
+            self._changed.clear()
+            if self._sent < len(self._chunks):
+                self._sent += 1
+                yield self._chunks[self._sent - 1]
+            elif self._input_taken != told:
+                told = self._input_taken
+                yield Taken(bytes=told)
+            elif self._over is not None:
+                yield self._over
+                return
+            else:
+                await self._changed.wait()
+
+    def acknowledge(self, received: int) -> None:
+        """Output up to there has arrived and need not be kept.
+
+        Raises:
+            InvalidInput: that is no end of a piece that was sent.
+        """
+        while self._chunks and self._taken + len(self._chunks[0]) <= received:
+            self._drop()
+        if self._taken != received:
+            raise InvalidInput(f"{received} bytes are no whole number of pieces that were sent.")
+
+    def _drop(self) -> None:
+        size = len(self._chunks.popleft())
+        self._taken += size
+        self._waiting_bytes -= size
+        self._sent = max(0, self._sent - 1)
+        self._room.set()
+
+    def feed(self, data: bytes) -> None:
+        """Input for the program.
+
+        Raises:
+            InvalidInput: more than the window allows is on its way.
+        """
+        if not data:
+            return  # counts for nothing in the window, so there could be any number
+        if self._input_waiting + len(data) > WINDOW_BYTES:
+            raise InvalidInput(
+                f"More than {WINDOW_BYTES} bytes were sent before they were acknowledged."
+            )
+        self._input.append(wire.frame(wire.DATA, data))
+        self._input_waiting += len(data)
+        self._input_received += len(data)
+        self._more_input.set()
+
+    def resize(self, size: Size) -> None:
+        """The terminal has another size now."""
+        found = wire.frame(wire.RESIZE, size.model_dump_json().encode())
+        # A program that reads nothing must not make a heap of them: only the last one counts.
+        if self._input and self._input[-1][1:2] == wire.RESIZE:
+            self._input[-1] = found
+        else:
+            self._input.append(found)
+        self._more_input.set()
+
+    def end_input(self) -> None:
+        """Nothing more is typed."""
+        if not self._input_ended:
+            self._input_ended = True
+            self._input.append(wire.frame(wire.END, b""))
+            self._more_input.set()
+
+    async def close(self) -> None:
+        """End the program, if it has not ended by itself."""
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+        self._writer.close()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_WITHIN_S):
+                await self._writer.wait_closed()
+
+    # --- the traffic -----------------------------------------------------------------------------
+
+    async def _pump_output(self) -> None:
+        over = Over(code=None, reason="The connection to the job was lost: it has probably ended.")
+        try:
+            while self._over is None:
+                while self._waiting_bytes >= WINDOW_BYTES:
+                    self._room.clear()
+                    await self._room.wait()
+                data = await self._reader.read(_CHUNK)
+                if not data:
+                    break
+                for kind, content in self._frames.feed(data):
+                    self._take(kind, content)
+        except (OSError, ValueError, ValidationError) as error:
+            over = Over(code=None, reason=f"The connection to the job broke: {error}.")
+        finally:
+            if self._over is None:
+                said = (self._said or self._frames.rest).decode("utf-8", "replace").strip()
+                self._over = over if not said else Over(code=None, reason=said[:_LONGEST_SAID])
+            self._changed.set()
+            self._more_input.set()
+
+    def _take(self, kind: bytes, content: bytes) -> None:
+        if kind in (wire.DATA, wire.ERROR):
+            tag = STDOUT if kind == wire.DATA else STDERR
+            self._chunks.append(tag + content)
+            self._waiting_bytes += len(content) + 1
+        elif kind == wire.EXIT:
+            ended = Exited.model_validate_json(content)
+            self._over = Over(code=ended.code, reason=ended.refused)
+        elif kind == wire.SAID:
+            self._said = content
+        self._changed.set()
+
+    async def _pump_input(self) -> None:
+        with suppress(OSError):
+            while self._over is None:
+                if not self._input:
+                    self._more_input.clear()
+                    await self._more_input.wait()
+                    continue
+                frame = self._input.popleft()
+                self._writer.write(frame)
+                await self._writer.drain()
+                if frame[1:2] == wire.DATA:
+                    size = len(frame) - wire.HEAD_BYTES
+                    self._input_waiting -= size
+                    self._input_taken += size
+                    self._changed.set()
+
+
+async def open_terminal(
+    connection: socket.socket, start: ShellStart | SshStart, *, node: str, owner: str, job_id: UUID
+) -> Terminal:
+    """Say what to start, and wait until it has.
+
+    Raises:
+        Conflict: it was refused there.
+        Unavailable: nothing came back.
+    """
+    connection.setblocking(False)
+    reader, writer = await asyncio.open_unix_connection(sock=connection)
+    frames = Frames()
+    said = b""
+    try:
+        facts = json.dumps({**start.model_dump(mode="json"), "node": node}).encode()
+        async with asyncio.timeout(_START_WITHIN_S):
+            writer.write(wire.frame(wire.START, facts))
+            await writer.drain()
+            while data := await reader.read(_CHUNK):
+                found = list(frames.feed(data))
+                for number, (kind, content) in enumerate(found):
+                    if kind == wire.START:
+                        return Terminal(
+                            reader,
+                            writer,
+                            frames,
+                            found[number + 1 :],
+                            started=Started.model_validate_json(content),
+                            owner=owner,
+                            job_id=job_id,
+                        )
+                    if kind == wire.EXIT:
+                        refused = Exited.model_validate_json(content).refused
+                        raise Conflict(f"Nothing was started: {refused}.")
+                    said = content
+        said = said or frames.rest
+        why = said.decode("utf-8", "replace").strip()[:_LONGEST_SAID] or "it hung up"
+        raise Unavailable(f"Nothing could be started in the job: {why}.")
+    except (OSError, ValueError) as error:
+        writer.close()
+        raise Unavailable(f"Nothing could be started in the job: {error}.") from error
+    except BaseException:
+        writer.close()
+        raise

@@ -1,0 +1,266 @@
+"""Terminals: who may work in a running job, and which terminals there are in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.attach_protocol import ShellStart, SshStart
+from aitne.core.errors import (
+    Conflict,
+    InvalidInput,
+    NotAuthenticated,
+    NotFound,
+    NotSupported,
+    RateLimited,
+    SchedulerRejected,
+    Unavailable,
+)
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.job import Job
+from aitne.core.models.user import Actor
+from aitne.core.policy import Action, require
+from aitne.core.ports.accounts import Accounts
+from aitne.core.ports.attach import Attacher, AttachTarget
+from aitne.core.ports.store import Store
+from aitne.core.states import JobState
+from aitne.services.controller.runs import run_of
+from aitne.services.render import Renderer
+from aitne.services.secrets import hashed, new_secret
+from aitne.services.terminal import Terminal, open_terminal
+
+TICKET_LIFETIME_S = 60
+HOLD_S = 60.0
+"""So long a terminal whose connection broke waits for its user."""
+MOST_OF_ONE_USER = 20
+ATTACHED = "job.attached"
+"""The event that says that somebody works beside the job's program."""
+_TICKET = "terminal"
+
+
+class Ticket(Frozen):
+    """Opens one WebSocket, once."""
+
+    ticket: str = Field(description="Send it as the first message; it works once.")
+    expires_at: UtcTime = Field(description="Until when it works.")
+    node: str = Field(description="The node that it is for.", examples=["gpu03"])
+    nodes: tuple[str, ...] = Field(description="All nodes of the job.", examples=[["gpu03"]])
+    account: str = Field(
+        description="The Unix account that works there: the user name for ssh.", examples=["alice"]
+    )
+
+
+class Held:
+    """A terminal, and for how long nobody has been connected to it."""
+
+    def __init__(self, terminal: Terminal, number: int) -> None:
+        self.terminal = terminal
+        self.number = number
+        """Grows with every connection, so that an older one knows that it was replaced."""
+        self.closing: asyncio.TimerHandle | None = None
+
+
+class TerminalService:
+    """Every way in begins with a ticket, and a ticket with the policy."""
+
+    def __init__(
+        self,
+        store: Store,
+        renderer: Renderer,
+        attacher: Attacher | None,
+        accounts: Accounts,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._renderer = renderer
+        self._attacher = attacher
+        self._accounts = accounts
+        self._clock = clock
+        self._held: dict[str, Held] = {}
+        self._opening: dict[str, int] = {}
+        self._ends: set[asyncio.Task[None]] = set()
+
+    async def ticket(self, actor: Actor, job_id: UUID, node: str | None) -> Ticket:
+        """Let the actor open one terminal, within a minute.
+
+        Raises:
+            NotFound: there is no such job, or the actor may not know of it.
+            NotAllowed: it is somebody else's, or the actor is only looked at.
+            InvalidInput: it does not run on that node.
+            Conflict: it does not run.
+            NotSupported: its scheduler cannot.
+            Unavailable: its nodes are not known yet.
+        """
+        job = await self._store.get_job(job_id)
+        require(Action.JOB_ATTACH, actor, "job", job_id, owner=job.owner, project=job.project)
+        chosen = self._node(job, node)
+        secret = new_secret()
+        expires_at = self._clock() + timedelta(seconds=TICKET_LIFETIME_S)
+        data = {"job_id": str(job_id), "node": chosen}
+        await self._store.put_secret(_TICKET, hashed(secret), actor.name, expires_at, data)
+        return Ticket(
+            ticket=secret,
+            expires_at=expires_at,
+            node=chosen,
+            nodes=job.nodes,
+            account=job.account or await self._account(job.owner),
+        )
+
+    async def account(self, actor: Actor) -> str:
+        """The Unix account that the actor's jobs run as: the user name for ssh.
+
+        Raises:
+            InvalidInput: there is none that jobs may run as.
+        """
+        require(Action.USER_READ, actor, "user", actor.name, owner=actor.name)
+        return await self._account(actor.name)
+
+    async def _account(self, user: str) -> str:
+        # A directory service may take its time over the answer.
+        return (await asyncio.to_thread(self._accounts.of, user)).user
+
+    async def open(
+        self, job_id: UUID, ticket: str, start: ShellStart | SshStart
+    ) -> tuple[str, Terminal]:
+        """Start something beside the job; a name that only its user is told, and the terminal.
+
+        Raises:
+            NotAuthenticated: the ticket is none, or was used, or is for another job.
+            Conflict: the job does not run any more, or it was refused there.
+            RateLimited: the user has too many.
+            NotSupported, Unavailable: it cannot be started.
+        """
+        owner, node = await self._redeem(job_id, ticket)
+        job = await self._store.get_job(job_id)
+        if job.owner != owner:
+            raise NotAuthenticated("This ticket is for another job. Ask for a new one.")
+        chosen = self._node(job, node)
+        self._count(owner)
+        try:
+            terminal = await self._start(job, chosen, owner, start)
+        finally:
+            self._opening[owner] -= 1
+            if not self._opening[owner]:
+                del self._opening[owner]
+        name = new_secret()
+        self._held[name] = Held(terminal, 1)
+        told = {"by": owner, "node": chosen, "kind": start.kind}
+        try:
+            await self._store.add_job_event(job_id, ATTACHED, told)
+        except BaseException:
+            await self._end(name)  # nobody has been told its name, so nobody else could
+            raise
+        return name, terminal
+
+    async def resume(self, job_id: UUID, ticket: str, name: str) -> Terminal:
+        """The terminal of that name again, after its connection broke.
+
+        Raises:
+            NotAuthenticated: the ticket is none.
+            NotFound: it has ended meanwhile, or was never that user's.
+        """
+        owner, _ = await self._redeem(job_id, ticket)
+        held = self._held.get(name)
+        if held is None or (held.terminal.owner, held.terminal.job_id) != (owner, job_id):
+            raise NotFound("terminal", "that was left")
+        if held.closing is not None:
+            held.closing.cancel()
+            held.closing = None
+        held.number += 1
+        return held.terminal
+
+    def connection(self, name: str) -> int:
+        """Which connection to it is the present one; 0: it is gone."""
+        held = self._held.get(name)
+        return 0 if held is None else held.number
+
+    async def leave(self, name: str, number: int, *, hold: bool) -> None:
+        """That connection is over. ``hold``: who had it may come back to the same terminal."""
+        held = self._held.get(name)
+        if held is None or held.number != number:
+            return
+        if not hold or held.terminal.over:
+            await self._end(name)
+            return
+        loop = asyncio.get_running_loop()
+        held.closing = loop.call_later(HOLD_S, self._give_up, name)
+
+    def _give_up(self, name: str) -> None:
+        task = asyncio.create_task(self._end(name), name="end a terminal")
+        self._ends.add(task)
+        task.add_done_callback(self._ends.discard)
+
+    async def _end(self, name: str) -> None:
+        held = self._held.pop(name, None)
+        if held is not None:
+            if held.closing is not None:
+                held.closing.cancel()
+            await held.terminal.close()
+
+    async def end_of(self, owner: str) -> None:
+        """End all of one user's: whoever has them is no longer taken for that user."""
+        names = [name for name, held in self._held.items() if held.terminal.owner == owner]
+        await asyncio.gather(*(self._end(name) for name in names))
+
+    async def close(self) -> None:
+        """End all."""
+        await asyncio.gather(*(self._end(name) for name in list(self._held)))
+        await asyncio.gather(*self._ends, return_exceptions=True)
+
+    # --- the parts -------------------------------------------------------------------------------
+
+    async def _redeem(self, job_id: UUID, ticket: str) -> tuple[str, str]:
+        taken = await self._store.take_secret(_TICKET, hashed(ticket), self._clock())
+        user = None if taken is None else await self._store.get_user(taken[0])
+        if taken is None or user is None or user.disabled or taken[1]["job_id"] != str(job_id):
+            raise NotAuthenticated(
+                "This ticket was used before, has expired, or is for another job. Ask for a new one "
+                "with POST /api/v1/jobs/{job_id}/terminal."
+            )
+        return taken[0], str(taken[1]["node"])
+
+    def _node(self, job: Job, node: str | None) -> str:
+        if self._attacher is None:
+            raise NotSupported("This platform's scheduler starts nothing beside a running job.")
+        if job.is_array:
+            raise Conflict("An array job runs nothing itself: attach to one of its tasks.")
+        if not job.nodes and job.state in (JobState.RUNNING, JobState.READY):
+            raise Unavailable(
+                "The scheduler has not said yet on which nodes the job runs. Try again in a moment."
+            )
+        if not job.attachable:
+            advice = "Start it again first." if job.state.terminal else "Wait until it is RUNNING."
+            raise Conflict(f"Nobody can work in this job: it is {job.state}. {advice}")
+        if node is not None and node not in job.nodes:
+            raise InvalidInput.field(
+                "node", "the job does not run there", value=node, allowed=", ".join(job.nodes)
+            )
+        return node or job.nodes[0]
+
+    def _count(self, owner: str) -> None:
+        """Raises ``RateLimited``; else the caller counts it down again."""
+        has = sum(held.terminal.owner == owner for held in self._held.values())
+        if has + self._opening.get(owner, 0) >= MOST_OF_ONE_USER:
+            raise RateLimited(
+                f"You have {MOST_OF_ONE_USER} terminals and SSH connections open. Close one first.",
+                10.0,
+            )
+        self._opening[owner] = self._opening.get(owner, 0) + 1
+
+    async def _start(
+        self, job: Job, node: str, owner: str, start: ShellStart | SshStart
+    ) -> Terminal:
+        if self._attacher is None:
+            raise NotSupported("This platform's scheduler starts nothing beside a running job.")
+        target = AttachTarget(
+            run=run_of(job), place=self._renderer.place(job), node=node, agent=self._renderer.agent
+        )
+        try:
+            connection = await self._attacher.attach(target)
+        except SchedulerRejected as error:
+            raise Conflict(error.message) from error
+        return await open_terminal(connection, start, node=node, owner=owner, job_id=job.id)

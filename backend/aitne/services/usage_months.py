@@ -1,0 +1,65 @@
+"""A month's usage: kept here once the month is settled, asked for while it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from aitne.core.errors import NotSupported
+from aitne.core.ports.accounting import Accounting
+from aitne.core.ports.store import Store
+from aitne.core.ports.store.groups import KeptMonth
+from aitne.services.balance import bounds
+from aitne.services.job_usage import JobUsage
+
+log = logging.getLogger(__name__)
+
+SCHEDULER, PLATFORM = "scheduler", "platform"
+FRESH = timedelta(seconds=30)
+SETTLED_AFTER = timedelta(days=1)
+"""What has ended in a month may reach the accounting database somewhat later."""
+
+
+class UsageMonths:
+    """Asks accounting for a whole month at once: nothing asks per user."""
+
+    def __init__(
+        self, store: Store, accounting: Accounting | None, clock: Callable[[], datetime]
+    ) -> None:
+        """``accounting`` None: nobody keeps accounts but the platform itself."""
+        self._store = store
+        self._accounting = accounting
+        self._own = JobUsage(store, clock)
+        self._clock = clock
+        self._turn = asyncio.Lock()
+
+    async def month(self, month: str, *, fresh: timedelta = FRESH) -> KeptMonth:
+        """The month as of a moment ago at most, unless it is over and settled.
+
+        Raises ``Unavailable``, as accounting says."""
+        start, end = bounds(month)
+        async with self._turn:
+            now = self._clock()
+            kept = (await self._store.usage_months([month])).get(month)
+            if kept is not None and (settled(kept, month) or now - kept.taken_at < fresh):
+                return kept
+            if start > now:
+                return KeptMonth(now, PLATFORM, ())
+            found = await self._ask(start, min(end, now), now)
+            await self._store.keep_usage(month, found)
+            return found
+
+    async def _ask(self, start: datetime, end: datetime, now: datetime) -> KeptMonth:
+        if self._accounting is not None:
+            try:
+                return KeptMonth(now, SCHEDULER, await self._accounting.usage(start, end))
+            except NotSupported:
+                log.debug("The scheduler keeps no accounts; the platform's own record is used.")
+        return KeptMonth(now, PLATFORM, await self._own.usage(start, end))
+
+
+def settled(kept: KeptMonth, month: str) -> bool:
+    """Whether nothing more can be said of the month."""
+    return kept.taken_at > bounds(month)[1] + SETTLED_AFTER
