@@ -14,7 +14,7 @@ import uvloop
 
 from aitne.api.app import create_app
 from aitne.api.streaming import OpenStreams
-from aitne.bootstrap import build
+from aitne.bootstrap.platform import build
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings, load_settings
 from aitne.services.events import EventHub
@@ -79,7 +79,9 @@ async def serve(settings: Settings) -> None:
         config = uvicorn.Config(
             app,
             http="httptools",
-            ws="none",
+            ws="websockets-sansio",
+            ws_max_size=1 << 20,
+            ws_per_message_deflate=False,  # most of it is small, and SSH's cannot be compressed
             lifespan="on",
             log_config=None,
             access_log=False,

@@ -7,33 +7,50 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.responses import JSONResponse
 
 from aitne import __version__
 from aitne.api import oauth, problems
+from aitne.api.audited import Audited
 from aitne.api.metrics import Metrics
 from aitne.api.middleware import Edge
 from aitne.api.openapi import document
+from aitne.api.rates import Rates
 from aitne.api.routers import (
+    account,
+    administration,
+    announcements,
+    audit,
     auth,
     cluster,
+    compose,
+    datasets,
     events,
     health,
+    images,
     internal,
+    invitations,
     jobs,
+    notifications,
+    preferences,
     projects,
+    runs,
     sessions,
+    storage,
+    terminals,
+    usage,
     users,
 )
 from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
+from aitne.api.terminal_socket import Anteroom
 from aitne.api.written import WrittenJobs
 from aitne.api.written_cluster import WrittenCluster
-from aitne.bootstrap import Platform
+from aitne.bootstrap.platform import Platform
 from aitne.core.errors import AitneError
 from aitne.core.ports.scheduler import Scheduler
 
@@ -49,12 +66,15 @@ def create_app(platform: Platform) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await platform.events.start()
+        await platform.health.start()
         # A scheduler that is slow to answer must not keep the portal from starting.
         starting = asyncio.create_task(_start(platform.scheduler))
         try:
             yield
         finally:
             app.state.streams.close()
+            await platform.terminals.close()
+            await platform.health.stop()
             await platform.events.stop()
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
@@ -64,22 +84,27 @@ def create_app(platform: Platform) -> FastAPI:
     app = bare_app(lifespan=lifespan)
     app.state.platform = platform
     app.state.metrics = Metrics()
+    app.state.rates = Rates(platform.settings.rates)
     app.state.streams = OpenStreams()
+    app.state.anteroom = Anteroom()
     app.state.written = WrittenJobs()
     app.state.written_cluster = WrittenCluster()
-    spec = cache(lambda: JSONResponse(document(app)))
-
-    @app.get("/api/v1/openapi.json", include_in_schema=False)
-    async def openapi() -> JSONResponse:
-        return spec()
-
+    app.state.spec = cache(lambda: JSONResponse(document(app)))
+    app.add_api_route("/api/v1/openapi.json", openapi, include_in_schema=False)
     app.include_router(portal_router(portal_dir()))
+    app.add_middleware(Audited, audit=platform.audit)
     app.add_middleware(
         Edge,
         metrics=app.state.metrics,
         https=platform.settings.portal_url.startswith("https:"),
     )
     return app
+
+
+# Not inside ``create_app``: FastAPI remembers each endpoint for good, and with it what it encloses.
+async def openapi(request: Request) -> JSONResponse:
+    """The document of this application."""
+    return cast(JSONResponse, request.app.state.spec())
 
 
 async def _start(scheduler: Scheduler | None) -> None:
@@ -105,7 +130,36 @@ def bare_app(**options: Any) -> FastAPI:
         **options,
     )
     problems.install(app)
-    for part in (auth, users, projects, jobs, sessions, cluster, events, oauth, internal, health):
+    for part in (
+        *(
+            auth,
+            account,
+            users,
+            projects,
+            usage,
+            invitations,
+            jobs,
+            runs,
+            sessions,
+            images,
+            datasets,
+            storage,
+        ),
+        *(
+            preferences,
+            compose,
+            cluster,
+            events,
+            oauth,
+            internal,
+            health,
+            audit,
+            announcements,
+            administration,
+        ),
+        terminals,
+        notifications,
+    ):
         app.include_router(part.router)
     return app
 

@@ -6,17 +6,21 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, cast
 
 from fastapi import Depends, Header, Request
 
+from aitne.api.audited import acts
 from aitne.api.metrics import Metrics
+from aitne.api.rates import Rates
 from aitne.api.written import WrittenJobs
 from aitne.api.written_cluster import WrittenCluster
-from aitne.bootstrap import Platform
+from aitne.bootstrap.platform import Platform
 from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.settings import Settings
+from aitne.services.identity import Visit
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CSRF_HEADER = "x-csrf-token"
@@ -26,6 +30,11 @@ def cookie_name(settings: Settings) -> str:
     """The login cookie's name: cookies ignore ports, so two platforms on one host must differ."""
     identity = f"{settings.data_dir}\0{settings.portal_url}".encode()
     return f"aitne_{hashlib.sha256(identity).hexdigest()[:8]}"
+
+
+def browser_cookie_name(settings: Settings) -> str:
+    """The name of the cookie of a browser that has logged in before."""
+    return f"{cookie_name(settings)}_browser"
 
 
 # All of these are coroutines that wait for nothing: FastAPI calls a plain function in another thread.
@@ -61,6 +70,29 @@ class Caller:
 
     actor: Actor
     csrf: str | None = None
+    acting_until: datetime | None = None
+    """When the actor is the caller again, who looks at the platform as somebody else."""
+
+
+def visit_of(request: Request) -> Visit:
+    """Where a request comes from."""
+    address = request.client.host if request.client else None
+    settings: Settings = request.app.state.platform.settings
+    browser = request.cookies.get(browser_cookie_name(settings))
+    return Visit(address, request.headers.get("user-agent"), browser)
+
+
+def rates_of(request: Request) -> Rates:
+    """What counts the requests of this application."""
+    return cast(Rates, request.app.state.rates)
+
+
+async def limit_address(request: Request) -> None:
+    """Pass while the address does not ask too much without a login. Raises ``RateLimited``."""
+    rates_of(request).logins.take(visit_of(request).address or "unknown")
+
+
+Limited = Annotated[None, Depends(limit_address)]
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
@@ -110,11 +142,14 @@ async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDe
     cookie = request.cookies.get(cookie_name(platform.settings))
     try:
         if token is not None:
-            return Caller(await platform.identity.actor_of_token(token))
+            actor = await platform.identity.actor_of_token(token)
+            acts(request, actor)
+            return _counted(request, Caller(actor))
         if cookie is not None:
-            session = await platform.identity.actor_of_session(cookie)
+            session = await platform.identity.actor_of_session(cookie, visit_of(request).address)
             _check_browser(request, platform.settings, session.csrf)
-            return Caller(session.actor, session.csrf)
+            acts(request, session.actor)
+            return _counted(request, Caller(session.actor, session.csrf, session.acting_until))
     except AitneError as error:
         metrics.auth_failed("token" if token is not None else "cookie", error)
         raise
@@ -122,6 +157,13 @@ async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDe
         "You are not logged in. Log in at the portal, or send a personal access token as "
         "Authorization: Bearer."
     )
+
+
+def _counted(request: Request, caller: Caller) -> Caller:
+    """The caller, unless they change too much at once."""
+    if request.method not in SAFE_METHODS:
+        rates_of(request).changes.take(caller.actor.impersonator or caller.actor.name)
+    return caller
 
 
 CallerDep = Annotated[Caller, Depends(get_caller)]

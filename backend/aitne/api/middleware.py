@@ -14,9 +14,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aitne.api.metrics import Metrics
 from aitne.api.problems import internal_error
+from aitne.core.manifest import MOST_BYTES
 
 MAX_BODY_BYTES = 1 << 20
-_TOO_LARGE = f"The body is larger than {MAX_BODY_BYTES} bytes, the most the platform reads."
+UPLOADS = "/api/v1/manifests/"
+"""Below here bodies are read bit by bit and written to disk, and may be larger."""
 
 _ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -24,15 +26,18 @@ _ALWAYS = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin-allow-popups",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 _API_CSP = "default-src 'none'; frame-ancestors 'none'"
-# The component library sets styles from script; scripts themselves come from files only.
-PORTAL_CSP = (
-    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
+
+
+def portal_csp(nonce: str) -> str:
+    """The policy of a page of the portal: scripts come from files only, styles also with the nonce."""
+    return (
+        f"default-src 'self'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; "
+        "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
 
 
 class Edge:
@@ -72,16 +77,19 @@ class Edge:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = dict(scope["headers"]).get(b"content-length", b"")
         promised = int(length) if length.isdigit() else 0
+        upload = scope["method"] == "PUT" and scope["path"].startswith(UPLOADS)
+        most = MOST_BYTES if upload else MAX_BODY_BYTES
+        too_large = f"The body is larger than {most} bytes, the most the platform reads."
         read = 0
 
         async def receive_bounded() -> Message:
             nonlocal read
-            if promised > MAX_BODY_BYTES:
-                raise HTTPException(413, _TOO_LARGE)
+            if promised > most:
+                raise HTTPException(413, too_large)
             message = await receive()
             read += len(message.get("body", b""))
-            if read > MAX_BODY_BYTES:
-                raise HTTPException(413, _TOO_LARGE)
+            if read > most:
+                raise HTTPException(413, too_large)
             return message
 
         await self._app(scope, receive_bounded, send)

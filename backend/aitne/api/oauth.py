@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 
 from aitne.api.deps import MetricsDep, PlatformDep, bearer, cookie_name
 from aitne.core.errors import NotAuthenticated
+from aitne.core.policy import refuse_impersonation
 from aitne.services.oauth import AuthorizationRequest, OAuthError, UserInfo
 
 router = APIRouter(prefix="/api/oauth", include_in_schema=False)
@@ -40,6 +41,7 @@ async def authorize(
     cookie = request.cookies.get(cookie_name(platform.settings))
     try:
         session = await platform.identity.actor_of_session(cookie or "")
+        refuse_impersonation(session.actor, "open their sessions")
     except NotAuthenticated:
         here = request.url.path + "?" + request.url.query
         return RedirectResponse(

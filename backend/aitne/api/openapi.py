@@ -6,12 +6,15 @@ The portal's client and the SDK are generated from it, and a test holds it again
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from aitne.api.body_examples import BODY_EXAMPLES
+from aitne.api.field_words import describe
 from aitne.api.problems import MEDIA_TYPE, Problem
 
 _DESCRIPTION = """\
@@ -28,16 +31,34 @@ people, `problems` names each wrong field with its value and what is allowed.
 """
 _TAGS = {
     "auth": "Logging in and out.",
+    "account": "Your own account: sign-ins, password, second factor.",
     "tokens": "Personal access tokens.",
     "users": "Accounts.",
     "projects": "Projects.",
     "jobs": "Jobs: the one path that all work takes. A session is a job too.",
     "sessions": "Jobs whose app somebody works in.",
+    "images": "What programs run in.",
+    "datasets": "What jobs read.",
     "templates": "The entries of the launch form.",
     "cluster": "Where jobs run.",
     "events": "What changes, as it changes.",
+    "announcements": "What people should know.",
+    "maintenance": "Times in which no new work begins.",
+    "admin": "For administrators: the audit log, health, settings.",
 }
-_NO_LOGIN = frozenset({"login", "use_login_link", "logout"})
+_NO_LOGIN = frozenset(
+    {
+        "list_login_sources",
+        "look_at_invitation",
+        "login",
+        "finish_login",
+        "start_login",
+        "end_login",
+        "use_login_link",
+        "reset_password",
+        "logout",
+    }
+)
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _WRITES = frozenset({"post", "put", "patch", "delete"})
 
@@ -75,6 +96,7 @@ def document(app: FastAPI) -> dict[str, Any]:
     for path in spec["paths"].values():
         for method, operation in path.items():
             _finish(method, operation)
+    describe(schemas)
     components["schemas"] = {name: _plain(schemas[name]) for name in sorted(schemas)}
     return spec
 
@@ -103,6 +125,11 @@ def _plain(schema: Any) -> Any:
     return plain
 
 
+def _first_sentence(text: str) -> str:
+    """Of a docstring, without its full stop."""
+    return re.split(r"[.;:](?:\s|$)", " ".join(text.split()), maxsplit=1)[0]
+
+
 def _finish(method: str, operation: dict[str, Any]) -> None:
     """Say how each operation is allowed, and that whatever fails is a problem."""
     name = operation["operationId"]
@@ -110,6 +137,10 @@ def _finish(method: str, operation: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", []):
         parameter["schema"] = _plain(parameter["schema"])
         parameter["schema"].pop("description", None)
+    operation["summary"] = _first_sentence(operation["description"])
+    if name in BODY_EXAMPLES:
+        for content in operation["requestBody"]["content"].values():
+            content["example"] = BODY_EXAMPLES[name]
     responses = operation["responses"]
     responses.pop("422", None)
     responses["default"] = {

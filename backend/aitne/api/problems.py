@@ -14,12 +14,14 @@ from http import HTTPStatus
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from aitne.api.validation import problems_of
 from aitne.core.errors import (
     AitneError,
+    ChangedMeanwhile,
     Conflict,
     FieldProblem,
     InvalidInput,
@@ -47,6 +49,7 @@ _STATUS: Mapping[type[AitneError], int] = {
     NotAllowed: 403,
     NotAuthenticated: 401,
     Conflict: 409,
+    ChangedMeanwhile: 412,
     RateLimited: 429,
     Unavailable: 503,
     SchedulerRejected: 422,
@@ -65,21 +68,31 @@ class FieldProblemView(Frozen):
     """One field that is wrong, as the user wrote it, and what would have been accepted."""
 
     field: str
+    """Where, as a dotted path: ``resources.gpu``."""
     message: str
     value: str | None
+    """What was given, as text; null: nothing."""
     allowed: str | None
+    """What would have been accepted; null: see the message."""
 
 
 class Problem(Frozen):
     """What went wrong (RFC 9457): ``detail`` says why and what to do, ``code`` is for programs."""
 
     type: str = Field(examples=["urn:aitne:problem:invalid_input"])
+    """The kind of problem, as a URI."""
     title: str
+    """What the status means."""
     status: int
+    """The HTTP status."""
     detail: str
+    """Why, and what to do."""
     instance: str
+    """The path that was asked for."""
     code: str
+    """The kind of problem for programs: a word that stays."""
     problems: tuple[FieldProblemView, ...] = ()
+    """Each field that is wrong."""
 
 
 def status_of(error: AitneError) -> int:
@@ -163,17 +176,37 @@ async def _validation(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
-    status = error.status_code
-    if status == 405 and getattr(request.scope.get("route"), "path", None) == CATCH_ALL:
-        status = 404  # only the portal's pages would have been there to GET
+    status, headers = error.status_code, dict(error.headers or {})
+    if status in (404, 405) and _is_portal(request.scope.get("route")):
+        # Only the portal's pages would have been there; an API path may take other methods.
+        methods = _methods_at(request)
+        status = 405 if methods else 404
+    elif status == 405:
+        methods = _methods_at(request)
+    else:
+        methods = set()
+    if methods:
+        headers["Allow"] = ", ".join(sorted(methods))
     code = _CODES.get(status, "http")
     detail = {
         400: "The body is not JSON that can be read.",
         404: f"There is nothing at {request.url.path}. /api/v1/openapi.json lists what there is.",
         405: f"{request.url.path} does not take {request.method}.",
     }.get(status, str(error.detail))
-    headers = error.headers if status == error.status_code else None
     return problem_response(status, code, detail, instance=request.url.path, headers=headers)
+
+
+def _is_portal(route: object) -> bool:
+    return getattr(route, "path", None) == CATCH_ALL
+
+
+def _methods_at(request: Request) -> set[str]:
+    """All that some route takes at this path: a route for each method, as FastAPI has them."""
+    found: set[str] = set()
+    for route in iter_route_contexts(request.app.routes):
+        if not _is_portal(route) and route.path_regex.match(request.scope["path"]):
+            found |= getattr(route, "methods", None) or set()
+    return found
 
 
 def _shown(problem: FieldProblem) -> dict[str, str | None]:

@@ -2,42 +2,124 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
-from aitne.core.models.base import Frozen, ProjectName, Strict
-from aitne.core.models.limits import Limits, Membership
+from pydantic import AwareDatetime, Field
+
+from aitne.core.models.base import Flag, Frozen, ProjectName, Seconds, Strict
+from aitne.core.models.limits import Limits
+from aitne.core.models.project import Budget, Invitation, ProjectRole
+from aitne.services.projects import Member
 
 _TITLE_LENGTH = 200
+_WORDS_LENGTH = 2_000
+_Words = Annotated[str, Field(max_length=_WORDS_LENGTH)]
+End = Annotated[AwareDatetime, Field(examples=["2027-01-01T00:00:00Z"])]
 
 
 class NewProject(Strict):
-    """A project, without members yet."""
+    """A project. An administrator's has no members yet; everybody else's has its maker as manager."""
 
-    name: ProjectName
-    title: str = Field("", max_length=_TITLE_LENGTH)
-    limits: Limits = Limits()
+    name: ProjectName = Field(description="Its name, which stays.", examples=["vision"])
+    title: str = Field(
+        "", max_length=_TITLE_LENGTH, description="Its title.", examples=["Computer vision"]
+    )
+    description: _Words = Field("", description="What it is about.")
+    reason: _Words | None = Field(
+        None, description="For the administrator who is to approve it.", examples=["A new grant."]
+    )
+    expires_at: End | None = Field(None, description="From then on it takes no new jobs.")
+    limits: Limits = Field(Limits(), description="Granted limits; administrators only.")
+    budget: Budget | None = Field(None, description="Hours that it may use; administrators only.")
 
 
 class ProjectChanges(Strict):
-    """What can be changed of a project itself."""
+    """What can be changed of a project itself. What is not given stays."""
 
-    title: str = Field(max_length=_TITLE_LENGTH)
+    title: str | None = Field(None, max_length=_TITLE_LENGTH, description="Its title.")
+    description: _Words | None = Field(None, description="What it is about.")
+
+
+class Approval(Strict):
+    """What an approved project gets. What is not given is as it was asked for, or none."""
+
+    expires_at: End | None = Field(None, description="Its end; null: the one that was asked for.")
+    budget: Budget | None = Field(None, description="Hours that it may use.")
+    limits: Limits | None = Field(None, description="What it may use at once.")
+
+
+class Refusal(Strict):
+    """Why not, for whoever asked."""
+
+    reason: str = Field(min_length=1, max_length=_WORDS_LENGTH, description="In a sentence or two.")
+
+
+class Closing(Strict):
+    """Why a project is closed, for its members."""
+
+    reason: _Words = Field("", description="In a sentence or two.", examples=["The grant is over."])
+
+
+class NewEnd(Strict):
+    """When a project ends."""
+
+    expires_at: End | None = Field(description="null: it has no end.")
+
+
+class TimeWish(Strict):
+    """A later end, and what for."""
+
+    until: End = Field(description="The end that is asked for.")
+    reason: _Words = Field("", description="For the administrator.")
+
+
+class NewInvitationBody(Strict):
+    """A link to a project."""
+
+    role: ProjectRole = Field(ProjectRole.MEMBER, description="What those who join will be.")
+    max_uses: int = Field(1, ge=1, le=1_000, description="How many may join by it.", examples=[1])
+    lifetime: Seconds = Field(
+        7 * 86_400, le=90 * 86_400, description="How long it works; at most 90 days."
+    )
+
+
+class InvitationLink(Frozen):
+    """An invitation with its link, which is shown this once: only a hash of it is stored."""
+
+    invitation: Invitation = Field(description="The invitation.")
+    url: str = Field(description="Whoever opens this and logs in can join.")
+
+
+class InvitationList(Frozen):
+    """A project's invitations, newest first, those that are over too."""
+
+    items: list[Invitation] = Field(description="All of them.")
+
+
+class InvitationToken(Strict):
+    """What follows `/invite#` in an invitation's link."""
+
+    token: str = Field(min_length=1, max_length=200, description="The secret part of the link.")
 
 
 class MemberChanges(Strict):
     """A membership. What is not given stays as it is."""
 
     limits: Limits | None = Field(None, description="The member's own; replaces all of them.")
-    default: bool = Field(False, description="Make it the user's default project.")
+    role: ProjectRole | None = Field(None, description="What the member may do in the project.")
+    default: Flag = Field(
+        False, description="Make it the user's default project; administrators only."
+    )
 
 
 class MembershipList(Frozen):
     """Members with their own limits."""
 
-    items: list[Membership]
+    items: list[Member] = Field(description="All of them, by name.")
 
 
 class SyncRequest(Strict):
     """``digest`` of the differences that were shown, so that no others are brought in line."""
 
     digest: str = Field(max_length=64)
+    """That of the differences that were shown."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import secrets
+from functools import lru_cache
 from importlib.resources import files
+from mimetypes import guess_type
 from pathlib import Path
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, PlainTextResponse
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse
 
-from aitne.api.middleware import PORTAL_CSP
+from aitne.api.middleware import portal_csp
 from aitne.api.problems import CATCH_ALL
 
 NOT_BUILT = (
     "Aitne's API is running, but the portal was not built. In a checkout run `make up`, which "
     "builds it; the API itself is described at /api/v1/openapi.json.\n"
 )
+_NONCE = "NONCE-OF-THE-PAGE"
+"""Stands in the built page where the nonce of each answer goes."""
 _RESERVED = ("api/", "agent/", "internal/")
+_PACKED = frozenset({".js", ".css", ".svg"})
+"""Text, which is a third of its size compressed."""
 
 
 def portal_dir() -> Path | None:
@@ -35,7 +44,7 @@ def portal_router(root: Path | None) -> APIRouter:
 
     @router.get(CATCH_ALL, name="portal")
     @router.head(CATCH_ALL, name="portal_head")
-    async def portal(path: str) -> Response:
+    async def portal(path: str, request: Request) -> Response:
         if path.startswith(_RESERVED) or path in {"api", "agent", "internal"}:
             raise HTTPException(404)
         if root is None:
@@ -43,17 +52,38 @@ def portal_router(root: Path | None) -> APIRouter:
         file = known.get(path)
         if file is None and path.startswith("assets/"):
             raise HTTPException(404)
+        if file is None or path == "index.html":
+            return _page(root)
         # A name from the list of files, never a path that a client put together.
-        hashed = file is not None and path.startswith("assets/")
-        return FileResponse(
-            file or root / "index.html",
-            headers={
-                "Cache-Control": "public, max-age=31536000, immutable" if hashed else "no-cache",
-                "Content-Security-Policy": PORTAL_CSP,
-            },
-        )
+        if not path.startswith("assets/"):
+            return FileResponse(file, headers={"Cache-Control": "no-cache"})
+        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+        if file.suffix not in _PACKED:
+            return FileResponse(file, headers=headers)
+        headers["Vary"] = "Accept-Encoding"
+        if "gzip" not in request.headers.get("Accept-Encoding", ""):
+            return FileResponse(file, headers=headers)
+        headers["Content-Encoding"] = "gzip"
+        body = await asyncio.to_thread(_packed, file)
+        return Response(body, media_type=guess_type(file.name)[0], headers=headers)
 
     return router
+
+
+@lru_cache(maxsize=512)
+def _packed(file: Path) -> bytes:
+    """An asset never changes under its name, so that each is compressed once."""
+    return gzip.compress(file.read_bytes(), mtime=0)
+
+
+def _page(root: Path) -> Response:
+    """The portal's page with a nonce of its own. It is not kept: the next answer has another one."""
+    nonce = secrets.token_urlsafe(18)
+    page = (root / "index.html").read_text().replace(_NONCE, nonce)
+    return HTMLResponse(
+        page,
+        headers={"Cache-Control": "no-store", "Content-Security-Policy": portal_csp(nonce)},
+    )
 
 
 def _scan(root: Path) -> dict[str, Path]:

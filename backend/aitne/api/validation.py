@@ -102,7 +102,12 @@ def _problem(
     message = _MESSAGES.get(kind) or str(part["msg"]).removeprefix("Value error, ")
     hidden = kind in ("missing", "json_invalid") or field in _NEVER_SHOWN
     value = None if hidden else _text(part["input"])
-    return FieldProblem(field, message[:1].lower() + message[1:], value, ", ".join(allowed) or None)
+    return FieldProblem(field, _begun(message), value, ", ".join(allowed) or None)
+
+
+def _begun(message: str) -> str:
+    """As part of a sentence; a name in capitals stays one."""
+    return message if message[1:2].isupper() else message[:1].lower() + message[1:]
 
 
 def _text(value: Any) -> str:

@@ -3,132 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
-from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from aitne.core.models.base import Frozen, ProjectName, Seconds, Strict, UserName, UtcTime
-from aitne.core.models.event import Event
-from aitne.core.models.job import (
-    Job,
-    JobFile,
-    JobType,
-    RetryPolicy,
-    Sample,
-    Scalar,
-    SlurmSpec,
+from aitne.core.advice import Advice
+from aitne.core.identity_settings import SourceName
+from aitne.core.models.base import (
+    AskedFlag,
+    Flag,
+    Frozen,
+    ProjectName,
+    Seconds,
+    Strict,
+    UserName,
+    UtcTime,
 )
+from aitne.core.models.event import Event
+from aitne.core.models.job import JobType, Sample
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_search import JobSearch, JobSort, SessionSearch
 from aitne.core.models.node import Node, Reservation, SchedulerStatus
-from aitne.core.models.resources import Resources
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token, User
 from aitne.core.ports.store import QueuePlace
-from aitne.core.stages import Stage, stages_of
-from aitne.core.states import JobState, TerminationReason
 from aitne.services.cluster import PartitionSummary
 
 Password = Annotated[str, Field(min_length=8, max_length=1_024)]
-
-
-class Action(StrEnum):
-    """What the one who asks may do with the job now."""
-
-    OPEN = "open"
-    EXTEND = "extend"
-    STOP = "stop"
-    CANCEL = "cancel"
-    RESUBMIT = "resubmit"
-
-
-class JobView(Frozen):
-    """A job, session or array task, flat, with its stages and what may be done with it."""
-
-    id: UUID
-    type: JobType
-    name: str
-    owner: str
-    project: str
-    cluster: str
-    template: str | None
-    template_version: str | None
-    parameters: dict[str, Scalar]
-    image: str
-    commands: tuple[str, ...]
-    env: dict[str, str]
-    workdir: str | None
-    resources: Resources
-    max_duration_s: int
-    array: str | None
-    after: tuple[UUID, ...]
-    retry: RetryPolicy
-    slurm: SlurmSpec
-    state: JobState
-    reason: Annotated[TerminationReason | None, Field(description="Why it ended.")]
-    message: Annotated[str | None, Field(description="Why it waits or why it ended, in words.")]
-    attempt: int
-    restart_count: int
-    exit_code: int | None
-    signal: int | None
-    nodes: tuple[str, ...]
-    account: Annotated[str | None, Field(description="The Unix account it runs as.")]
-    partition: Annotated[str | None, Field(description="Where the scheduler put it.")]
-    priority: Annotated[
-        int | None, Field(description="The scheduler's number while it waits: higher is sooner.")
-    ]
-    array_job_id: UUID | None
-    array_task_id: int | None
-    scheduler_id: str | None
-    created_at: UtcTime
-    submitted_at: UtcTime | None
-    allocated_at: UtcTime | None
-    started_at: UtcTime | None
-    ready_at: UtcTime | None
-    ended_at: UtcTime | None
-    expires_at: UtcTime | None
-    expected_start_at: UtcTime | None
-    url: Annotated[str | None, Field(description="Sessions: where Open leads, once READY.")]
-    cancel_requested: bool
-    version: Annotated[int, Field(description="Grows with every change.")]
-    stages: list[Stage]
-    actions: list[Action]
-
-    @classmethod
-    def of(cls, job: Job, actions: Sequence[str]) -> JobView:
-        """Draw the view. Everything in it was validated when it was stored, so no second time."""
-        return cls.model_construct(**drawn(job, actions))
-
-
-def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
-    """The fields of a view. A list is written out from these: it has no use for the models."""
-    spec = job.spec
-    return {
-        **{name: getattr(job, name) for name in _FROM_JOB},
-        **{name: getattr(spec, name) for name in _FROM_SPEC},
-        "cancel_requested": job.cancel_requested_at is not None,
-        "stages": stages_of(job),
-        "actions": [Action(action) for action in actions],
-    }
-
-
-_FROM_SPEC = (
-    *("template", "template_version", "parameters", "image", "commands", "env", "workdir"),
-    *("resources", "max_duration_s", "array", "after", "retry", "slurm"),
-)
-_FROM_JOB = tuple(
-    name
-    for name in JobView.model_fields
-    if name not in {*_FROM_SPEC, "cancel_requested", "stages", "actions"}
-)
-
-
-class JobPage(Frozen):
-    """One page of jobs, newest first; ``total`` counts all that match."""
-
-    items: list[JobView]
-    next_cursor: str | None
-    total: int
 
 
 class SessionFile(JobFile):
@@ -137,23 +38,23 @@ class SessionFile(JobFile):
     type: Literal[JobType.SESSION] = JobType.SESSION
 
 
-class JobQuery(Strict):
-    """Which jobs to list, and how many at a time."""
+class JobPageQuery(Strict):
+    """Which page of a list of jobs, how long, and in which order."""
 
-    state: list[JobState] = Field([], description="Only these states; may be given many times.")
-    owner: UserName | None = Field(None, description="Only this user's.")
-    project: ProjectName | None = Field(None, description="Only this project's.")
-    q: str | None = Field(None, max_length=200, description="Part of the name.")
-    array_job_id: UUID | None = Field(None, description="Only the tasks of this array job.")
-    top_level: bool = Field(False, description="Leave array tasks out.")
-    cursor: str | None = Field(None, max_length=500, description="next_cursor of the page before.")
+    sort: JobSort = Field(JobSort.CREATED, description="What the list is sorted by.")
+    order: Literal["asc", "desc"] = Field("desc", description="Which way.")
+    cursor: str | None = Field(
+        None, max_length=4_000, description="next_cursor of the page before, with the same sort."
+    )
     limit: int = Field(100, ge=1, le=500, description="How many on a page.")
 
 
-class AnyJobQuery(JobQuery):
-    """As for sessions, and which type."""
+class JobQuery(JobPageQuery, SessionSearch):
+    """Which sessions to list, and how many at a time."""
 
-    type: JobType | None = Field(None, description="Only jobs, or only sessions.")
+
+class AnyJobQuery(JobPageQuery, JobSearch):
+    """Which jobs to list, and how many at a time."""
 
 
 class LogQuery(Strict):
@@ -165,7 +66,7 @@ class LogQuery(Strict):
         None, ge=0, description="Start so many bytes before the end; offset is then ignored."
     )
     task: int | None = Field(None, ge=0, description="The index of a task of an array job.")
-    follow: bool = Field(
+    follow: AskedFlag = Field(
         False, description="Go on until the job has ended and all is sent; limit is then ignored."
     )
 
@@ -174,8 +75,11 @@ class SampleSummary(Frozen):
     """The whole run in three numbers; None while nothing was measured."""
 
     cpu_mean: float | None
+    """CPUs in use, on average: 1.0 is one core busy."""
     cpu_max: float | None
+    """The most CPUs in use."""
     memory_max_bytes: int | None
+    """The most memory in use, in bytes."""
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> Self:
@@ -194,13 +98,16 @@ class JobMetrics(Frozen):
     """What a job used, measurement by measurement and in sum."""
 
     samples: list[Sample]
+    """The measurements, oldest first."""
     summary: SampleSummary
+    """The whole run."""
 
 
 class EventList(Frozen):
     """A job's history."""
 
     items: list[Event]
+    """Oldest first."""
 
 
 class JobQueue(Frozen):
@@ -210,12 +117,17 @@ class JobQueue(Frozen):
         QueuePlace | None,
         Field(description="null: it does not wait, or the scheduler gives no priorities."),
     ]
+    advice: Annotated[
+        tuple[Advice, ...],
+        Field(description="What would help, as far as the platform can tell; often nothing."),
+    ]
 
 
 class JobRecord(Frozen):
     """The scheduler's raw record; null: it has none, or has said nothing yet."""
 
     record: dict[str, Any] | None
+    """Its fields as the scheduler names them."""
 
 
 class SessionUrl(Frozen):
@@ -234,8 +146,11 @@ class TemplateProblem(Frozen):
     """A template file that was refused; the others serve."""
 
     path: str
+    """The file."""
     line: int | None
+    """The line in the file; null: the whole file."""
     reason: str
+    """What is wrong with it."""
 
 
 class TemplateList(Frozen):
@@ -243,6 +158,7 @@ class TemplateList(Frozen):
 
     items: list[Template]
     problems: list[TemplateProblem]
+    """The files that were refused."""
 
 
 class NodeList(Frozen):
@@ -261,7 +177,9 @@ class PartitionList(Frozen):
 
     items: list[PartitionSummary]
     qos: list[str]
+    """Names of qualities of service."""
     reservations: list[Reservation]
+    """Those that are known now."""
     as_of: UtcTime | None
     stale: bool
 
@@ -276,6 +194,7 @@ class Login(Strict):
     """A name and its password."""
 
     username: str = Field(max_length=200)
+    """The login name."""
     password: str = Field(max_length=1_024)
 
 
@@ -283,12 +202,14 @@ class LoginLinkUse(Strict):
     """What follows `#link=` in a login link."""
 
     token: str = Field(min_length=1, max_length=200)
+    """What follows ``#token=`` in the link."""
 
 
 class LoginLink(Frozen):
     """Works once, until ``expires_at``. Whoever opens it is logged in: do not share it."""
 
     url: str
+    """To be opened once in a browser."""
     expires_at: UtcTime
 
 
@@ -299,6 +220,7 @@ class MeUser(Frozen):
     display_name: str
     role: Role
     default_project: str
+    """The project of a job that names none."""
 
 
 class PlatformInfo(Frozen):
@@ -308,16 +230,31 @@ class PlatformInfo(Frozen):
     version: str
     cluster: str
     scheduler: str
+    """What runs its jobs: ``local``, ``slurm_cli``, …"""
     sessions_origin: str
+    """The origin that sessions answer at."""
+
+
+class Impersonation(Frozen):
+    """An administrator looks at the platform as the user."""
+
+    by: str = Field(description="The administrator.", examples=["root"])
+    until: UtcTime = Field(description="When it ends by itself.")
 
 
 class Me(Frozen):
     """Who is logged in. ``csrf_token`` goes into ``X-CSRF-Token``; null for a token's bearer."""
 
     user: MeUser
+    """Who is logged in."""
     projects: list[str]
+    """The names of those that one belongs to."""
     csrf_token: str | None
+    """To be sent as ``X-CSRF-Token``; null for a token's bearer."""
     platform: PlatformInfo
+    impersonation: Impersonation | None = Field(
+        None, description="Set while an administrator looks at the platform as this user."
+    )
 
 
 class NewToken(Strict):
@@ -356,20 +293,27 @@ class NewUser(Strict):
     password: Password | None = None
     display_name: str = Field("", max_length=200)
     role: Role = Role.USER
+    """What the account may do."""
     default_project: ProjectName | None = Field(
         None, description="Made if it is missing; omitted: a project of the user's own name."
     )
 
 
 class UserChanges(Strict):
-    """What is not given stays. ``role`` and ``disabled`` are for administrators."""
+    """What is not given stays. ``role``, ``disabled`` and ``source`` are for administrators."""
 
     display_name: str | None = Field(None, max_length=200)
     role: Role | None = None
-    disabled: bool | None = None
+    disabled: Flag | None = None
     password: Password | None = None
     current_password: str | None = Field(
         None, max_length=1_024, description="Needed to set your own password."
+    )
+    source: SourceName | None = Field(
+        None,
+        description="Who vouches for the account from now on, for administrators: `password` is the "
+        "platform itself. Another one than that makes it forget the password.",
+        examples=["ldap"],
     )
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic_core import to_json
 
-from aitne.api.views import drawn
+from aitne.api.job_views import drawn
 from aitne.core.models.job import Job
 
 MOST = 2_000

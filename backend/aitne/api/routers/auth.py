@@ -2,40 +2,158 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from aitne import __version__
+from aitne.api.account_views import (
+    EnrolmentView,
+    LoginButton,
+    LoginSources,
+    ResetDone,
+    ResetUse,
+    SecondFactorNeeded,
+    SecondStepUse,
+    SignedIn,
+)
 from aitne.api.deps import (
     Caller,
     CallerDep,
+    Limited,
     MetricsDep,
     PlatformDep,
+    browser_cookie_name,
     check_origin,
     cookie_name,
     get_caller,
+    visit_of,
 )
 from aitne.api.routers import V1
-from aitne.api.views import Login, LoginLink, LoginLinkUse, Me, MeUser, PlatformInfo
-from aitne.bootstrap import Platform
-from aitne.core.errors import AitneError
-from aitne.services.identity import WebLogin
+from aitne.api.views import Impersonation, Login, LoginLink, LoginLinkUse, Me, MeUser, PlatformInfo
+from aitne.bootstrap.platform import Platform
+from aitne.core.errors import AitneError, NotAuthenticated, Unavailable
+from aitne.core.identity_settings import SourceName
+from aitne.core.ports.identity import NotLetIn
+from aitne.services.identity import REDIRECT_LIFETIME_S, SecondStep, WebLogin
+from aitne.services.known_browsers import LIFETIME_S
+from aitne.services.second_factor import Enrolment
 
 router = APIRouter(prefix=V1, tags=["auth"])
+Source = Annotated[SourceName, Path(description="One of the buttons' sources.", examples=["oidc"])]
 
 
-@router.post("/auth/login")
+@router.get("/auth/sources")
+async def list_login_sources(platform: PlatformDep) -> LoginSources:
+    """The ways to log in that this platform offers."""
+    arrivals = platform.identity.arrivals
+    return LoginSources(
+        title=platform.settings.title,
+        form=arrivals.takes_passwords,
+        buttons=[
+            LoginButton(name=each.name, label=each.label, url=f"{V1}/auth/{each.name}/start")
+            for each in arrivals.redirects
+        ],
+    )
+
+
+@router.post("/auth/login", responses={202: {"model": SecondFactorNeeded}})
 async def login(
-    body: Login, request: Request, response: Response, platform: PlatformDep, metrics: MetricsDep
-) -> Me:
-    """Log in with name and password; the answer sets the login cookie."""
+    body: Login,
+    request: Request,
+    response: Response,
+    platform: PlatformDep,
+    metrics: MetricsDep,
+    _: Limited,
+) -> Me | SecondFactorNeeded:
+    """Log in with name and password; the answer sets the login cookie, or 202 asks for a code."""
     check_origin(request, platform.settings, required=False)
-    address = request.client.host if request.client else "unknown"
     try:
-        web = await platform.identity.login(body.username, body.password, address=address)
+        found = await platform.identity.login(body.username, body.password, visit_of(request))
     except AitneError as error:
         metrics.auth_failed("password", error)
         raise
-    return await _logged_in(web, request, response, platform)
+    if isinstance(found, SecondStep):
+        response.status_code = 202
+        return SecondFactorNeeded(
+            second_factor_required=True,
+            ticket=found.ticket,
+            expires_at=found.expires_at,
+            enrol=None if found.enrol is None else view_of_enrolment(found.enrol),
+        )
+    return await _logged_in(found, request, response, platform)
+
+
+@router.post("/auth/totp")
+async def finish_login(
+    body: SecondStepUse,
+    request: Request,
+    response: Response,
+    platform: PlatformDep,
+    metrics: MetricsDep,
+    _: Limited,
+) -> SignedIn:
+    """Finish a login with a code of the second factor; the answer sets the login cookie."""
+    check_origin(request, platform.settings, required=False)
+    try:
+        web = await platform.identity.finish(body.ticket, body.code, visit_of(request))
+    except AitneError as error:
+        metrics.auth_failed("totp", error)
+        raise
+    me = await _logged_in(web, request, response, platform)
+    return SignedIn(**dict(me), recovery_codes=list(web.recovery_codes))
+
+
+@router.get("/auth/{source}/start", status_code=302, response_class=RedirectResponse)
+async def start_login(
+    source: Source,
+    platform: PlatformDep,
+    _: Limited,
+    next: Annotated[  # noqa: A002 - the portal's word
+        str, Query(max_length=2_000, description="The portal's page to come back to.")
+    ] = "/",
+) -> RedirectResponse:
+    """Send the browser to a provider that logs people in."""
+    try:
+        departure = await platform.identity.begin_redirect(source, next)
+    except Unavailable:
+        return _to_login(platform, "unavailable")
+    answer = RedirectResponse(departure.url, 302)
+    answer.set_cookie(
+        _proof_name(platform),
+        departure.proof,
+        max_age=REDIRECT_LIFETIME_S,
+        path=f"{V1}/auth",
+        secure=platform.settings.portal_url.startswith("https:"),
+        httponly=True,
+        samesite="lax",
+    )
+    return answer
+
+
+@router.get("/auth/{source}/callback", status_code=302, response_class=RedirectResponse)
+async def end_login(
+    source: Source, request: Request, platform: PlatformDep, metrics: MetricsDep, _: Limited
+) -> RedirectResponse:
+    """Where a provider sends the browser back to; it ends on a page of the portal."""
+    proof = request.cookies.get(_proof_name(platform), "")
+    try:
+        found, next_path = await platform.identity.finish_redirect(
+            source, dict(request.query_params), proof, visit_of(request)
+        )
+    except (NotAuthenticated, NotLetIn, Unavailable) as error:
+        metrics.auth_failed("redirect", error)
+        why = error.why if isinstance(error, NotLetIn) else error.code
+        return _to_login(platform, why)
+    if isinstance(found, SecondStep):
+        target = f"/login?next={quote(_own_path(next_path), safe='')}#ticket={found.ticket}"
+        return RedirectResponse(f"{platform.settings.portal_url}{target}", 302)
+    answer = RedirectResponse(f"{platform.settings.portal_url}{_own_path(next_path)}", 302)
+    await _logged_in(found, request, answer, platform)
+    answer.delete_cookie(_proof_name(platform), path=f"{V1}/auth", httponly=True, samesite="lax")
+    return answer
 
 
 @router.post("/auth/login-link")
@@ -45,11 +163,12 @@ async def use_login_link(
     response: Response,
     platform: PlatformDep,
     metrics: MetricsDep,
+    _: Limited,
 ) -> Me:
     """Log in with the token of a one-time link; the answer sets the login cookie."""
     check_origin(request, platform.settings, required=False)
     try:
-        web = await platform.identity.login_by_link(body.token)
+        web = await platform.identity.login_by_link(body.token, visit_of(request))
     except AitneError as error:
         metrics.auth_failed("login_link", error)
         raise
@@ -61,6 +180,28 @@ async def create_login_link(caller: CallerDep, platform: PlatformDep) -> LoginLi
     """Make a one-time link that logs you in, in another browser for instance."""
     link = await platform.identity.create_login_link(caller.actor)
     return LoginLink(url=link.url, expires_at=link.expires_at)
+
+
+@router.post("/auth/reset")
+async def reset_password(
+    body: ResetUse, request: Request, platform: PlatformDep, metrics: MetricsDep, _: Limited
+) -> ResetDone:
+    """Set a new password with the token of an administrator's link; all sign-ins end."""
+    check_origin(request, platform.settings, required=False)
+    try:
+        name = await platform.account.reset_password(body.token, body.password)
+    except AitneError as error:
+        metrics.auth_failed("reset", error)
+        raise
+    await platform.terminals.end_of(name)
+    await platform.audit.record(
+        actor=name,
+        action="reset_password",
+        object=name,
+        outcome="allowed",
+        address=visit_of(request).address,
+    )
+    return ResetDone(name=name)
 
 
 @router.post("/auth/logout", status_code=204)
@@ -78,10 +219,22 @@ async def logout(
     response.delete_cookie(name, path="/api", httponly=True, samesite="lax")
 
 
+@router.post("/auth/end-impersonation", status_code=204)
+async def end_impersonation(caller: CallerDep, request: Request, platform: PlatformDep) -> None:
+    """Be yourself again, after having looked at the platform as somebody else."""
+    cookie = request.cookies.get(cookie_name(platform.settings))
+    await platform.account.end_impersonation(caller.actor, cookie)
+
+
 @router.get("/me")
 async def get_me(caller: CallerDep, platform: PlatformDep) -> Me:
     """Who you are, your projects, and which platform this is."""
     return _me(caller, platform)
+
+
+def view_of_enrolment(enrolment: Enrolment) -> EnrolmentView:
+    """What is shown of it."""
+    return EnrolmentView(secret=enrolment.secret, uri=enrolment.uri, qr_svg=enrolment.qr_svg)
 
 
 async def _logged_in(web: WebLogin, request: Request, response: Response, platform: Platform) -> Me:
@@ -97,11 +250,35 @@ async def _logged_in(web: WebLogin, request: Request, response: Response, platfo
         httponly=True,
         samesite="lax",
     )
+    response.set_cookie(
+        browser_cookie_name(platform.settings),
+        web.browser,
+        max_age=LIFETIME_S,
+        path=f"{V1}/auth",
+        secure=platform.settings.portal_url.startswith("https:"),
+        httponly=True,
+        samesite="lax",
+    )
     return _me(Caller(web.actor, web.csrf), platform)
+
+
+def _proof_name(platform: Platform) -> str:
+    return f"{cookie_name(platform.settings)}_start"
+
+
+def _own_path(path: str) -> str:
+    """The path, if it leads to a page of this portal; else the front page."""
+    plain = path.isascii() and path.isprintable() and "\\" not in path
+    return path if plain and path.startswith("/") and not path.startswith("//") else "/"
+
+
+def _to_login(platform: Platform, why: str) -> RedirectResponse:
+    return RedirectResponse(f"{platform.settings.portal_url}/login?failed={why}", 302)
 
 
 def _me(caller: Caller, platform: Platform) -> Me:
     user, settings = caller.actor.user, platform.settings
+    impersonator = caller.actor.impersonator
     return Me(
         user=MeUser(
             name=user.name,
@@ -118,4 +295,7 @@ def _me(caller: Caller, platform: Platform) -> Me:
             scheduler=settings.scheduler,
             sessions_origin=settings.sessions_origin,
         ),
+        impersonation=None
+        if impersonator is None or caller.acting_until is None
+        else Impersonation(by=impersonator, until=caller.acting_until),
     )

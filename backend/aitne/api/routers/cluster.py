@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
+from aitne.api.admin_views import NodeDrain, NodeDrainList, NodeEventPage
+from aitne.api.audited import NotesDep
 from aitne.api.deps import Admin, PlatformDep, Reader, WrittenClusterDep
 from aitne.api.routers import V1
-from aitne.api.views import Drain, NodeList, PartitionList, TemplateList, TemplateProblem
+from aitne.api.views import Drain, NodeList, PageQuery, PartitionList, TemplateList, TemplateProblem
 from aitne.core.models.node import Node
 from aitne.core.models.template import Template
+from aitne.services.capacity import Capacity
 
 router = APIRouter(prefix=V1)
 
@@ -29,7 +32,9 @@ async def list_templates(actor: Reader, platform: PlatformDep) -> TemplateList:
 
 @router.get("/templates/{name}", tags=["templates"])
 async def get_template(
-    name: Annotated[str, Path(max_length=100)], actor: Reader, platform: PlatformDep
+    name: Annotated[str, Path(max_length=100, description="The template's name.")],
+    actor: Reader,
+    platform: PlatformDep,
 ) -> Template:
     """One template with its parameters and limits."""
     return platform.templates.get(name)
@@ -51,12 +56,21 @@ async def list_partitions(
     return written.partitions(await platform.cluster.look()).to(request)
 
 
-NodeName = Annotated[str, Path(max_length=253)]
+@router.get("/cluster/capacity", tags=["cluster"])
+async def get_capacity(actor: Reader, platform: PlatformDep) -> Capacity:
+    """Free and used GPUs by type, and when others become free by the time limits of what runs."""
+    return await platform.capacity.look()
+
+
+NodeName = Annotated[str, Path(max_length=253, description="The node's name.")]
 
 
 @router.post("/cluster/nodes/{name}/drain", tags=["cluster"], status_code=202)
-async def drain_node(name: NodeName, body: Drain, actor: Admin, platform: PlatformDep) -> Node:
+async def drain_node(
+    name: NodeName, body: Drain, actor: Admin, platform: PlatformDep, notes: NotesDep
+) -> Node:
     """Give it no new work; what runs there goes on. The node as it was before."""
+    notes["reason"] = body.reason
     return await platform.cluster.drain(actor, name, body.reason)
 
 
@@ -64,3 +78,21 @@ async def drain_node(name: NodeName, body: Drain, actor: Admin, platform: Platfo
 async def resume_node(name: NodeName, actor: Admin, platform: PlatformDep) -> Node:
     """Let it take work again. The node as it was before."""
     return await platform.cluster.resume(actor, name)
+
+
+@router.get("/cluster/nodes/{name}/history", tags=["cluster"])
+async def node_history(
+    name: NodeName, where: Annotated[PageQuery, Query()], actor: Reader, platform: PlatformDep
+) -> NodeEventPage:
+    """What kept it from work, and who drained and resumed it, newest first."""
+    page = await platform.cluster.history(actor, name, cursor=where.cursor, limit=where.limit)
+    return NodeEventPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
+
+
+@router.get("/admin/drains", tags=["admin"])
+async def list_drains(actor: Admin, platform: PlatformDep) -> NodeDrainList:
+    """Who drained which node last, when and why."""
+    found = await platform.cluster.drains(actor)
+    return NodeDrainList(
+        items=[NodeDrain(node=name, **dict(each)) for name, each in sorted(found.items())]
+    )

@@ -7,7 +7,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from aitne import __version__
 from aitne.api.deps import MetricsDep, PlatformDep
-from aitne.bootstrap import Platform
+from aitne.bootstrap.platform import Platform
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
 

@@ -9,12 +9,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from aitne.api.deps import PlatformDep, bearer
+from aitne.api.deps import PlatformDep, bearer, rates_of
 from aitne.core.agent_protocol import AgentReply, AgentReport, Handover
 from aitne.core.errors import NotAuthenticated
 from aitne.core.models.base import Frozen
 from aitne.services.agents import HubJob
-from aitne.services.secrets import read_secret
+from aitne.services.secrets import hashed, read_secret
 
 router = APIRouter(include_in_schema=False)
 
@@ -47,9 +47,11 @@ Hub = Depends(check_hub)
 
 @router.post("/agent/v1/jobs/{job_id}/report")
 async def report(
-    job_id: UUID, body: AgentReport, token: JobToken, platform: PlatformDep
+    job_id: UUID, body: AgentReport, token: JobToken, request: Request, platform: PlatformDep
 ) -> AgentReply:
-    """Take what an agent has to say."""
+    """Take what an agent has to say, which the job's own programs can say, too: so not any number."""
+    # By the token, not by the job: who does not have it must not use up the job's own.
+    rates_of(request).changes.take(f"job:{hashed(token)}")
     return await platform.agents.report(token, job_id, body)
 
 

@@ -8,24 +8,29 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
+from aitne.api import profile_text
+from aitne.api.audited import NotesDep
+from aitne.api.bulk_views import CancelJobs, CancelResults, JobCounts
 from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
+from aitne.api.job_views import JobPage, JobView
 from aitne.api.routers import V1
 from aitne.api.streaming import Stream, streams_of
 from aitne.api.views import (
     AnyJobQuery,
     EventList,
     JobMetrics,
-    JobPage,
     JobQuery,
     JobQueue,
     JobRecord,
-    JobView,
     LogQuery,
     SampleSummary,
 )
 from aitne.api.written import WrittenJobs
-from aitne.bootstrap import Platform
-from aitne.core.models.job import Job, JobFile, JobFilter, JobType, Plan
+from aitne.bootstrap.platform import Platform
+from aitne.core.models.job import Job, JobType, Plan
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_search import JobSearch
+from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import Created
 
@@ -63,6 +68,28 @@ async def list_jobs(
     return await present_page(where, where.type, actor, platform, written)
 
 
+@router.get("/jobs:count")
+async def count_jobs(
+    where: Annotated[JobSearch, Query()], actor: Reader, platform: PlatformDep
+) -> JobCounts:
+    """How many there are of each state, of the jobs and sessions that you may see."""
+    return JobCounts.of(await platform.jobs.count(actor, where.where()))
+
+
+@router.post("/jobs:cancel", status_code=202)
+async def cancel_jobs(
+    body: CancelJobs, actor: Writer, platform: PlatformDep, notes: NotesDep
+) -> CancelResults:
+    """Ask for the end of many at once: of those named, or of all that match and still live, if
+    they are as many as you saw (else 409, and none is ended). Each is judged by itself."""
+    if body.filter is not None and body.expected is not None:
+        found = await platform.bulk.by_filter(actor, body.filter.where(), body.expected)
+    else:
+        found = await platform.bulk.by_ids(actor, body.ids or [])
+    notes["asked"] = body.model_dump(mode="json", exclude_none=True)
+    return CancelResults.of(found)
+
+
 @router.get("/jobs/{job_id}")
 async def get_job(
     job_id: JobId, actor: Reader, platform: PlatformDep, response: Response
@@ -94,8 +121,9 @@ async def resubmit_job(
 
 @router.get("/jobs/{job_id}/queue")
 async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobQueue:
-    """Where it stands in line, while it waits and the scheduler tells."""
-    return JobQueue(place=await platform.sessions.place(actor, job_id))
+    """Where it stands in line while it waits, as far as the scheduler tells, and what would help."""
+    place = await platform.sessions.place(actor, job_id)
+    return JobQueue(place=place, advice=await platform.advice.of(actor, job_id))
 
 
 @router.get("/jobs/{job_id}/record")
@@ -115,6 +143,21 @@ async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -
     """What its own processes used."""
     samples = await platform.jobs.samples(actor, job_id)
     return JobMetrics(samples=list(samples), summary=SampleSummary.of(samples))
+
+
+@router.get(
+    "/jobs/{job_id}/profile",
+    response_model=Profile,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def get_job_profile(
+    job_id: JobId, request: Request, actor: Reader, platform: PlatformDep
+) -> Profile | Response:
+    """How the ranks of a distributed job exchange; as text/plain in Prometheus' text format."""
+    profile = await platform.jobs.profile(actor, job_id)
+    if profile_text.wanted(request.headers.get("accept")):
+        return Response(profile_text.render(profile), media_type=profile_text.CONTENT_TYPE)
+    return profile
 
 
 @router.get("/jobs/{job_id}/events")
@@ -184,22 +227,20 @@ def present_created(
 
 
 async def present_page(
-    where: JobQuery, kind: JobType | None, actor: Actor, platform: Platform, written: WrittenJobs
+    where: JobQuery | AnyJobQuery,
+    kind: JobType | None,
+    actor: Actor,
+    platform: Platform,
+    written: WrittenJobs,
 ) -> Response:
     """One page, written out at once: its views are made here and need no validation."""
     page = await platform.jobs.list(
         actor,
-        JobFilter(
-            owner=where.owner,
-            project=where.project,
-            type=kind,
-            states=frozenset(where.state),
-            name_contains=where.q,
-            array_job_id=where.array_job_id,
-            top_level_only=where.top_level,
-        ),
+        where.where(kind),
         cursor=where.cursor,
         limit=where.limit,
+        sort=where.sort,
+        descending=where.order == "desc",
     )
     items = [written.write(job, platform.jobs.actions(actor, job)) for job in page.items]
     return Response(

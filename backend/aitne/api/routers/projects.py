@@ -1,4 +1,4 @@
-"""Projects: members, limits, and who has used how much."""
+"""Projects: their life, members and limits."""
 
 from __future__ import annotations
 
@@ -6,112 +6,191 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from aitne.api.deps import Admin, PlatformDep, Reader
+from aitne.api.deps import Admin, PlatformDep, Reader, Writer
+from aitne.api.etag import TagsDep
 from aitne.api.project_views import (
+    Approval,
+    Closing,
     MemberChanges,
     MembershipList,
+    NewEnd,
     NewProject,
     ProjectChanges,
+    Refusal,
     SyncRequest,
+    TimeWish,
 )
 from aitne.api.routers import V1
 from aitne.api.views import ProjectList
 from aitne.core.models.base import ProjectName, UserName
-from aitne.core.models.limits import Limits, Membership
+from aitne.core.models.limits import Limits
+from aitne.core.models.project import Budget, ProjectState
 from aitne.core.models.user import Project
-from aitne.services.projects import ProjectLimits
+from aitne.services.projects import Member, ProjectLimits
 from aitne.services.sync import SyncReport
-from aitne.services.usage import UsageReport
 
 router = APIRouter(prefix=V1)
 Name = Annotated[ProjectName, Path(description="The project's name.")]
-Member = Annotated[UserName, Path(description="A login name.")]
-Month = Annotated[
-    str | None,
-    Query(max_length=7, description="Such as 2026-03, in UTC; omitted: this month so far."),
+MemberName = Annotated[UserName, Path(description="A login name.")]
+State = Annotated[
+    ProjectState | None, Query(description="Only projects in this state, such as requested.")
 ]
 
 
 @router.get("/projects", tags=["projects"])
-async def list_projects(actor: Reader, platform: PlatformDep) -> ProjectList:
+async def list_projects(actor: Reader, platform: PlatformDep, state: State = None) -> ProjectList:
     """Your projects, or all for administrators."""
-    return ProjectList(items=list(await platform.users.projects(actor)))
+    found = await platform.users.projects(actor)
+    return ProjectList(items=[each for each in found if state is None or each.state is state])
 
 
 @router.post("/projects", status_code=201, tags=["projects"])
 async def create_project(
-    body: NewProject, actor: Admin, platform: PlatformDep, response: Response
+    body: NewProject, actor: Writer, platform: PlatformDep, response: Response
 ) -> Project:
-    """Make a project, for administrators. Slurm has it after the next sync."""
-    project = await platform.projects.create(
-        actor, name=body.name, title=body.title, limits=body.limits
+    """Make a project, or ask for one where the site wants administrators to approve them."""
+    project = await platform.project_life.create(
+        actor,
+        name=body.name,
+        title=body.title,
+        description=body.description,
+        reason=body.reason,
+        limits=body.limits,
+        budget=body.budget,
+        expires_at=body.expires_at,
     )
     response.headers["Location"] = f"{V1}/projects/{project.name}"
     return project
 
 
 @router.get("/projects/{name}", tags=["projects"])
-async def get_project(name: Name, actor: Reader, platform: PlatformDep) -> Project:
+async def get_project(name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep) -> Project:
     """One project of yours, or any for administrators."""
-    return await platform.projects.get(actor, name)
+    return tags.of(await platform.projects.get(actor, name))
 
 
 @router.patch("/projects/{name}", tags=["projects"])
 async def update_project(
-    name: Name, body: ProjectChanges, actor: Admin, platform: PlatformDep
+    name: Name, body: ProjectChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Give a project another title, for administrators."""
-    return await platform.projects.rename(actor, name, body.title)
+    """Give a project another title or description, for its managers."""
+    return tags.of(
+        await platform.project_life.describe(
+            actor, name, title=body.title, description=body.description, check=tags.expect
+        )
+    )
+
+
+@router.post("/projects/{name}/approve", tags=["projects"])
+async def approve_project(
+    name: Name, body: Approval, actor: Admin, platform: PlatformDep, tags: TagsDep
+) -> Project:
+    """Let a requested project begin, for administrators. Slurm has it after the next sync."""
+    return tags.of(
+        await platform.project_life.approve(
+            actor, name, expires_at=body.expires_at, budget=body.budget, limits=body.limits
+        )
+    )
+
+
+@router.post("/projects/{name}/decline", tags=["projects"])
+async def decline_project(
+    name: Name, body: Refusal, actor: Admin, platform: PlatformDep, tags: TagsDep
+) -> Project:
+    """Refuse a requested project, or the later end that was asked for, for administrators."""
+    return tags.of(await platform.project_life.decline(actor, name, body.reason))
+
+
+@router.post("/projects/{name}/close", tags=["projects"])
+async def close_project(
+    name: Name, body: Closing, actor: Writer, platform: PlatformDep, tags: TagsDep
+) -> Project:
+    """Take no new jobs from now on, for its managers. Jobs that wait or run stay."""
+    return tags.of(await platform.project_life.close(actor, name, body.reason))
+
+
+@router.post("/projects/{name}/reopen", tags=["projects"])
+async def reopen_project(
+    name: Name, actor: Writer, platform: PlatformDep, tags: TagsDep
+) -> Project:
+    """Take jobs again, for its managers; what an administrator closed, for administrators."""
+    return tags.of(await platform.project_life.reopen(actor, name))
+
+
+@router.put("/projects/{name}/end", tags=["projects"])
+async def set_project_end(
+    name: Name, body: NewEnd, actor: Admin, platform: PlatformDep, tags: TagsDep
+) -> Project:
+    """Set when the project ends, for administrators; an expired one is active again by that."""
+    return tags.of(
+        await platform.project_life.set_end(actor, name, body.expires_at, check=tags.expect)
+    )
+
+
+@router.post("/projects/{name}/extension", tags=["projects"])
+async def ask_for_time(
+    name: Name, body: TimeWish, actor: Writer, platform: PlatformDep, tags: TagsDep
+) -> Project:
+    """Ask an administrator for a later end, for its managers."""
+    return tags.of(await platform.project_life.ask_for_time(actor, name, body.until, body.reason))
+
+
+@router.put("/projects/{name}/budget", tags=["projects"])
+async def set_project_budget(
+    name: Name, body: Budget, actor: Admin, platform: PlatformDep, tags: TagsDep
+) -> Project:
+    """Set how many hours the project may use, for administrators; an empty one is none."""
+    return tags.of(await platform.project_life.set_budget(actor, name, body, check=tags.expect))
 
 
 @router.get("/projects/{name}/members", tags=["projects"])
 async def list_members(name: Name, actor: Reader, platform: PlatformDep) -> MembershipList:
-    """Who works in the project, with the limits of each."""
+    """Who works in the project, with the role and the limits of each."""
     return MembershipList(items=list(await platform.projects.members(actor, name)))
 
 
 @router.put("/projects/{name}/members/{user}", tags=["projects"])
 async def put_member(
-    name: Name, user: Member, body: MemberChanges, actor: Admin, platform: PlatformDep
-) -> Membership:
-    """Make somebody a member, or change a member's limits, for administrators."""
+    name: Name, user: MemberName, body: MemberChanges, actor: Writer, platform: PlatformDep
+) -> Member:
+    """Make somebody a member, or change a member's role and limits, for the project's managers."""
     return await platform.projects.put_member(
-        actor, name, user, limits=body.limits, default=body.default
+        actor, name, user, limits=body.limits, role=body.role, default=body.default
     )
 
 
 @router.delete("/projects/{name}/members/{user}", status_code=204, tags=["projects"])
-async def remove_member(name: Name, user: Member, actor: Admin, platform: PlatformDep) -> None:
-    """End a membership, for administrators. Jobs go on."""
+async def remove_member(name: Name, user: MemberName, actor: Writer, platform: PlatformDep) -> None:
+    """End a membership, for the project's managers; everybody may leave. Jobs go on."""
     await platform.projects.remove_member(actor, name, user)
 
 
 @router.get("/projects/{name}/limits", tags=["projects"])
-async def get_limits(name: Name, actor: Reader, platform: PlatformDep) -> ProjectLimits:
+async def get_limits(
+    name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep
+) -> ProjectLimits:
     """What the project and its members may use, and what is in use of it by whom."""
-    return await platform.projects.limits(actor, name)
+    found = await platform.projects.limits(actor, name)
+    tags.of(found.granted)
+    return found
 
 
 @router.put("/projects/{name}/limits", tags=["projects"])
 async def set_limits(
-    name: Name, body: Limits, actor: Admin, platform: PlatformDep
+    name: Name, body: Limits, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> ProjectLimits:
-    """Replace the project's limits, for administrators. Slurm has them after the next sync."""
-    return await platform.projects.set_limits(actor, name, body)
+    """Replace what the project is granted, for administrators. Slurm has it after the next sync."""
+    found = await platform.projects.set_limits(actor, name, body, check=tags.expect)
+    tags.of(found.granted)
+    return found
 
 
-@router.get("/projects/{name}/usage", tags=["projects"])
-async def project_usage(
-    name: Name, actor: Reader, platform: PlatformDep, month: Month = None
-) -> UsageReport:
-    """What each user's jobs of the project have used in a month. Each GPU counts."""
-    return await platform.usage.report(actor, name, month)
-
-
-@router.get("/usage", tags=["projects"])
-async def usage(actor: Reader, platform: PlatformDep, month: Month = None) -> UsageReport:
-    """The same of all your projects, or of everything for administrators."""
-    return await platform.usage.report(actor, None, month)
+@router.put("/projects/{name}/limits/own", tags=["projects"])
+async def set_own_limits(
+    name: Name, body: Limits, actor: Writer, platform: PlatformDep
+) -> ProjectLimits:
+    """Hold the project to less than it was granted, for its managers."""
+    return await platform.projects.set_own_limits(actor, name, body)
 
 
 @router.get("/admin/sync", tags=["admin"])

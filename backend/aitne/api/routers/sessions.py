@@ -7,9 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
+from aitne.api.job_views import JobPage, JobView
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId, present, present_created, present_page
-from aitne.api.views import Extension, JobPage, JobQuery, JobView, SessionFile, SessionUrl
+from aitne.api.views import Extension, JobQuery, SessionFile, SessionUrl
 from aitne.core.errors import NotFound
 from aitne.core.models.job import JobType
 
@@ -53,9 +54,19 @@ async def get_session(
 
 
 @router.post("/sessions/{job_id}/open")
-async def open_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> SessionUrl:
+async def open_session(
+    job_id: JobId,
+    actor: Writer,
+    platform: PlatformDep,
+    app: Annotated[
+        str | None,
+        Query(
+            description="The name of one of its entry points; omitted: the first.", max_length=60
+        ),
+    ] = None,
+) -> SessionUrl:
     """Where it answers; 409 until it is READY."""
-    return SessionUrl(url=await platform.sessions.open(actor, job_id))
+    return SessionUrl(url=await platform.sessions.open(actor, job_id, app))
 
 
 @router.post("/sessions/{job_id}/extend")
@@ -65,6 +76,12 @@ async def extend_session(
     """Give it more time, as far as the limits allow."""
     job = await platform.sessions.extend(actor, job_id, body.duration)
     return present(job, actor, platform)
+
+
+@router.post("/sessions/{job_id}/keep")
+async def keep_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
+    """Say that it is in use: an idle session is then not ended until it has been idle anew."""
+    return present(await platform.sessions.keep(actor, job_id), actor, platform)
 
 
 @router.post("/sessions/{job_id}/relaunch", status_code=201)

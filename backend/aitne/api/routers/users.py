@@ -6,19 +6,22 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from aitne.api.admin_views import UserQuery
 from aitne.api.deps import Admin, PlatformDep, Reader, Writer
+from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
 from aitne.api.views import (
     NewToken,
     NewUser,
-    PageQuery,
     TokenList,
     TokenSecret,
     UserChanges,
     UserPage,
 )
+from aitne.core.errors import InvalidInput
 from aitne.core.models.base import UserName
 from aitne.core.models.user import User
+from aitne.services.arrivals import OWN
 
 router = APIRouter(prefix=V1)
 Name = Annotated[UserName, Path(description="A login name.")]
@@ -48,7 +51,7 @@ async def create_token(body: NewToken, actor: Writer, platform: PlatformDep) -> 
 
 @router.delete("/tokens/{token_id}", status_code=204, tags=["tokens"])
 async def delete_token(
-    token_id: Annotated[str, Path(max_length=100)],
+    token_id: Annotated[str, Path(max_length=100, description="The id of the token.")],
     actor: Writer,
     platform: PlatformDep,
     user: WhoseTokens = None,
@@ -59,10 +62,10 @@ async def delete_token(
 
 @router.get("/users", tags=["users"])
 async def list_users(
-    where: Annotated[PageQuery, Query()], actor: Admin, platform: PlatformDep
+    where: Annotated[UserQuery, Query()], actor: Admin, platform: PlatformDep
 ) -> UserPage:
     """All accounts, for administrators."""
-    page = await platform.users.list(actor, cursor=where.cursor, limit=where.limit)
+    page = await platform.users.list(actor, search=where.q, cursor=where.cursor, limit=where.limit)
     return UserPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
 
 
@@ -84,15 +87,22 @@ async def create_user(
 
 
 @router.get("/users/{name}", tags=["users"])
-async def get_user(name: Name, actor: Reader, platform: PlatformDep) -> User:
+async def get_user(name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep) -> User:
     """One account: your own, or any for administrators."""
-    return await platform.users.get(actor, name)
+    return tags.of(await platform.users.get(actor, name))
 
 
 @router.patch("/users/{name}", tags=["users"])
-async def update_user(name: Name, body: UserChanges, actor: Writer, platform: PlatformDep) -> User:
+async def update_user(
+    name: Name, body: UserChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
+) -> User:
     """Change an account. A new password, or disabling it, ends its logins."""
-    return await platform.users.update(
+    known = platform.settings.auth.sources
+    if body.source is not None and body.source != OWN and body.source not in known:
+        raise InvalidInput.field(
+            "source", "this platform does not ask it", value=body.source, allowed=", ".join(known)
+        )
+    changed = await platform.users.update(
         actor,
         name,
         display_name=body.display_name,
@@ -100,4 +110,9 @@ async def update_user(name: Name, body: UserChanges, actor: Writer, platform: Pl
         disabled=body.disabled,
         password=body.password,
         current_password=body.current_password,
+        source=body.source,
+        check=tags.expect,
     )
+    if changed.disabled:
+        await platform.terminals.end_of(name)
+    return tags.of(changed)

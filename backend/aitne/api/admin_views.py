@@ -1,0 +1,185 @@
+"""What administrators ask the API for, and what it answers, where that differs from the core models."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from aitne.api.views import PageQuery
+from aitne.core.models.administration import (
+    Announcement,
+    AnnouncementText,
+    NodeEvent,
+    Severity,
+)
+from aitne.core.models.audit import AuditEntry, AuditFilter, Outcome
+from aitne.core.models.base import AskedFlag, Frozen, ProjectName, Strict, UtcTime
+from aitne.core.settings_source import SettingView
+
+# No database compares with a NUL.
+_Text = Annotated[str | None, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+
+
+class AuditWhere(Strict):
+    """Which entries of the audit log."""
+
+    actor: _Text = Field(
+        None, description="What this person did, or an administrator as somebody.", examples=["ada"]
+    )
+    action: _Text = Field(
+        None, description="Only this operation of the API.", examples=["drain_node"]
+    )
+    object: _Text = Field(
+        None,
+        description="What was done to this, or to what lies below it.",
+        examples=["gpu03", "vision"],
+    )
+    outcome: Outcome | None = Field(None, description="Only what ended so.")
+    since: UtcTime | None = Field(
+        None, description="From this time on.", examples=["2026-03-01T00:00:00Z"]
+    )
+    until: UtcTime | None = Field(
+        None, description="Before this time.", examples=["2026-04-01T00:00:00Z"]
+    )
+
+    def filter(self) -> AuditFilter:
+        """The same for the store."""
+        return AuditFilter(**{name: getattr(self, name) for name in AuditFilter.model_fields})
+
+
+class AuditQuery(AuditWhere, PageQuery):
+    """Which entries of the audit log, and how many at a time."""
+
+
+class AuditExportQuery(AuditWhere):
+    """Which entries of the audit log, and how they are written."""
+
+    format: Literal["jsonl", "csv"] = Field(
+        "jsonl",
+        description="jsonl: a JSON object a line, whose hashes can be checked anywhere; csv: for a "
+        "spreadsheet.",
+    )
+
+
+class AuditPage(Frozen):
+    """One page of the audit log, newest first."""
+
+    items: list[AuditEntry] = Field(description="The entries.")
+    next_cursor: str | None = Field(description="The next page; null on the last one.")
+    total: int = Field(description="How many entries match in all.")
+
+
+class AnnouncementQuery(PageQuery):
+    """Which announcements to list."""
+
+    all: AskedFlag = Field(
+        False, description="Also past and future ones, for whomever; administrators only."
+    )
+
+
+class AnnouncementView(Announcement):
+    """An announcement as the one who asks sees it."""
+
+    dismissed: bool = Field(description="You have put it away.")
+    dismissible: bool = Field(description="You may put it away; critical ones stay.")
+
+
+class AnnouncementPage(Frozen):
+    """One page of announcements."""
+
+    items: list[AnnouncementView] = Field(
+        description="Yours: the most important first; all: the newest start first."
+    )
+    next_cursor: str | None = Field(description="The next page; null on the last one.")
+    total: int = Field(description="How many there are in all.")
+
+
+class NewAnnouncement(Strict):
+    """Something that people should know."""
+
+    text: AnnouncementText = Field(
+        description="Plain text.", examples=["The file system is slow until noon."]
+    )
+    severity: Severity = Field(Severity.INFO, description="How much it matters.")
+    projects: list[ProjectName] = Field(
+        [],
+        max_length=100,
+        description="Only for members of these projects; empty: for everybody.",
+        examples=[["vision"]],
+    )
+    starts_at: UtcTime | None = Field(None, description="From when it is shown; omitted: now.")
+    ends_at: UtcTime | None = Field(
+        None, description="Until when; omitted: until it is deleted.", examples=[None]
+    )
+
+
+class AnnouncementChanges(Strict):
+    """What is not given stays. ``ends_at`` null: until it is deleted."""
+
+    text: AnnouncementText | None = Field(None, description="Plain text.")
+    severity: Severity | None = Field(None, description="How much it matters.")
+    projects: list[ProjectName] | None = Field(
+        None, max_length=100, description="Whom it concerns; empty: everybody."
+    )
+    starts_at: UtcTime | None = Field(None, description="From when it is shown.")
+    ends_at: UtcTime | None = Field(None, description="Until when; null: until it is deleted.")
+
+    def given(self) -> dict[str, object]:
+        """The fields to be set. Only an end may be taken away."""
+        return {
+            name: value
+            for name, value in self.model_dump(exclude_unset=True).items()
+            if value is not None or name == "ends_at"
+        }
+
+
+class NewMaintenance(Strict):
+    """A time in which no new work begins."""
+
+    starts_at: UtcTime | None = Field(None, description="When it begins; omitted: now.")
+    ends_at: UtcTime | None = Field(
+        None, description="When it ends by itself; omitted: when it is turned off."
+    )
+    message: str = Field(
+        "", max_length=500, description="Why, for everybody.", examples=["New network switches"]
+    )
+
+
+class NodeEventPage(Frozen):
+    """What became of a node, newest first."""
+
+    items: list[NodeEvent] = Field(description="What happened.")
+    next_cursor: str | None = Field(description="The next page; null on the last one.")
+    total: int = Field(description="How much is remembered in all.")
+
+
+class NodeDrain(NodeEvent):
+    """The last time a node was drained through the platform."""
+
+    node: str = Field(description="The node.", examples=["gpu03"])
+
+
+class NodeDrainList(Frozen):
+    """The last drain of each node."""
+
+    items: list[NodeDrain] = Field(description="By the node's name.")
+
+
+class SettingList(Frozen):
+    """The settings of this platform."""
+
+    items: list[SettingView] = Field(description="Those without a section first, then by name.")
+
+
+class UserQuery(PageQuery):
+    """Which accounts to list."""
+
+    q: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\x00]*$",
+        description="Part of the login name, the full name or the mail address.",
+        examples=["ada"],
+    )

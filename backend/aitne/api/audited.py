@@ -1,0 +1,98 @@
+"""The one place that writes the audit log: every request of a known person that may change something.
+
+The entry is written when the answer begins and before it is sent: what was answered is recorded.
+Logging in knows nobody yet; it writes its own entries.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from aitne.core.models.audit import Outcome
+from aitne.core.models.user import Actor
+from aitne.services.audit import AuditService
+
+_CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+READS = frozenset({"plan_job", "import_job", "look_at_invitation"})
+"""Operations that change nothing, though they are asked for with a body."""
+_ACTOR, _NOTES = "aitne.actor", "aitne.notes"
+
+
+def acts(connection: HTTPConnection, actor: Actor) -> None:
+    """Note who makes this request: it is theirs in the audit log."""
+    connection.scope[_ACTOR] = actor
+
+
+async def get_notes(connection: HTTPConnection) -> dict[str, Any]:
+    """What the entry of this request is to say beside its status. Never a secret."""
+    notes: dict[str, Any] = connection.scope.setdefault(_NOTES, {})
+    return notes
+
+
+NotesDep = Annotated[dict[str, Any], Depends(get_notes)]
+
+
+class Audited:
+    """The layer of the application that writes the entries. Plain ASGI: streams pass through."""
+
+    def __init__(self, app: ASGIApp, *, audit: AuditService) -> None:
+        self._app = app
+        self._audit = audit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["method"] not in _CHANGES:
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def send_recorded(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                headers = Headers(raw=message.get("headers", []))
+                await self._record(scope, message["status"], headers.get("location"))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_recorded)
+        except Exception:
+            if not begun:
+                await self._record(scope, 500, None)
+            raise
+
+    async def _record(self, scope: Scope, status: int, location: str | None) -> None:
+        actor: Actor | None = scope.get(_ACTOR)
+        action = getattr(scope.get("route"), "name", None)
+        if actor is None or action is None or action in READS:
+            return
+        client = scope.get("client")
+        await self._audit.record(
+            actor=actor.name,
+            impersonator=actor.impersonator,
+            action=action,
+            object=_object(scope, location),
+            outcome=_outcome(status),
+            address=None if client is None else client[0],
+            details={"status": status, **scope.get(_NOTES, {})},
+        )
+
+
+def _object(scope: Scope, location: str | None) -> str | None:
+    """The path's parameters; of something new, where it is now: below what was asked, else its last part."""
+    named = "/".join(str(value) for value in scope.get("path_params", {}).values())
+    if named or location is None:
+        return named or None
+    _, below, made = location.rstrip("/").partition(f"{scope['path']}/")
+    return made if below else location.rstrip("/").rpartition("/")[2]
+
+
+def _outcome(status: int) -> Outcome:
+    if status < 400:
+        return Outcome.ALLOWED
+    return Outcome.DENIED if status in (401, 403) else Outcome.FAILED

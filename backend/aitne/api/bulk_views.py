@@ -1,0 +1,67 @@
+"""What the API is told and says of many jobs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Self
+from uuid import UUID
+
+from pydantic import Field, model_validator
+
+from aitne.core.models.base import Frozen, Strict
+from aitne.core.models.job_search import JobSearch
+from aitne.core.states import LIVE, JobState
+from aitne.services.bulk import MOST, Cancelled, CancelOutcome
+
+
+class CancelJobs(Strict):
+    """Either ``ids``, or ``filter`` and ``expected``."""
+
+    ids: list[UUID] | None = Field(
+        None, min_length=1, max_length=MOST, description="End these jobs and sessions."
+    )
+    filter: JobSearch | None = Field(None, description="End all that match and have not ended yet.")
+    expected: int | None = Field(
+        None, ge=0, le=MOST, description="How many that are, as you saw it; needed with filter."
+    )
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        by_filter = self.filter is not None and self.expected is not None
+        if (self.ids is not None) == (self.filter is not None or self.expected is not None):
+            raise ValueError("give either ids, or filter and expected")
+        if self.ids is None and not by_filter:
+            raise ValueError("filter and expected belong together")
+        return self
+
+
+class CancelResults(Frozen):
+    """What became of each."""
+
+    asked: Annotated[int, Field(description="So many end now.")]
+    items: list[Cancelled]
+
+    @classmethod
+    def of(cls, items: Sequence[Cancelled]) -> Self:
+        """Count those that end."""
+        asked = sum(each.outcome is CancelOutcome.ASKED for each in items)
+        return cls(asked=asked, items=list(items))
+
+
+class JobCounts(Frozen):
+    """How many jobs there are of each state; a state without any is left out."""
+
+    total: int
+    """How many match."""
+    live: Annotated[int, Field(description="So many have not ended.")]
+    states: dict[JobState, int]
+    """How many of each state."""
+
+    @classmethod
+    def of(cls, states: Mapping[JobState, int]) -> Self:
+        """Sum them up."""
+        return cls(
+            total=sum(states.values()),
+            live=sum(count for state, count in states.items() if state in LIVE),
+            states=dict(sorted(states.items())),
+        )

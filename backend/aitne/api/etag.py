@@ -1,0 +1,77 @@
+"""ETag and If-Match (RFC 9110, sections 8.8.3 and 13.1.1): who changes something changes what was seen.
+
+    @router.patch("/things/{name}")
+    async def update_thing(name: Name, body: ThingChanges, actor: Writer, platform: PlatformDep,
+                           tags: TagsDep) -> Thing:
+        return tags.of(await platform.things.update(actor, name, ..., check=tags.expect))
+
+The store calls ``check`` with what is there, in the transaction that changes it: of two that saw the
+same, the second is refused. A GET of one object answers ``tags.of(object)`` too. Without If-Match an update is carried out, as
+scripts expect; the portal always sends it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, Header, Response
+from pydantic import BaseModel
+
+from aitne.core.errors import ChangedMeanwhile
+
+Model = TypeVar("Model", bound=BaseModel)
+_TAG = re.compile(r'(?:W/)?"[^"]*"')
+
+IfMatch = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        max_length=1_000,
+        description="The ETag of what you saw. If it was changed since, nothing is done and the "
+        "answer is 412.",
+        examples=['"5f2d1c0b9a8e7d6c"'],
+    ),
+]
+
+
+def etag_of(model: BaseModel) -> str:
+    """A strong tag: equal for equal contents, in every process of the platform."""
+    text = model.model_dump_json(by_alias=True)
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
+
+
+class Tags:
+    """The tags of one request and its answer."""
+
+    def __init__(self, response: Response, if_match: str | None) -> None:
+        self._response = response
+        self._if_match = if_match
+
+    def of(self, model: Model) -> Model:
+        """The model, after putting its tag into the answer."""
+        self._response.headers["ETag"] = etag_of(model)
+        return model
+
+    def expect(self, current: BaseModel) -> None:
+        """Pass if the request names no tag, any (``*``), or that of ``current``.
+
+        Raises:
+            ChangedMeanwhile: it names another one.
+        """
+        if self._if_match is None or self._if_match.strip() == "*":
+            return
+        if etag_of(current) not in _TAG.findall(self._if_match):
+            raise ChangedMeanwhile(
+                "Somebody changed this since you read it. Read it again, look at what is new, and "
+                "repeat your change."
+            )
+
+
+async def get_tags(response: Response, if_match: IfMatch = None) -> Tags:
+    """The tags of this request."""
+    return Tags(response, if_match)
+
+
+TagsDep = Annotated[Tags, Depends(get_tags)]

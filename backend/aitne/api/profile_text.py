@@ -1,0 +1,68 @@
+"""A job's profile in Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from aitne.core import metric_names as names
+from aitne.core.metric_names import Metric
+from aitne.core.models.profile import Profile, SizeRow
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_Family = CounterMetricFamily | GaugeMetricFamily
+
+
+def wanted(accept: str | None) -> bool:
+    """Whether who asks wants text rather than JSON."""
+    kinds = [each.partition(";")[0].strip() for each in (accept or "").split(",")]
+    return "text/plain" in kinds and "application/json" not in kinds
+
+
+def render(profile: Profile) -> bytes:
+    """Every number that there is; what is not known is left out."""
+    registry = CollectorRegistry()
+    registry.register(_Families(profile))
+    return generate_latest(registry)
+
+
+class _Families(Collector):
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+
+    def collect(self) -> Iterator[_Family]:
+        profile = self._profile
+        yield from _family(names.DISTRIB_RANKS, [((), profile.size)])
+        yield from _family(names.DISTRIB_STEPS, [((), profile.steps)])
+        yield from _family(names.DISTRIB_STEP, [((), profile.step_s)])
+        yield from _family(names.DISTRIB_COMMUNICATING, [((), profile.communicating)])
+        yield from _family(names.DISTRIB_BLOCKED, [((), profile.blocked)])
+        yield from _family(names.DISTRIB_OVERLAP, [((), profile.overlap)])
+        slowest = profile.straggler
+        yield from _family(
+            names.DISTRIB_STRAGGLER,
+            [] if slowest is None else [((str(slowest.rank),), slowest.behind_s)],
+        )
+        rows = profile.table
+        yield from _family(names.DISTRIB_COLLECTIVES, [(_of(row), row.count) for row in rows])
+        yield from _family(names.DISTRIB_BYTES, [(_of(row), row.bytes) for row in rows])
+        yield from _family(names.DISTRIB_SECONDS, [(_of(row), row.time_s) for row in rows])
+
+
+def _family(
+    metric: Metric, samples: Iterable[tuple[Sequence[str], float | None]]
+) -> Iterator[_Family]:
+    make = CounterMetricFamily if metric.name.endswith("_total") else GaugeMetricFamily
+    family = make(metric.name, metric.help, labels=metric.labels)
+    for labels, value in samples:
+        if value is not None:
+            family.add_metric(labels, value)
+    if family.samples:
+        yield family
+
+
+def _of(row: SizeRow) -> tuple[str, str]:
+    return row.op, f"{row.from_bytes}-{'' if row.to_bytes is None else row.to_bytes}"

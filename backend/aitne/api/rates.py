@@ -1,0 +1,66 @@
+"""Who asks too much at once waits: a bucket of tokens per user for changes, per address for logins.
+
+Each process counts for itself. What is generous to people stops a script that runs wild.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aitne.core.errors import RateLimited
+from aitne.core.identity_settings import RateSettings
+
+_MOST_KEYS = 20_000
+"""Of those that were used last; who is forgotten begins with a full bucket."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class Buckets:
+    """One bucket per key, which fills up by ``per_minute`` and holds at most ``burst``."""
+
+    def __init__(
+        self, per_minute: int, burst: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._per_s = per_minute / 60
+        self._burst = float(burst)
+        self._clock = clock
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def take(self, key: str) -> None:
+        """Use one token up.
+
+        Raises:
+            RateLimited: there is none; it says when there will be one.
+        """
+        now = self._clock()
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = _Bucket(self._burst, now)
+            if len(self._buckets) > _MOST_KEYS:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(key)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._per_s)
+        bucket.at = now
+        if bucket.tokens < 1:
+            wait_s = (1 - bucket.tokens) / self._per_s
+            raise RateLimited(
+                f"Too many requests at once. Go on in {wait_s:.1f} seconds; what was done stays done.",
+                wait_s,
+            )
+        bucket.tokens -= 1
+
+
+class Rates:
+    """The buckets of one application."""
+
+    def __init__(self, settings: RateSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self.changes = Buckets(settings.changes_per_minute, settings.changes_burst, clock)
+        self.logins = Buckets(settings.logins_per_minute, settings.logins_burst, clock)

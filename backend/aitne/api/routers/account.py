@@ -1,0 +1,191 @@
+"""One's own account: sign-ins, password, second factor; and what administrators do for others'."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+
+from aitne.api.account_views import (
+    AccountView,
+    CodeUse,
+    Ended,
+    EnrolmentView,
+    FactorRemoval,
+    FactorView,
+    NewPassword,
+    ProtectionView,
+    RecoveryCodes,
+    ResetLink,
+    SignInList,
+    SignInView,
+)
+from aitne.api.deps import Admin, PlatformDep, Reader, Writer, cookie_name
+from aitne.api.routers import V1
+from aitne.api.routers.auth import view_of_enrolment
+from aitne.api.routers.users import Name
+from aitne.api.views import Impersonation
+from aitne.bootstrap.platform import Platform
+from aitne.core.models.base import AskedFlag
+from aitne.services.arrivals import OWN
+from aitne.services.second_factor import FactorState
+
+router = APIRouter(prefix=V1)
+
+
+@router.get("/account", tags=["account"])
+async def get_account(actor: Reader, platform: PlatformDep) -> AccountView:
+    """Your account, and how it is protected."""
+    account = await platform.account.get(actor)
+    user = account.user
+    return AccountView(
+        name=user.name,
+        display_name=user.display_name,
+        mail=user.mail,
+        role=user.role,
+        default_project=user.default_project,
+        created_at=user.created_at,
+        source=user.source or OWN,
+        has_password=account.has_password,
+        second_factor=_factor(account.factor, platform),
+    )
+
+
+@router.get("/account/sign-ins", tags=["account"])
+async def list_sign_ins(actor: Reader, request: Request, platform: PlatformDep) -> SignInList:
+    """The browsers in which you are logged in."""
+    found = await platform.account.sign_ins(actor)
+    current = await platform.account.current(_cookie(request, platform))
+    return SignInList(
+        items=[SignInView(**dict(each), current=each.id == current) for each in found]
+    )
+
+
+@router.delete("/account/sign-ins", tags=["account"])
+async def revoke_sign_ins(
+    actor: Writer,
+    request: Request,
+    platform: PlatformDep,
+    keep_current: Annotated[
+        AskedFlag, Query(description="Leave the browser that asks logged in.")
+    ] = True,
+) -> Ended:
+    """Log out everywhere."""
+    keep = _cookie(request, platform) if keep_current else None
+    return Ended(ended=await platform.account.revoke_all(actor, keep=keep))
+
+
+@router.delete("/account/sign-ins/{sign_in_id}", status_code=204, tags=["account"])
+async def revoke_sign_in(
+    sign_in_id: Annotated[str, Path(max_length=100, description="As the list has it.")],
+    actor: Writer,
+    platform: PlatformDep,
+) -> None:
+    """Log out one browser."""
+    await platform.account.revoke(actor, sign_in_id)
+
+
+@router.post("/account/password", status_code=204, tags=["account"])
+async def change_password(
+    body: NewPassword, actor: Writer, request: Request, platform: PlatformDep
+) -> None:
+    """Set your password. All sign-ins but the one in use end."""
+    await platform.account.change_password(
+        actor, body.password, body.current_password, keep=_cookie(request, platform)
+    )
+
+
+@router.post("/account/second-factor", tags=["account"])
+async def enrol_second_factor(actor: Writer, platform: PlatformDep) -> EnrolmentView:
+    """Begin to set up a second factor: nothing is asked for until it is confirmed."""
+    return view_of_enrolment(await platform.account.enrol(actor))
+
+
+@router.post("/account/second-factor/confirm", tags=["account"])
+async def confirm_second_factor(
+    body: CodeUse, actor: Writer, platform: PlatformDep
+) -> RecoveryCodes:
+    """Take the second factor into use with a first code."""
+    return RecoveryCodes(recovery_codes=await platform.account.confirm(actor, body.code))
+
+
+@router.post("/account/second-factor/recovery-codes", tags=["account"])
+async def renew_recovery_codes(
+    body: CodeUse, actor: Writer, platform: PlatformDep
+) -> RecoveryCodes:
+    """Make new recovery codes; those of before work no more."""
+    codes = await platform.account.renew_recovery_codes(actor, body.code)
+    return RecoveryCodes(recovery_codes=codes)
+
+
+@router.post("/account/second-factor/disable", status_code=204, tags=["account"])
+async def disable_second_factor(body: FactorRemoval, actor: Writer, platform: PlatformDep) -> None:
+    """Remove the second factor, against a code or your password."""
+    await platform.account.disable_factor(actor, code=body.code, password=body.password)
+
+
+@router.get("/users/{name}/protection", tags=["users"])
+async def get_protection(name: Name, actor: Admin, platform: PlatformDep) -> ProtectionView:
+    """How an account is protected, and whether it is locked."""
+    found = await platform.account.protection(actor, name)
+    return ProtectionView(
+        source=found.source,
+        has_password=found.has_password,
+        second_factor=found.second_factor,
+        locked_until=found.locked_until,
+        sign_ins=found.sign_ins,
+    )
+
+
+@router.post("/users/{name}/reset-link", status_code=201, tags=["users"])
+async def create_reset_link(name: Name, actor: Admin, platform: PlatformDep) -> ResetLink:
+    """Make a link with which somebody sets a new password, once."""
+    link = await platform.account.create_reset_link(actor, name)
+    return ResetLink(url=link.url, expires_at=link.expires_at)
+
+
+@router.post("/users/{name}/unlock", status_code=204, tags=["users"])
+async def unlock_user(name: Name, actor: Admin, platform: PlatformDep) -> None:
+    """Let somebody try again who failed to log in too often."""
+    await platform.account.unlock(actor, name)
+
+
+@router.post("/users/{name}/reset-second-factor", status_code=204, tags=["users"])
+async def reset_second_factor(name: Name, actor: Admin, platform: PlatformDep) -> None:
+    """Remove somebody's second factor, and end their sign-ins."""
+    await platform.account.reset_factor(actor, name)
+    await platform.terminals.end_of(name)
+
+
+@router.delete("/users/{name}/sign-ins", tags=["users"])
+async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> Ended:
+    """End all sign-ins of somebody."""
+    ended = await platform.account.sign_out(actor, name)
+    await platform.terminals.end_of(name)
+    return Ended(ended=ended)
+
+
+@router.post("/users/{name}/impersonate", tags=["users"])
+async def impersonate_user(
+    name: Name, actor: Admin, request: Request, platform: PlatformDep
+) -> Impersonation:
+    """Look at the platform as somebody else, for an hour at most, in this browser."""
+    until = await platform.account.impersonate(actor, name, _cookie(request, platform))
+    return Impersonation(by=actor.name, until=until)
+
+
+def _cookie(request: Request, platform: Platform) -> str | None:
+    """The login that the request came by; None for one that came by a token."""
+    if request.headers.get("authorization"):
+        return None
+    return request.cookies.get(cookie_name(platform.settings))
+
+
+def _factor(state: FactorState, platform: Platform) -> FactorView:
+    return FactorView(
+        enabled=state.enabled,
+        required=state.required,
+        rule=platform.settings.auth.second_factor,
+        confirmed_at=state.confirmed_at,
+        recovery_codes_left=state.recovery_codes_left,
+    )

@@ -1,0 +1,25 @@
+"""What an administrator looks at first: health, and the settings."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from aitne.api.admin_views import SettingList
+from aitne.api.deps import Admin, PlatformDep
+from aitne.api.routers import V1
+from aitne.core.models.health import Health
+from aitne.core.settings_source import shown
+
+router = APIRouter(prefix=f"{V1}/admin", tags=["admin"])
+
+
+@router.get("/health")
+async def get_health(actor: Admin, platform: PlatformDep) -> Health:
+    """Every part of the platform: how it does, since when, and what to do about it."""
+    return await platform.health.report(actor)
+
+
+@router.get("/settings")
+async def list_settings(actor: Admin, platform: PlatformDep) -> SettingList:
+    """Every setting with its value and where that is from. Secrets are masked."""
+    return SettingList(items=shown(platform.settings))

@@ -1,0 +1,136 @@
+"""Announcements, and maintenance."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from aitne.api.admin_views import (
+    AnnouncementChanges,
+    AnnouncementPage,
+    AnnouncementQuery,
+    AnnouncementView,
+    NewAnnouncement,
+    NewMaintenance,
+)
+from aitne.api.deps import Admin, PlatformDep, Reader, Writer
+from aitne.api.etag import TagsDep
+from aitne.api.routers import V1
+from aitne.core.models.administration import Announcement, Severity
+from aitne.services.maintenance import MaintenanceView
+
+router = APIRouter(prefix=V1)
+Id = Annotated[str, Path(max_length=32, pattern="^[0-9a-f]+$", description="An announcement's id.")]
+
+
+def _view(announcement: Announcement, *, dismissed: bool = False) -> AnnouncementView:
+    return AnnouncementView(
+        **dict(announcement),
+        dismissed=dismissed,
+        dismissible=announcement.severity is not Severity.CRITICAL,
+    )
+
+
+@router.get("/announcements", tags=["announcements"])
+async def list_announcements(
+    where: Annotated[AnnouncementQuery, Query()], actor: Reader, platform: PlatformDep
+) -> AnnouncementPage:
+    """What you should know now; for administrators also all that there are."""
+    if where.all:
+        page = await platform.announcements.all(actor, cursor=where.cursor, limit=where.limit)
+        return AnnouncementPage(
+            items=[_view(each) for each in page.items],
+            next_cursor=page.next_cursor,
+            total=page.total,
+        )
+    mine = await platform.announcements.mine(actor)
+    items = [_view(each, dismissed=away) for each, away in mine]
+    return AnnouncementPage(items=items, next_cursor=None, total=len(items))
+
+
+@router.post("/announcements", status_code=201, tags=["announcements"])
+async def create_announcement(
+    body: NewAnnouncement, actor: Admin, platform: PlatformDep, response: Response, tags: TagsDep
+) -> AnnouncementView:
+    """Tell people something, for administrators."""
+    made = await platform.announcements.create(
+        actor,
+        text=body.text,
+        severity=body.severity,
+        projects=body.projects,
+        starts_at=body.starts_at,
+        ends_at=body.ends_at,
+    )
+    response.headers["Location"] = f"{V1}/announcements/{made.id}"
+    return tags.of(_view(made))
+
+
+@router.get("/announcements/{announcement_id}", tags=["announcements"])
+async def get_announcement(
+    announcement_id: Id, actor: Reader, platform: PlatformDep, tags: TagsDep
+) -> AnnouncementView:
+    """One that you are shown, or any for administrators."""
+    return tags.of(_view(await platform.announcements.get(actor, announcement_id)))
+
+
+@router.patch("/announcements/{announcement_id}", tags=["announcements"])
+async def update_announcement(
+    announcement_id: Id,
+    body: AnnouncementChanges,
+    actor: Admin,
+    platform: PlatformDep,
+    tags: TagsDep,
+) -> AnnouncementView:
+    """Change it, for administrators. Who had put it away sees it again if it says something new."""
+    changed = await platform.announcements.change(
+        actor, announcement_id, body.given(), check=lambda found: tags.expect(_view(found))
+    )
+    return tags.of(_view(changed))
+
+
+@router.delete("/announcements/{announcement_id}", status_code=204, tags=["announcements"])
+async def delete_announcement(
+    announcement_id: Id, actor: Admin, platform: PlatformDep, tags: TagsDep
+) -> None:
+    """Take it away, for administrators."""
+    await platform.announcements.delete(
+        actor, announcement_id, check=lambda found: tags.expect(_view(found))
+    )
+
+
+@router.put("/announcements/{announcement_id}/dismissal", status_code=204, tags=["announcements"])
+async def dismiss_announcement(announcement_id: Id, actor: Writer, platform: PlatformDep) -> None:
+    """Put it away, for yourself. Critical ones stay."""
+    await platform.announcements.dismiss(actor, announcement_id)
+
+
+@router.get("/maintenance", tags=["maintenance"])
+async def get_maintenance(actor: Reader, platform: PlatformDep, tags: TagsDep) -> MaintenanceView:
+    """Whether new work begins, and when that changes."""
+    return tags.of(await platform.maintenance.status(actor))
+
+
+@router.put("/maintenance", tags=["maintenance"])
+async def set_maintenance(
+    body: NewMaintenance, actor: Admin, platform: PlatformDep, tags: TagsDep
+) -> MaintenanceView:
+    """Begin a maintenance now or later, for administrators; one that was set is replaced.
+
+    What runs goes on. What is submitted is accepted, and held until the end.
+    """
+    return tags.of(
+        await platform.maintenance.set(
+            actor,
+            starts_at=body.starts_at,
+            ends_at=body.ends_at,
+            message=body.message,
+            check=tags.expect,
+        )
+    )
+
+
+@router.delete("/maintenance", tags=["maintenance"])
+async def end_maintenance(actor: Admin, platform: PlatformDep, tags: TagsDep) -> MaintenanceView:
+    """End the maintenance, or forget the one that was to come, for administrators."""
+    return await platform.maintenance.end(actor, check=tags.expect)

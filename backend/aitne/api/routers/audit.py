@@ -1,0 +1,60 @@
+"""The audit log, for administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from aitne.api.admin_views import AuditExportQuery, AuditPage, AuditQuery
+from aitne.api.deps import Admin, PlatformDep
+from aitne.api.routers import V1
+from aitne.api.streaming import Stream, streams_of
+from aitne.core.models.audit import AuditCheck
+
+router = APIRouter(prefix=f"{V1}/admin", tags=["admin"])
+_TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
+
+
+@router.get("/audit")
+async def list_audit(
+    where: Annotated[AuditQuery, Query()], actor: Admin, platform: PlatformDep
+) -> AuditPage:
+    """Who did what to what, newest first."""
+    page = await platform.audit.list(actor, where.filter(), cursor=where.cursor, limit=where.limit)
+    return AuditPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
+
+
+@router.get(
+    "/audit/export",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The entries, oldest first.",
+            "content": {
+                "application/jsonl": {"schema": {"type": "string"}},
+                "text/csv": {"schema": {"type": "string"}},
+            },
+        }
+    },
+)
+async def export_audit(
+    where: Annotated[AuditExportQuery, Query()],
+    request: Request,
+    actor: Admin,
+    platform: PlatformDep,
+) -> Response:
+    """The audit log as a file, oldest first: whole, or what the filter leaves."""
+    rows = await platform.audit.export(actor, where.filter(), as_csv=where.format == "csv")
+    return Stream(
+        rows,
+        streams_of(request.app),
+        media_type=_TYPES[where.format],
+        headers={"Content-Disposition": f'attachment; filename="aitne-audit.{where.format}"'},
+    )
+
+
+@router.get("/audit/check")
+async def check_audit(actor: Admin, platform: PlatformDep) -> AuditCheck:
+    """Walk along the chain of hashes: whether an entry was changed, removed or inserted."""
+    return await platform.audit.check(actor)

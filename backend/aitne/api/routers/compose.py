@@ -1,0 +1,68 @@
+"""Job files: from a batch script, and from a job that there is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from aitne.api.deps import PlatformDep, Reader
+from aitne.api.routers import V1
+from aitne.api.routers.jobs import JobId
+from aitne.core.errors import InvalidInput
+from aitne.core.job_to_file import job_to_file
+from aitne.core.job_yaml import write_job_file
+from aitne.core.models.base import Frozen, Strict
+from aitne.core.sbatch_import import MAX_CHARS, Imported, import_sbatch
+from aitne.core.sbatch_options import Note
+
+router = APIRouter(prefix=V1, tags=["jobs"])
+
+
+class BatchScript(Strict):
+    """A script for sbatch."""
+
+    script: str = Field(
+        max_length=MAX_CHARS,
+        description="As it would be given to sbatch.",
+        examples=["#!/bin/bash\n#SBATCH --gpus=1\npython train.py\n"],
+    )
+
+
+class WrittenJobFile(Frozen):
+    """A job file, as text and as what `POST /jobs` takes."""
+
+    yaml: Annotated[str, Field(description="As `aitne apply -f` reads it.")]
+    file: Annotated[dict[str, Any], Field(description="The same as JSON.")]
+
+    @classmethod
+    def of(cls, file: dict[str, Any]) -> Self:
+        """Write it out."""
+        return cls(yaml=write_job_file(file), file=file)
+
+
+class ImportedJobFile(WrittenJobFile):
+    """A job file made from a batch script."""
+
+    notes: Annotated[list[Note], Field(description="What could not be carried over, and why.")]
+
+    @classmethod
+    def from_script(cls, found: Imported) -> Self:
+        """Write it out."""
+        return cls(yaml=write_job_file(found.file), file=found.file, notes=list(found.notes))
+
+
+@router.post("/jobs:import")
+async def import_job(body: BatchScript, actor: Reader) -> ImportedJobFile:
+    """The job file that does what a batch script does. Nothing is stored."""
+    try:
+        return ImportedJobFile.from_script(import_sbatch(body.script))
+    except ValueError as error:
+        raise InvalidInput.field("script", str(error)) from error
+
+
+@router.get("/jobs/{job_id}/file")
+async def get_job_file(job_id: JobId, actor: Reader, platform: PlatformDep) -> WrittenJobFile:
+    """The job file that would make the same job again."""
+    return WrittenJobFile.of(job_to_file((await platform.jobs.get(actor, job_id)).spec))

@@ -1,0 +1,186 @@
+"""Notifications: one's inbox, what one is told and how, and one's webhooks."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from aitne.api.deps import Admin, PlatformDep, Reader, Writer
+from aitne.api.etag import TagsDep
+from aitne.api.notification_views import (
+    DeliveryList,
+    DeliveryView,
+    IdleGpuJobs,
+    NotificationPage,
+    NotificationQuery,
+    NotificationSettingsChanges,
+    NotificationSettingsView,
+    NotificationView,
+    ReadNotifications,
+    UnreadCount,
+    WebhookChanges,
+    WebhookList,
+    WebhookSecret,
+    WebhookUrl,
+    WebhookView,
+)
+from aitne.api.routers import V1
+from aitne.api.routers.jobs import present
+from aitne.services.notifications import NotificationPreferences
+
+router = APIRouter(prefix=V1)
+WebhookId = Annotated[
+    str,
+    Path(max_length=40, description="A webhook's name.", examples=["wh_5f2d1c0b9a8e7d6c"]),
+]
+_INBOX: list[str | Enum] = ["notifications"]
+_HOOKS: list[str | Enum] = ["webhooks"]
+
+
+@router.get("/notifications", tags=_INBOX)
+async def list_notifications(
+    where: Annotated[NotificationQuery, Query()], actor: Reader, platform: PlatformDep
+) -> NotificationPage:
+    """What you were told, newest first."""
+    page, unread = await platform.notifications.inbox(
+        actor, unread=where.unread, cursor=where.cursor, limit=where.limit
+    )
+    return NotificationPage(
+        items=[NotificationView.of(each) for each in page.items],
+        next_cursor=page.next_cursor,
+        total=page.total,
+        unread=unread,
+    )
+
+
+@router.post("/notifications/read", tags=_INBOX)
+async def read_notifications(
+    body: ReadNotifications, actor: Writer, platform: PlatformDep
+) -> UnreadCount:
+    """Mark some or all as read."""
+    return UnreadCount(unread=await platform.notifications.mark_read(actor, body.ids))
+
+
+@router.get("/notifications/settings", tags=_INBOX)
+async def get_notification_settings(
+    actor: Reader, platform: PlatformDep, tags: TagsDep
+) -> NotificationSettingsView:
+    """What you are told, and how."""
+    return tags.of(_settings_view(await platform.notifications.preferences(actor)))
+
+
+@router.put("/notifications/settings", tags=_INBOX)
+async def put_notification_settings(
+    body: NotificationSettingsChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
+) -> NotificationSettingsView:
+    """Say what you are to be told, and how."""
+    found = await platform.notifications.save_preferences(
+        actor,
+        body.to_choices(),
+        body.mail,
+        check=lambda seen: tags.expect(_settings_view(seen)),
+    )
+    return tags.of(_settings_view(found))
+
+
+@router.post("/notifications/mail/test", status_code=202, tags=_INBOX)
+async def test_mail(actor: Writer, platform: PlatformDep) -> DeliveryView:
+    """Send yourself a mail, to see whether it arrives."""
+    return DeliveryView.of(await platform.notifications.test_mail(actor))
+
+
+@router.get("/notifications/mail/deliveries", tags=_INBOX)
+async def list_mail_deliveries(actor: Reader, platform: PlatformDep) -> DeliveryList:
+    """The last mails to you, and what became of them."""
+    found = await platform.notifications.mail_deliveries(actor)
+    return DeliveryList(items=[DeliveryView.of(each) for each in found])
+
+
+@router.get("/webhooks", tags=_HOOKS)
+async def list_webhooks(actor: Reader, platform: PlatformDep) -> WebhookList:
+    """Your webhooks, without their secrets."""
+    found = await platform.notifications.list_webhooks(actor)
+    return WebhookList(items=[WebhookView.of(each) for each in found])
+
+
+@router.post("/webhooks", status_code=201, tags=_HOOKS)
+async def create_webhook(
+    body: WebhookUrl, actor: Writer, platform: PlatformDep, response: Response
+) -> WebhookSecret:
+    """Have a URL told of your notifications. The secret that signs them is shown this once."""
+    webhook, secret = await platform.notifications.create_webhook(actor, body.url)
+    response.headers["Location"] = f"{V1}/webhooks/{webhook.id}"
+    return WebhookSecret(**dict(WebhookView.of(webhook)), secret=secret)
+
+
+@router.get("/webhooks/{webhook_id}", tags=_HOOKS)
+async def get_webhook(
+    webhook_id: WebhookId, actor: Reader, platform: PlatformDep, tags: TagsDep
+) -> WebhookView:
+    """One of your webhooks."""
+    return tags.of(WebhookView.of(await platform.notifications.webhook(actor, webhook_id)))
+
+
+@router.patch("/webhooks/{webhook_id}", tags=_HOOKS)
+async def update_webhook(
+    webhook_id: WebhookId,
+    body: WebhookChanges,
+    actor: Writer,
+    platform: PlatformDep,
+    tags: TagsDep,
+) -> WebhookView:
+    """Change where a webhook leads, disable it, or enable it again."""
+    found = await platform.notifications.update_webhook(
+        actor,
+        webhook_id,
+        url=body.url,
+        enabled=body.enabled,
+        check=lambda seen: tags.expect(WebhookView.of(seen)),
+    )
+    return tags.of(WebhookView.of(found))
+
+
+@router.delete("/webhooks/{webhook_id}", status_code=204, tags=_HOOKS)
+async def delete_webhook(webhook_id: WebhookId, actor: Writer, platform: PlatformDep) -> None:
+    """Remove a webhook, with what still waits for it."""
+    await platform.notifications.delete_webhook(actor, webhook_id)
+
+
+@router.post("/webhooks/{webhook_id}/rotate", tags=_HOOKS)
+async def rotate_webhook(
+    webhook_id: WebhookId, actor: Writer, platform: PlatformDep
+) -> WebhookSecret:
+    """Make a new secret, shown this once. The old one signs nothing more."""
+    webhook, secret = await platform.notifications.rotate_webhook(actor, webhook_id)
+    return WebhookSecret(**dict(WebhookView.of(webhook)), secret=secret)
+
+
+@router.post("/webhooks/{webhook_id}/test", status_code=202, tags=_HOOKS)
+async def test_webhook(webhook_id: WebhookId, actor: Writer, platform: PlatformDep) -> DeliveryView:
+    """Send a webhook a test message, once. What became of it stands among its deliveries."""
+    return DeliveryView.of(await platform.notifications.test_webhook(actor, webhook_id))
+
+
+@router.get("/webhooks/{webhook_id}/deliveries", tags=_HOOKS)
+async def list_webhook_deliveries(
+    webhook_id: WebhookId, actor: Reader, platform: PlatformDep
+) -> DeliveryList:
+    """The last messages to a webhook, and what became of them."""
+    found = await platform.notifications.webhook_deliveries(actor, webhook_id)
+    return DeliveryList(items=[DeliveryView.of(each) for each in found])
+
+
+@router.get("/admin/idle-gpus", tags=["admin"])
+async def list_idle_gpus(actor: Admin, platform: PlatformDep) -> IdleGpuJobs:
+    """The batch jobs that leave their GPUs idle, for administrators."""
+    jobs = await platform.notifications.idle_gpu_jobs(actor)
+    return IdleGpuJobs(
+        items=[present(job, actor, platform) for job in jobs],
+        gpus=sum(job.spec.resources.nodes * job.spec.resources.gpu.count for job in jobs),
+    )
+
+
+def _settings_view(found: NotificationPreferences) -> NotificationSettingsView:
+    return NotificationSettingsView.model_validate(found.model_dump())

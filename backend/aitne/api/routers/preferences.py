@@ -1,0 +1,42 @@
+"""What you prefer in the portal: one document for each key, each with its own schema."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from aitne.api.deps import PlatformDep, Reader, Writer
+from aitne.api.etag import TagsDep
+from aitne.api.routers import V1
+from aitne.core.models.base import Strict
+from aitne.core.models.preferences import MODELS
+
+router = APIRouter(prefix=f"{V1}/me/preferences", tags=["preferences"])
+
+
+def _serve(key: str, model: type[Strict]) -> None:
+    """Two routes for one key. The annotations are the key's own: so the document tells its schema."""
+    words = key.replace("_", " ")
+
+    async def read(actor: Reader, platform: PlatformDep, tags: TagsDep) -> Strict:
+        return tags.of(await platform.preferences.get(actor, key))
+
+    async def write(body: Strict, actor: Writer, platform: PlatformDep, tags: TagsDep) -> Strict:
+        return tags.of(await platform.preferences.put(actor, key, body, check=tags.expect))
+
+    write.__annotations__["body"] = model
+    for method, verb, handler, summary in (
+        ("GET", "get", read, f"What you prefer ({words}); the defaults if you never chose."),
+        ("PUT", "put", write, f"Keep what you prefer ({words}), in place of what was there."),
+    ):
+        handler.__doc__ = summary
+        router.add_api_route(
+            f"/{key}",
+            handler,
+            methods=[method],
+            response_model=model,
+            name=f"{verb}_{key}_preferences",
+        )
+
+
+for _key, _model in MODELS.items():
+    _serve(_key, _model)

@@ -1,0 +1,64 @@
+"""Working in a running job: a ticket, then a WebSocket."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, WebSocket
+from pydantic import Field
+
+from aitne.api.deps import PlatformDep, Reader, Writer
+from aitne.api.routers import V1
+from aitne.api.routers.jobs import JobId
+from aitne.api.terminal_socket import serve
+from aitne.core.models.base import AskedFlag, Frozen, Strict
+from aitne.services.terminals import Ticket
+
+router = APIRouter(prefix=V1, tags=["jobs"])
+
+
+class TerminalRequest(Strict):
+    """Where a terminal is wanted."""
+
+    node: str | None = Field(
+        None,
+        max_length=253,
+        description="One of the job's nodes; null: its first one.",
+        examples=["gpu03"],
+    )
+
+
+class SshFacts(Frozen):
+    """What an SSH client has to be told."""
+
+    account: str = Field(description="The user name for `ssh`.", examples=["alice"])
+
+
+@router.post("/jobs/{job_id}/terminal", status_code=201)
+async def create_terminal(
+    job_id: JobId, body: TerminalRequest, actor: Writer, platform: PlatformDep
+) -> Ticket:
+    """Ask for a ticket that opens one terminal, or one SSH connection, in your running job.
+
+    Within a minute open the WebSocket `/api/v1/jobs/{job_id}/terminal` and send the ticket in its first
+    message; docs/reference/terminal-protocol.md says what follows.
+    """
+    return await platform.terminals.ticket(actor, job_id, body.node)
+
+
+@router.get("/ssh")
+async def get_ssh(actor: Reader, platform: PlatformDep) -> SshFacts:
+    """What an SSH client has to be told before it can reach your jobs."""
+    return SshFacts(account=await platform.terminals.account(actor))
+
+
+@router.websocket("/jobs/{job_id}/terminal")
+async def open_terminal(
+    websocket: WebSocket,
+    job_id: JobId,
+    hold: Annotated[
+        AskedFlag, Query(description="Keep the terminal for a minute when it breaks.")
+    ] = False,
+) -> None:
+    """A terminal in a running job. Who may is settled by the ticket in the first message."""
+    await serve(websocket, job_id, hold=hold)

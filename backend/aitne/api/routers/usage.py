@@ -1,0 +1,112 @@
+"""Who has used how much of what, what is left, and what waits."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from aitne.api.deps import PlatformDep, Reader
+from aitne.api.routers import V1
+from aitne.api.routers.projects import Name
+from aitne.services.balance import Balance
+from aitne.services.project_report import ProjectReport, WaitingPage
+from aitne.services.usage import UsageReport
+
+router = APIRouter(prefix=V1, tags=["projects"])
+Month = Annotated[
+    str | None,
+    Query(
+        max_length=7,
+        description="Such as 2026-03, in UTC; omitted: this month so far.",
+        examples=["2026-03"],
+    ),
+]
+Since = Annotated[
+    str | None,
+    Query(max_length=7, description="The first of several months; omitted: `month` alone."),
+]
+Cursor = Annotated[str | None, Query(max_length=500, description="next_cursor of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=500, description="How many on a page.")]
+CSV = "text/csv"
+_CSV_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {CSV: {"schema": {"type": "string"}}}}
+}
+
+
+@router.get("/projects/{name}/usage")
+async def project_usage(
+    name: Name, actor: Reader, platform: PlatformDep, month: Month = None
+) -> UsageReport:
+    """What each user's jobs of the project have used in a month. Each GPU counts."""
+    return await platform.usage.report(actor, name, month)
+
+
+@router.get("/projects/{name}/usage.csv", response_class=Response, responses=_CSV_TEXT)
+async def project_usage_csv(
+    name: Name,
+    actor: Reader,
+    platform: PlatformDep,
+    month: Month = None,
+    since: Since = None,
+) -> Response:
+    """The same as lines of CSV (RFC 4180), a column for each type of GPU."""
+    reports = await platform.usage.reports(actor, name, since, month)
+    span = "-".join(dict.fromkeys((reports[0].month, reports[-1].month)))
+    return Response(
+        usage_csv(reports),
+        media_type=CSV,
+        headers={"Content-Disposition": f'attachment; filename="usage-{name}-{span}.csv"'},
+    )
+
+
+@router.get("/projects/{name}/balance")
+async def project_balance(name: Name, actor: Reader, platform: PlatformDep) -> Balance:
+    """What the project has left of its budget, as of a few minutes ago."""
+    return await platform.usage.balance(actor, name)
+
+
+@router.get("/projects/{name}/report")
+async def project_report(
+    name: Name, actor: Reader, platform: PlatformDep, month: Month = None
+) -> ProjectReport:
+    """A month on one page: usage by member and type of GPU, waiting times, outcomes, the balance."""
+    return await platform.reports.report(actor, name, month)
+
+
+@router.get("/projects/{name}/waiting")
+async def project_waiting(
+    name: Name,
+    actor: Reader,
+    platform: PlatformDep,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> WaitingPage:
+    """The project's jobs that wait, whose they are, why, and when they may start."""
+    return await platform.reports.waiting(actor, name, cursor=cursor, limit=limit)
+
+
+@router.get("/usage")
+async def usage(actor: Reader, platform: PlatformDep, month: Month = None) -> UsageReport:
+    """The same of all your projects, or of everything for administrators."""
+    return await platform.usage.report(actor, None, month)
+
+
+def usage_csv(reports: Sequence[UsageReport]) -> str:
+    """The months below each other, with the same columns."""
+    types = sorted(
+        {kind for each in reports for row in each.rows for kind in row.gpu_hours_by_type}
+    )
+    text = io.StringIO()
+    lines = csv.writer(text)
+    heads = ("month", "project", "user", "jobs", "cpu_hours", "gpu_hours")
+    lines.writerow((*heads, *(f"gpu_hours_{kind}" for kind in types)))
+    for report in reports:
+        for row in report.rows:
+            by_type = (row.gpu_hours_by_type.get(kind, 0) for kind in types)
+            figures = (row.jobs, row.cpu_hours, row.gpu_hours, *by_type)
+            lines.writerow((report.month, row.project, row.user, *figures))
+    return text.getvalue()

@@ -1,0 +1,271 @@
+"""The WebSocket of a terminal: messages in and out, and what ends it.
+
+Cookies play no part: a page of another origin could open a WebSocket with them. The first message brings
+a ticket that only ``POST /jobs/{id}/terminal`` gives, with all its checks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, aclosing, contextmanager, suppress
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import WebSocket
+from pydantic import Field, TypeAdapter, ValidationError
+from starlette.websockets import WebSocketDisconnect, WebSocketState
+
+from aitne.api.problems import status_of
+from aitne.api.streaming import streams_of
+from aitne.bootstrap.platform import Platform
+from aitne.core.attach_protocol import Size, Start
+from aitne.core.errors import AitneError, InvalidInput
+from aitne.core.models.base import Strict
+from aitne.services.terminal import WINDOW_BYTES, Over, Taken, Terminal
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING, MOST_OF_ONE_ADDRESS = 512, 32
+"""WebSockets that have brought no ticket yet: anybody at all can open one."""
+_FIRST_WITHIN_S = 15.0
+_LONGEST_TEXT = 1 << 20
+FAILED, REFUSED, GOING_AWAY = 1011, 4000, 1001
+"""Codes of the WebSocket's end, beside 1000 for a program that has ended."""
+
+
+class _Open(Strict):
+    type: Literal["open"]
+    ticket: str = Field(max_length=200)
+    start: Start
+
+
+class _Resume(Strict):
+    type: Literal["resume"]
+    ticket: str = Field(max_length=200)
+    terminal: str = Field(max_length=200)
+    received: int = Field(ge=0)
+
+
+class _Resize(Size):
+    type: Literal["resize"]
+
+
+class _Ack(Strict):
+    type: Literal["ack"]
+    bytes: int = Field(ge=0)
+
+
+class _Eof(Strict):
+    type: Literal["eof"]
+
+
+class _Close(Strict):
+    type: Literal["close"]
+
+
+_FIRST: TypeAdapter[_Open | _Resume] = TypeAdapter(
+    Annotated[_Open | _Resume, Field(discriminator="type")]
+)
+_LATER: TypeAdapter[_Resize | _Ack | _Eof | _Close] = TypeAdapter(
+    Annotated[_Resize | _Ack | _Eof | _Close, Field(discriminator="type")]
+)
+
+
+class Anteroom:
+    """Where the WebSockets of one application are until they bring a ticket."""
+
+    def __init__(self) -> None:
+        self._waiting: Counter[str] = Counter()
+
+    def full(self, address: str) -> bool:
+        """Whether there is no room for another one from there."""
+        few = self._waiting[address] < MOST_OF_ONE_ADDRESS
+        return not few or self._waiting.total() >= MOST_WAITING
+
+    @contextmanager
+    def one(self, address: str) -> Iterator[None]:
+        """One from there waits."""
+        self._waiting[address] += 1
+        try:
+            yield
+        finally:
+            self._waiting[address] -= 1
+            if not self._waiting[address]:
+                del self._waiting[address]
+
+
+async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
+    """From the handshake to the end."""
+    platform: Platform = websocket.app.state.platform
+    origin = websocket.headers.get("origin")
+    if origin is not None and origin != platform.settings.portal_url:
+        await websocket.close()  # before it is accepted: 403
+        return
+    anteroom: Anteroom = websocket.app.state.anteroom
+    address = websocket.client.host if websocket.client else "unknown"
+    if anteroom.full(address):
+        await websocket.close()
+        return
+    with ExitStack() as waiting:
+        waiting.enter_context(anteroom.one(address))
+        await _serve(websocket, platform, job_id, waiting, hold=hold)
+
+
+async def _serve(
+    websocket: WebSocket, platform: Platform, job_id: UUID, waiting: ExitStack, *, hold: bool
+) -> None:
+    await websocket.accept()
+    task = asyncio.current_task()
+    if task is not None:
+        streams_of(websocket.app).add(task)
+    try:
+        await _Connection(websocket, platform, job_id, waiting, hold=hold).run()
+    except WebSocketDisconnect:
+        return
+    except asyncio.CancelledError:
+        await _say_goodbye(websocket, GOING_AWAY, "The platform is being stopped.")
+    except AitneError as error:
+        await _tell(websocket, error)
+    except Exception:
+        log.exception("a terminal of job %s failed", job_id)
+        await _say_goodbye(websocket, FAILED, "A mistake of the platform's; its log says more.")
+
+
+class _Connection:
+    def __init__(
+        self,
+        websocket: WebSocket,
+        platform: Platform,
+        job_id: UUID,
+        waiting: ExitStack,
+        *,
+        hold: bool,
+    ) -> None:
+        self._websocket = websocket
+        self._waiting = waiting
+        """Closed when there is a ticket: what follows is over at once if it is none."""
+        self._terminals = platform.terminals
+        self._job_id = job_id
+        self._hold = hold
+        self._dropped = False
+        """Whether the connection broke, rather than that somebody closed it."""
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.timeout(_FIRST_WITHIN_S):
+                text = await self._websocket.receive_text()
+        except (TimeoutError, KeyError):
+            raise InvalidInput("The first message must be a JSON text with a ticket.") from None
+        first = _parsed(_FIRST, text)
+        self._waiting.close()
+        if isinstance(first, _Open):
+            name, terminal = await self._terminals.open(self._job_id, first.ticket, first.start)
+            received = 0
+        else:
+            name, received = first.terminal, first.received
+            terminal = await self._terminals.resume(self._job_id, first.ticket, name)
+        number = self._terminals.connection(name)
+        try:
+            await self._websocket.send_json(_greeting(name, terminal))
+            await self._both_ways(terminal, received, name, number)
+        except (WebSocketDisconnect, asyncio.CancelledError):
+            raise
+        except Exception:
+            self._hold = False
+            raise
+        finally:
+            await self._terminals.leave(name, number, hold=self._hold and self._dropped)
+
+    async def _both_ways(self, terminal: Terminal, received: int, name: str, number: int) -> None:
+        sending = asyncio.create_task(self._send(terminal, received), name="terminal to its user")
+        receiving = asyncio.create_task(self._receive(terminal), name="terminal from its user")
+        try:
+            await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (receiving, sending):
+                if task.done():
+                    task.result()
+        finally:
+            for task in (sending, receiving):
+                task.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
+
+    async def _send(self, terminal: Terminal, received: int) -> None:
+        async with aclosing(terminal.outgoing(received)) as messages:
+            async for message in messages:
+                if isinstance(message, bytes):
+                    await self._websocket.send_bytes(message)
+                elif isinstance(message, Taken):
+                    await self._websocket.send_json({"type": "ack", "bytes": message.bytes})
+                else:
+                    await self._websocket.send_json(_ending(message))
+                    await self._websocket.close()
+
+    async def _receive(self, terminal: Terminal) -> None:
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                self._dropped = message.get("code") != 1000
+                raise WebSocketDisconnect(message.get("code") or 1006)
+            data, text = message.get("bytes"), message.get("text")
+            if data is not None:
+                terminal.feed(data)
+                continue
+            later = _parsed(_LATER, text or "")
+            if isinstance(later, _Ack):
+                terminal.acknowledge(later.bytes)
+            elif isinstance(later, _Resize):
+                terminal.resize(Size(rows=later.rows, cols=later.cols))
+            elif isinstance(later, _Eof):
+                terminal.end_input()
+            else:
+                return
+
+
+def _greeting(name: str, terminal: Terminal) -> dict[str, Any]:
+    started = terminal.started
+    return {
+        "type": "started",
+        "terminal": name,
+        "node": started.node,
+        "where": started.where,
+        "host_key": started.host_key,
+        "window": WINDOW_BYTES,
+        "received": terminal.input_received,
+    }
+
+
+def _ending(over: Over) -> dict[str, Any]:
+    return {"type": "exit", "code": over.code, "reason": over.reason}
+
+
+def _parsed(adapter: TypeAdapter[Any], text: str) -> Any:
+    try:
+        if len(text) > _LONGEST_TEXT:
+            raise InvalidInput("That message is too long.")
+        return adapter.validate_json(text)
+    except ValidationError as error:
+        # The field and what is wrong with it, never its value: that may be the ticket.
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(f"A message cannot be read: {where}: {first['msg']}") from None
+
+
+async def _tell(websocket: WebSocket, error: AitneError) -> None:
+    """The problem as a message, then the end: a browser sees no status of a refused WebSocket."""
+    problem = {
+        "status": status_of(error),
+        "code": error.code,
+        "detail": error.message,
+    }
+    with suppress(RuntimeError, WebSocketDisconnect, OSError):
+        await websocket.send_json({"type": "error", "problem": problem})
+        await websocket.close(REFUSED)
+
+
+async def _say_goodbye(websocket: WebSocket, code: int, reason: str) -> None:
+    if websocket.application_state is WebSocketState.CONNECTED:
+        with suppress(RuntimeError, WebSocketDisconnect, OSError):
+            await websocket.close(code, reason)
