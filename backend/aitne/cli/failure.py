@@ -58,6 +58,9 @@ def _say(error: AitneError) -> None:
     problems = error.problems if isinstance(error, InvalidInput) else ()
     message = error.message if len(problems) < 2 else f"{len(problems)} fields are wrong."
     output.say(f"aitne: {output.plain(message)}")
+    if len(problems) > 1:  # the table says what would be right, and not what is wrong
+        for problem in problems:
+            output.say(output.plain(f"  {problem.field}: {problem.message}"))
     if problems:
         output.say("")
         output.table(

@@ -95,11 +95,13 @@ def ending(job: Job) -> str:
 
 
 def check(job: Job) -> None:
-    """Return if all went well.
+    """Return if all went well, and say of a sweep that it has reached its goal.
 
     Raises:
         JobFailed: the job did not end as it should; the message says why.
     """
+    if job.ok and job.reason == "goal_reached":
+        output.say(output.plain(ending(job)))
     if job.ended and not job.ok:
         from aitne.cli.failure import JobFailed
 

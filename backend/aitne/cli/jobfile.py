@@ -109,7 +109,7 @@ def read(path: str) -> JobFileSource:
     if len(text) > MAX_BYTES:
         raise InvalidInput(f"{name} is larger than 4 MiB: this is not a job file.")
     content, lines = _parse(name, text)
-    _absolute_workdir(content, None if path == "-" else path)
+    _absolute_paths(content, None if path == "-" else path)
     return JobFileSource(name, content, lines)
 
 
@@ -178,10 +178,14 @@ def _sentence(name: str, error: yaml.YAMLError) -> str:
     return f"{name} is not YAML: {error}."
 
 
-def _absolute_workdir(content: dict[str, Any], path: str | None) -> None:
-    """A relative ``workdir`` counts from the job file's folder, which only this machine knows."""
-    workdir = content.get("workdir")
-    if not isinstance(workdir, str) or workdir.startswith(("/", "~")):
-        return
+def _absolute_paths(content: dict[str, Any], path: str | None) -> None:
+    """Relative folders count from the job file's own, which only this machine knows."""
     folder = os.getcwd() if path is None else os.path.dirname(os.path.abspath(path))
-    content["workdir"] = os.path.normpath(os.path.join(folder, workdir))
+    environment = content.get("environment")
+    places = [(content, "workdir")]
+    if isinstance(environment, dict):
+        places.append((environment, "venv"))
+    for part, name in places:
+        written = part.get(name)
+        if isinstance(written, str) and not written.startswith(("/", "~")):
+            part[name] = os.path.normpath(os.path.join(folder, written))

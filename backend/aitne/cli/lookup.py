@@ -50,5 +50,40 @@ def find_job(client: Client, text: str, *, sessions: bool = False) -> Job:
     raise Ambiguous(f"{text} may mean {len(found)} jobs: write more of the id.", [*found.values()])
 
 
+def find_ended(client: Client, text: str, *, sessions: bool = False) -> Job:
+    """As ``find_job``; the name of none that lives means the last one that had it, and ``JOB_3`` task 3
+    of an array job.
+
+    Raises:
+        NotFound: there is none.
+        Ambiguous: there are several.
+    """
+    from aitne.core.errors import NotFound
+
+    try:
+        return find_job(client, text, sessions=sessions)
+    except NotFound:
+        kind = "session" if sessions else None
+        named = client.jobs.list(type=kind, search=text[:200], top_level=True, most=100)
+        found = next((job for job in named if job.name == text), None) or _task(client, text)
+        if found is None:
+            raise
+        return found
+
+
+def _task(client: Client, text: str) -> Job | None:
+    whole, _, index = text.rpartition("_")
+    if not whole or not index.isdecimal():
+        return None
+    from aitne.core.errors import NotFound
+
+    try:
+        array = find_ended(client, whole)
+    except NotFound:
+        return None
+    tasks = client.jobs.list(array_job_id=array.id) if array.is_array else ()
+    return next((task for task in tasks if task.array_task_id == int(index)), None)
+
+
 def _add(found: dict[str, Job], jobs: Iterable[Job]) -> None:
     found.update((job.id, job) for job in jobs)

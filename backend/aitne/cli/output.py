@@ -8,8 +8,18 @@ from datetime import datetime, timezone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, TextIO
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol, TextIO, TypeVar
+
+    class Raw(Protocol):
+        """A record of the client's, with all that the platform said."""
+
+        @property
+        def raw(self) -> Any:
+            """As it was said."""
+            ...
+
+    Listed = TypeVar("Listed", bound=Raw)
 
 GOOD = frozenset({"COMPLETED", "READY", "RUNNING", "idle", "mixed", "ready", "done"})
 BAD = frozenset(
@@ -37,6 +47,29 @@ def say(text: str) -> None:
     """A word beside the answer: progress, advice, a question."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def listing(
+    as_json: bool,
+    found: Sequence[Listed],
+    columns: Sequence[str],
+    row: Callable[[Listed], Sequence[object]],
+) -> int:
+    """Show a list: all that is known of each to a program, a row of each to a person; the exit status."""
+    if as_json:
+        answer_json([each.raw for each in found])
+    else:
+        table(columns, [row(each) for each in found])
+    return 0
+
+
+def done(as_json: bool, document: object, sentence: str) -> int:
+    """Say what was done, to a program or to a person; the exit status."""
+    if as_json:
+        answer_json(document)
+    else:
+        say(sentence)
+    return 0
 
 
 def plain(text: object, most: int | None = None) -> str:

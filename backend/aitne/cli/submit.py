@@ -8,7 +8,11 @@ from typing import Any, TextIO
 from aitne.cli import follow, output
 from aitne.cli.verbs.ps import resources
 from aitne.client import Client, Job, Plan
+from aitne.client.records import Spec
 from aitne.client.session import new_key
+
+MOST_SETTINGS = 50
+"""So many lines can still be read on a terminal."""
 
 
 def submit(
@@ -53,7 +57,7 @@ def attend(client: Client, job: Job, *, as_json: bool) -> Job:
         return follow.to_the_end(client, job, follow.log_stream(as_json=as_json))
     except KeyboardInterrupt:
         output.say(
-            f"\nDetached; {job.type} {job.id[:8]} goes on. `aitne attach {job.id[:8]}` comes back, "
+            f"\nDetached; {job.type} {job.id[:8]} goes on. `aitne watch {job.id[:8]}` comes back, "
             f"`aitne stop {job.id[:8]}` ends it."
         )
         raise
@@ -68,20 +72,36 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
         [
             (spec.type.capitalize(), output.plain(spec.name, 80) + template),
             ("Project", spec.project),
-            ("Image", spec.image),
+            ("Image", _image(spec)),
+            ("Environment", _options(spec.environment)),
+            ("Datasets", ", ".join(f"{each['name']}:{each['version']}" for each in spec.datasets)),
             ("Runs", _commands(spec.commands)),
+            ("Ranks", _ranks(spec)),
             ("In", spec.workdir),
             ("Parameters", ", ".join(f"{k}={v}" for k, v in spec.parameters.items())),
             ("Resources", resources(spec.resources)),
             ("Time limit", output.duration(spec.max_duration_s)),
             ("Array", spec.array),
-            ("Slurm", _slurm(spec.slurm)),
+            ("Sweep", f"{len(plan.settings)} settings" if plan.settings else ""),
+            ("Slurm", _options(spec.slurm)),
             ("Starts", starts if plan.fits else "never"),
             ("Expected start", output.moment(plan.expected_start_at)),
+            *(("Limit", sentence) for sentence in plan.limits),
             *(("Note", warning) for warning in plan.warnings),
         ],
         file=file,
     )
+    if plan.settings:
+        _show_settings(plan.settings, file=file)
+
+
+def _show_settings(settings: list[dict[str, Any]], *, file: TextIO) -> None:
+    """The tasks of a sweep, by index."""
+    shown = settings[:MOST_SETTINGS]
+    rows = [(task, *each.values()) for task, each in enumerate(shown)]
+    output.table(("TASK", *shown[0]), rows, file=file)
+    if len(settings) > len(shown):
+        output.say(f"... and {len(settings) - len(shown)} more.")
 
 
 def refuse_unfit(plan: Plan) -> None:
@@ -95,13 +115,33 @@ def refuse_unfit(plan: Plan) -> None:
         )
 
 
-def _slurm(options: dict[str, Any]) -> str:
-    """What of the ``slurm`` section was said."""
+def _image(spec: Spec) -> str:
+    if spec.runtime == "bare":
+        return "none: the node as it is"
+    more = [
+        *(["its files can be changed"] if spec.container.get("writable") else []),
+        *([] if spec.container.get("network", True) else ["no network"]),
+    ]
+    return ", ".join([f"{output.plain(spec.image, 80)} ({spec.runtime})", *more])
+
+
+def _options(options: dict[str, Any]) -> str:
+    """What of a section of the job file was said."""
     return ", ".join(
         f"{name} {' '.join(value) if isinstance(value, list) else value}"
         for name, value in options.items()
         if value
     )
+
+
+def _ranks(spec: Spec) -> str:
+    chosen = spec.distributed
+    if not chosen:
+        return ""
+    nodes, each = spec.resources.nodes, chosen["ranks_per_node"]
+    where = "1 node" if nodes == 1 else f"each of {nodes} nodes"
+    how = {name: chosen[name] for name in ("backend", "strategy", "compress")}
+    return f"{nodes * each}: {each} on {where}; {', '.join(f'{k} {v}' for k, v in how.items())}"
 
 
 def _commands(commands: list[str]) -> str:
@@ -116,8 +156,6 @@ def _commands(commands: list[str]) -> str:
 def _say_what_next(job: Job) -> None:
     short = job.id[:8]
     if job.is_session:
-        output.say(
-            f"`aitne attach {short}` waits until it is ready, `aitne open {short}` opens it."
-        )
+        output.say(f"`aitne watch {short}` waits until it is ready, `aitne open {short}` opens it.")
     else:
         output.say(f"`aitne logs -f {short}` follows its log, `aitne stop {short}` ends it.")

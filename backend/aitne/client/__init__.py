@@ -12,6 +12,7 @@
 
 Everything here is the standard library: importing it costs a fraction of what an HTTP framework
 does, and `aitne ps` is typed all day. What goes wrong arrives as an error of ``aitne.core.errors``.
+``AsyncClient`` is the same for programs with an event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from aitne.client.client import Client
 from aitne.client.discovery import Platform, find_platform
 from aitne.client.records import Event, Job, Node, Plan, Template, Token, User
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from aitne.client.aio import AsyncClient
+
 __all__ = [
+    "AsyncClient",
     "Client",
     "Event",
     "Job",
@@ -32,3 +38,12 @@ __all__ = [
     "User",
     "find_platform",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # The command line does without: it shall not wait for asyncio.
+    if name == "AsyncClient":
+        from aitne.client.aio import AsyncClient
+
+        return AsyncClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import builtins
 
+from aitne.client.admin_records import NodeEvent
 from aitne.client.records import Node, Partition, Template, TemplateProblem
 from aitne.client.session import Session, segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 
 class Templates:
@@ -42,6 +48,18 @@ class Nodes:
         """The queues, the default one first."""
         found = self._session.json("GET", "/cluster/partitions")["items"]
         return [Partition(item) for item in found]
+
+    def capacity(self) -> builtins.list[dict[str, Any]]:
+        """The GPUs by type: how many are free, used, and when others become free."""
+        found: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")[
+            "gpus"
+        ]
+        return found
+
+    def history(self, name: str, *, most: int | None = None) -> Iterator[NodeEvent]:
+        """What kept the node from work, and who drained and resumed it, newest first."""
+        path = f"/cluster/nodes/{segment(name)}/history"
+        return map(NodeEvent, self._session.pages(path, {}, most=most))
 
     def drain(self, name: str, reason: str) -> Node:
         """Give the node no new work; administrators only. Raises ``NotFound``."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from aitne.client.accounts import Tokens, Users
+from aitne.client.accounts import Account, Tokens, Users
+from aitne.client.administration import (
+    Administration,
+    Announcements,
+    Audit,
+    MaintenanceSwitch,
+)
 from aitne.client.catalog import Nodes, Templates
+from aitne.client.datasets import Datasets
 from aitne.client.discovery import Platform, find_platform
 from aitne.client.events import events
+from aitne.client.images import Images
 from aitne.client.jobs import Jobs
+from aitne.client.notifications import Notifications, Webhooks
+from aitne.client.preferences import Preferences
 from aitne.client.projects import Projects
 from aitne.client.records import Event, Me
 from aitne.client.session import Session
 from aitne.client.sessions import Sessions
+from aitne.client.storage import Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +56,18 @@ class Client:
         self.nodes = Nodes(self._session)
         self.tokens = Tokens(self._session)
         self.users = Users(self._session)
+        self.account = Account(self._session)
         self.projects = Projects(self._session)
+        self.images = Images(self._session)
+        self.datasets = Datasets(self._session)
+        self.storage = Storage(self._session)
+        self.admin = Administration(self._session)
+        self.audit = Audit(self._session)
+        self.announcements = Announcements(self._session)
+        self.maintenance = MaintenanceSwitch(self._session)
+        self.preferences = Preferences(self._session)
+        self.notifications = Notifications(self._session)
+        self.webhooks = Webhooks(self._session)
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ stale.
 
 from __future__ import annotations
 
+import select
 import socket
 
 TYPE_CHECKING = False
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
     from aitne.client.transport import Reply
 
+ASK_FROM = 1 << 20
+"""Longer bodies are sent only when the platform says that it will read them."""
+CONTINUE_S = 2.0
+"""What says nothing for so long has never heard of that."""
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 16
 MOST_HEADERS = 200
@@ -65,7 +70,10 @@ class HttpTransport:
         timeout_s: float,
     ) -> Reply:
         """See ``Transport``."""
-        request = self._head(method, path, headers, body) + (body or b"")
+        data = body or b""
+        late = len(data) > ASK_FROM
+        given = {**headers, "Expect": "100-continue"} if late else headers
+        request = self._head(method, path, given, body) + (b"" if late else data)
         try:
             line = self._connect(timeout_s)
         except OSError as error:
@@ -73,7 +81,7 @@ class HttpTransport:
         reader = line.makefile("rb")
         try:
             line.sendall(request)
-            return HttpReply(line, reader)
+            return HttpReply(line, reader, data if late else b"")
         except OSError as error:
             reader.close()
             line.close()
@@ -115,12 +123,19 @@ class HttpTransport:
 class HttpReply:
     """See ``Reply``."""
 
-    def __init__(self, line: socket.socket, reader: BinaryIO) -> None:
-        """Reads the head. Raises ``ConnectionFailed`` or ``OSError``."""
+    def __init__(self, line: socket.socket, reader: BinaryIO, late: bytes = b"") -> None:
+        """Reads the head. ``late`` is a body that is sent only if it is wanted: who is refused while
+        sending would not hear why. Raises ``ConnectionFailed`` or ``OSError``."""
         self._line = line
         self._reader = reader
+        if late and not _speaks(line, CONTINUE_S):
+            line.sendall(late)
+            late = b""
         self.status, self.headers = self._read_head()
         while 100 <= self.status < 200:
+            if late:
+                line.sendall(late)
+                late = b""
             self.status, self.headers = self._read_head()
 
     def chunks(self) -> Iterator[bytes]:
@@ -184,6 +199,12 @@ class HttpReply:
     def _some(self, most: int) -> bytes:
         # read1 of a buffered reader waits for no more than one piece from the network.
         return self._reader.read1(most)  # type: ignore[attr-defined,no-any-return]
+
+
+def _speaks(line: socket.socket, within_s: float) -> bool:
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    return bool(poll.poll(within_s * 1_000))
 
 
 def _host_and_port(authority: str) -> tuple[str, int]:

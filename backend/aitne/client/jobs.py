@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
+
 from aitne.client.events import events
 from aitne.client.http import SILENCE, ConnectionFailed
-from aitne.client.records import Event, Job, Plan, QueuePlace
+from aitne.client.records import Advice, Event, Job, Plan, QueuePlace
+from aitne.client.runs import Runs
 from aitne.client.session import Patience, new_key, segment
 
 TYPE_CHECKING = False
@@ -13,12 +16,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aitne.client.session import Session
+    from aitne.client.terminals import Terminal
 
 FOLLOW_SILENCE_S = 60.0
 REOPEN_S = 0.5
 
 
-class Jobs:
+class Jobs(Runs):
     """``client.jobs``. Sessions are jobs too: what is said of a job here holds for them."""
 
     def __init__(self, session: Session) -> None:
@@ -40,10 +44,59 @@ class Jobs:
         """One job. Raises ``NotFound``."""
         return Job(self._session.json("GET", f"/jobs/{segment(job_id)}"))
 
+    def attach(
+        self,
+        job_id: str,
+        argv: Sequence[str] = (),
+        *,
+        node: str | None = None,
+        tty: bool = False,
+        rows: int = 24,
+        cols: int = 80,
+        term: str = "xterm-256color",
+    ) -> Terminal:
+        """Start a program, else your shell, beside the program of your running job.
+
+        It runs in the job's place with its variables, and ends with it or when the connection does.
+
+            with client.jobs.attach(job.id, ["nvidia-smi"]) as terminal:
+                for _, piece in terminal.read():
+                    print(piece.decode(), end="")
+                print(terminal.exit_code)
+
+        Raises:
+            NotFound, NotAllowed: it is none of yours.
+            Conflict: it does not run.
+            Unreachable: the platform does not answer.
+        """
+        from aitne.client.terminals import attach
+
+        return attach(
+            self._session, job_id, argv, node=node, tty=tty, rows=rows, cols=cols, term=term
+        )
+
+    def attach_ssh(self, job_id: str, public_key: str, *, node: str | None = None) -> Terminal:
+        """An SSH server beside the program of your running job, for one connection by that key.
+
+        Raises as ``attach``; ``Conflict`` also where the node has no OpenSSH server.
+        """
+        from aitne.client.terminals import attach_ssh
+
+        return attach_ssh(self._session, job_id, public_key, node=node)
+
+    def ssh_account(self) -> str:
+        """The user name that ssh needs for your jobs."""
+        return str(self._session.json("GET", "/ssh")["account"])
+
     def queue_place(self, job_id: str) -> QueuePlace | None:
         """Where a job that waits stands in line; None: it does not wait, or nobody can tell."""
         found = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["place"]
         return None if found is None else QueuePlace(found)
+
+    def advice(self, job_id: str) -> builtins.list[Advice]:
+        """What would help a job that waits, as far as the platform can tell; often nothing."""
+        found = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["advice"]
+        return [Advice(each) for each in found]
 
     def list(
         self,
@@ -56,8 +109,16 @@ class Jobs:
         array_job_id: str | None = None,
         top_level: bool = False,
         most: int | None = None,
+        sort: str | None = None,
+        ascending: bool = False,
+        **where: str | int | bool | None,
     ) -> Iterator[Job]:
-        """Jobs, newest first, fetched page by page as they are asked for."""
+        """Jobs, newest first unless sorted otherwise, fetched page by page as they are asked for.
+
+        ``sort`` is one of created, started, ended, duration, name, owner, project, state, gpus.
+        ``where`` takes the other conditions of ``GET /jobs``: template, image, node, created_from,
+        created_before, min_gpus, gpu_type, array.
+        """
         query = {
             "state": states,
             "type": type,
@@ -66,8 +127,46 @@ class Jobs:
             "q": search,
             "array_job_id": array_job_id,
             "top_level": top_level,
+            "sort": sort,
+            "order": "asc" if ascending else None,
+            **{name: _plain(value) for name, value in where.items()},
         }
         return map(Job, self._session.pages("/jobs", query, most=most))
+
+    def count(self, **where: Any) -> dict[str, Any]:
+        """How many jobs there are of each state, of those that ``GET /jobs`` would list."""
+        query = {name: _plain(value) for name, value in where.items()}
+        found: dict[str, Any] = self._session.json("GET", "/jobs:count", query=query)
+        return found
+
+    def cancel_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
+        """Ask for the end of up to a thousand; what became of the wish for each."""
+        body = {"ids": [*job_ids]}
+        return self._ended(body)
+
+    def cancel_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
+        """Ask for the end of all that match and still live, if they are as many as ``expected``.
+
+        Raises ``Conflict`` if they are more or fewer; then none was ended.
+        """
+        return self._ended({"filter": where, "expected": expected})
+
+    def file(self, job_id: str) -> str:
+        """The job file, as YAML, that would make the same job again."""
+        return str(self._session.json("GET", f"/jobs/{segment(job_id)}/file")["yaml"])
+
+    def import_sbatch(self, script: str) -> dict[str, Any]:
+        """A batch script as a job file (``yaml``, ``file``), and ``notes`` of what it lacks."""
+        found: dict[str, Any] = self._session.json(
+            "POST", "/jobs:import", body={"script": script}, repeatable=True
+        )
+        return found
+
+    def _ended(self, body: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        found: Sequence[dict[str, Any]] = self._session.json(
+            "POST", "/jobs:cancel", body=body, repeatable=True
+        )["items"]
+        return found
 
     def cancel(self, job_id: str) -> Job:
         """Ask for its end; it may take a moment. A job that has ended stays as it is."""
@@ -86,6 +185,14 @@ class Jobs:
     def metrics(self, job_id: str) -> dict[str, Any]:
         """Measurements of the job's processes, and their summary."""
         found: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/metrics")
+        return found
+
+    def profile(self, job_id: str) -> dict[str, Any]:
+        """How the ranks of a distributed job exchange, as they said last.
+
+        Raises ``NotFound`` while they have said nothing.
+        """
+        found: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/profile")
         return found
 
     def logs(
@@ -190,3 +297,8 @@ class Jobs:
 
     def _create(self, path: str, body: object, key: str | None) -> Job:
         return Job(self._session.json("POST", path, body=body, key=key or new_key()))
+
+
+def _plain(value: Any) -> Any:
+    """False is a condition here, where elsewhere it means that nothing is asked."""
+    return "false" if value is False else value

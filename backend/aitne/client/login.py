@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aitne.client.discovery import Platform
@@ -21,17 +21,20 @@ def token_for_password(
     *,
     token_name: str,
     expires_in: str | None = "90d",
+    code: Callable[[], str] | None = None,
     transport: Transport | None = None,
 ) -> str:
-    """Log in, make a token, log out.
+    """Log in, make a token, log out. ``code`` is asked for a second factor where there is one.
 
     Raises:
-        NotAuthenticated: name or password is wrong.
+        NotAuthenticated: name, password or code is wrong, or a code is wanted and nobody gives one.
         RateLimited: too many tries.
         Unavailable: the platform does not answer.
     """
     browser = _Browser(url, transport or HttpTransport(url))
     me = browser.post("/auth/login", {"username": name, "password": password})
+    if "ticket" in me:
+        me = browser.post("/auth/totp", {"ticket": me["ticket"], "code": _code(me, code)})
     browser.csrf = str(me["csrf_token"])
     made = browser.post(
         "/tokens",
@@ -39,6 +42,19 @@ def token_for_password(
     )
     browser.post("/auth/logout", None)
     return str(made["token"])
+
+
+def _code(asked: Mapping[str, Any], code: Callable[[], str] | None) -> str:
+    from aitne.core.errors import NotAuthenticated
+
+    if asked["enrol"] is not None:
+        raise NotAuthenticated(
+            "This platform wants you to have a second factor. Log in at the portal once and set it "
+            "up there; then log in here."
+        )
+    if code is None:
+        raise NotAuthenticated("A code of your second factor is needed: pass it with --code.")
+    return code()
 
 
 def _scopes(me: Mapping[str, Any]) -> list[str]:

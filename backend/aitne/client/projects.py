@@ -2,95 +2,29 @@
 
 from __future__ import annotations
 
-from aitne.client.records import Record
+from aitne.client.project_records import (
+    Balance,
+    Invitation,
+    InvitationLink,
+    InvitationPreview,
+    Membership,
+    Project,
+    ProjectLimits,
+    ProjectReport,
+    SyncReport,
+    UsageReport,
+    WaitingJob,
+)
 from aitne.client.session import segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
     from typing import Any
 
     from aitne.client.session import Session
-
-
-class Project(Record):
-    """What jobs are accounted to."""
-
-    name: str
-    title: str
-    members: list[str]
-    created_at: datetime
-
-
-class Membership(Record):
-    """One user in one project, with the user's own limits."""
-
-    project: str
-    user: str
-    limits: dict[str, Any]
-
-
-class Use(Record):
-    """How much of one limit is in use, and by whom."""
-
-    limit: str
-    used: int
-    most: int | None
-    by: dict[str, int]
-    summary: str | None
-
-
-class ProjectLimits(Record, members=Membership, use=Use):
-    """A project's limits, its members', and what is in use."""
-
-    project: str
-    limits: dict[str, Any]
-    members: list[Membership]
-    use: list[Use]
-    as_of: datetime | None
-
-
-class UsageRow(Record):
-    """What one user's jobs of one project have used."""
-
-    project: str
-    user: str
-    jobs: int
-    cpu_hours: float
-    gpu_hours: float
-    gpu_hours_by_type: dict[str, float]
-
-
-class UsageReport(Record, rows=UsageRow):
-    """One month."""
-
-    month: str
-    starts_at: datetime
-    ends_at: datetime
-    as_of: datetime
-    rows: list[UsageRow]
-
-
-class Difference(Record):
-    """One thing that Slurm's accounts and the projects do not agree on."""
-
-    project: str
-    user: str | None
-    what: str
-    slurm: str
-    portal: str
-
-
-class SyncReport(Record, differences=Difference):
-    """What differs; ``digest`` names exactly that."""
-
-    cluster: str
-    differences: list[Difference]
-    left_alone: list[str]
-    digest: str
-    applied: bool
 
 
 class Projects:
@@ -99,17 +33,119 @@ class Projects:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def list(self) -> list[Project]:
-        """One's own; for administrators all."""
-        return [Project(item) for item in self._session.json("GET", "/projects")["items"]]
+    def list(self, *, state: str | None = None) -> list[Project]:
+        """One's own; for administrators all. ``state``: only those in it, such as requested."""
+        found = self._session.json("GET", "/projects", query={"state": state})["items"]
+        return [Project(item) for item in found]
 
     def get(self, name: str) -> Project:
         """Raises ``NotFound``."""
         return Project(self._session.json("GET", f"/projects/{segment(name)}"))
 
-    def create(self, name: str, *, title: str = "") -> Project:
-        """Make one, without members; administrators only."""
-        return Project(self._session.json("POST", "/projects", body={"name": name, "title": title}))
+    def create(
+        self,
+        name: str,
+        *,
+        title: str = "",
+        description: str = "",
+        reason: str | None = None,
+        expires_at: datetime | None = None,
+    ) -> Project:
+        """Make one, or ask for one where administrators approve them: look at its ``state``.
+
+        An administrator's has no members yet; everybody else manages their own."""
+        body = {"name": name, "title": title, "description": description, "reason": reason}
+        return Project(
+            self._session.json("POST", "/projects", body={**body, "expires_at": _text(expires_at)})
+        )
+
+    def describe(
+        self, name: str, *, title: str | None = None, description: str | None = None
+    ) -> Project:
+        """Another title or description; for its managers."""
+        body = {"title": title, "description": description}
+        return Project(self._session.json("PATCH", f"/projects/{segment(name)}", body=body))
+
+    def approve(
+        self,
+        name: str,
+        *,
+        expires_at: datetime | None = None,
+        budget: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+    ) -> Project:
+        """Let a requested one begin; administrators only."""
+        body = {"expires_at": _text(expires_at), "budget": budget, "limits": limits}
+        return self._do(name, "approve", body)
+
+    def decline(self, name: str, reason: str) -> Project:
+        """Refuse a requested one, or the time that was asked for; administrators only."""
+        return self._do(name, "decline", {"reason": reason})
+
+    def close(self, name: str, reason: str = "") -> Project:
+        """Take no new jobs; those that wait or run stay. For its managers."""
+        return self._do(name, "close", {"reason": reason})
+
+    def reopen(self, name: str) -> Project:
+        """Take jobs again. For its managers, unless an administrator closed it."""
+        return self._do(name, "reopen", None)
+
+    def ask_for_time(self, name: str, until: datetime, reason: str = "") -> Project:
+        """Ask an administrator for a later end; for its managers."""
+        return self._do(name, "extension", {"until": _text(until), "reason": reason})
+
+    def set_end(self, name: str, expires_at: datetime | None) -> Project:
+        """When it ends; None is never. Administrators only."""
+        body = {"expires_at": _text(expires_at)}
+        path = f"/projects/{segment(name)}/end"
+        return Project(self._session.json("PUT", path, body=body, repeatable=True))
+
+    def set_budget(self, name: str, budget: Mapping[str, Any]) -> Project:
+        """Hours that it may use: ``gpu_hours``, ``cpu_hours``, ``period``. Administrators only."""
+        path = f"/projects/{segment(name)}/budget"
+        return Project(self._session.json("PUT", path, body=budget, repeatable=True))
+
+    def balance(self, name: str) -> Balance:
+        """What is left of its budget."""
+        return Balance(self._session.json("GET", f"/projects/{segment(name)}/balance"))
+
+    def waiting(self, name: str, *, most: int | None = None) -> Iterator[WaitingJob]:
+        """Its jobs that wait, page after page."""
+        for item in self._session.pages(f"/projects/{segment(name)}/waiting", {}, most=most):
+            yield WaitingJob(item)
+
+    def invitations(self, name: str) -> builtins.list[Invitation]:
+        """Its invitations, newest first; for its managers."""
+        found = self._session.json("GET", f"/projects/{segment(name)}/invitations")["items"]
+        return [Invitation(item) for item in found]
+
+    def invite(
+        self, name: str, *, role: str = "member", max_uses: int = 1, lifetime: int | str = "7d"
+    ) -> InvitationLink:
+        """Make a link that lets people join; for its managers."""
+        body = {"role": role, "max_uses": max_uses, "lifetime": lifetime}
+        path = f"/projects/{segment(name)}/invitations"
+        return InvitationLink(self._session.json("POST", path, body=body))
+
+    def revoke_invitation(self, name: str, invitation: str) -> None:
+        """Take an invitation back; for its managers."""
+        path = f"/projects/{segment(name)}/invitations/{segment(invitation)}"
+        self._session.json("DELETE", path)
+
+    def look_at_invitation(self, token: str) -> InvitationPreview:
+        """Who invites to what; ``token`` is what follows the # in a link, or the whole link."""
+        body = {"token": _token(token)}
+        return InvitationPreview(self._session.json("POST", "/invitations/look", body=body))
+
+    def join(self, token: str) -> Membership:
+        """Join a project by an invitation."""
+        body = {"token": _token(token)}
+        return Membership(
+            self._session.json("POST", "/invitations/accept", body=body, repeatable=True)
+        )
+
+    def _do(self, name: str, verb: str, body: object) -> Project:
+        return Project(self._session.json("POST", f"/projects/{segment(name)}/{verb}", body=body))
 
     def members(self, name: str) -> builtins.list[Membership]:
         """Who works in it. Raises ``NotFound``."""
@@ -122,15 +158,18 @@ class Projects:
         user: str,
         *,
         limits: Mapping[str, Any] | None = None,
+        role: str | None = None,
         default: bool = False,
     ) -> Membership:
-        """Make somebody a member, or change a member's own limits; administrators only."""
+        """Make somebody a member, or change a member's role and own limits; for its managers.
+
+        ``default`` makes it the user's default project; administrators only."""
         path = f"/projects/{segment(name)}/members/{segment(user)}"
-        body = {"limits": limits, "default": default}
+        body = {"limits": limits, "role": role, "default": default}
         return Membership(self._session.json("PUT", path, body=body, repeatable=True))
 
     def remove_member(self, name: str, user: str) -> None:
-        """End a membership; administrators only."""
+        """End a membership, also one's own; for its managers."""
         self._session.json("DELETE", f"/projects/{segment(name)}/members/{segment(user)}")
 
     def limits(self, name: str) -> ProjectLimits:
@@ -138,14 +177,30 @@ class Projects:
         return ProjectLimits(self._session.json("GET", f"/projects/{segment(name)}/limits"))
 
     def set_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
-        """Replace the project's limits; administrators only."""
+        """Replace what the project is granted; administrators only."""
         path = f"/projects/{segment(name)}/limits"
+        return ProjectLimits(self._session.json("PUT", path, body=limits, repeatable=True))
+
+    def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
+        """Hold the project to less than it was granted; for its managers."""
+        path = f"/projects/{segment(name)}/limits/own"
         return ProjectLimits(self._session.json("PUT", path, body=limits, repeatable=True))
 
     def usage(self, name: str | None = None, *, month: str | None = None) -> UsageReport:
         """A month of one project, or of all that one may see; without ``month`` this one so far."""
         path = "/usage" if name is None else f"/projects/{segment(name)}/usage"
         return UsageReport(self._session.json("GET", path, query={"month": month}))
+
+    def report(self, name: str, *, month: str | None = None) -> ProjectReport:
+        """A month of one project on one page."""
+        path = f"/projects/{segment(name)}/report"
+        return ProjectReport(self._session.json("GET", path, query={"month": month}))
+
+    def usage_csv(self, name: str, *, month: str | None = None, since: str | None = None) -> str:
+        """Usage as CSV: one month, or all from ``since`` to ``month``."""
+        path = f"/projects/{segment(name)}/usage.csv"
+        query = {"month": month, "since": since}
+        return self._session.read("GET", path, query=query)[1].decode()
 
     def compare(self) -> SyncReport:
         """What differs from Slurm's accounts; administrators only."""
@@ -154,3 +209,12 @@ class Projects:
     def sync(self, digest: str) -> SyncReport:
         """Bring Slurm's accounts in line, exactly as ``compare`` showed; administrators only."""
         return SyncReport(self._session.json("POST", "/admin/sync", body={"digest": digest}))
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _token(text: str) -> str:
+    """The secret of an invitation: all that follows the sign # of its link."""
+    return text.rpartition("#")[2]

@@ -120,12 +120,19 @@ class Job(Record, resources=Resources, stages=Stage):
     template: str | None
     parameters: dict[str, Any]
     image: str
+    runtime: str
+    image_digest: str | None
+    container: dict[str, Any]
+    environment: dict[str, Any]
+    datasets: list[dict[str, Any]]
     commands: list[str]
     env: dict[str, str]
     workdir: str | None
     resources: Resources
     max_duration_s: int
     array: str | None
+    sweep: dict[str, Any] | None
+    continues: str | None
     after: list[str]
     state: str
     reason: str | None
@@ -149,7 +156,11 @@ class Job(Record, resources=Resources, stages=Stage):
     ended_at: datetime | None
     expires_at: datetime | None
     expected_start_at: datetime | None
+    idle_ends_at: datetime | None
+    gpu_idle_since: datetime | None
+    inactivity_duration_s: int | None
     url: str | None
+    entry_points: list[dict[str, Any]]
     cancel_requested: bool
     version: int
     stages: list[Stage]
@@ -186,7 +197,12 @@ class Spec(Record, resources=Resources):
     template_version: str | None
     parameters: dict[str, Any]
     image: str
+    runtime: str
+    container: dict[str, Any]
+    environment: dict[str, Any]
+    datasets: list[dict[str, Any]]
     commands: list[str]
+    distributed: dict[str, Any] | None
     env: dict[str, str]
     workdir: str | None
     resources: Resources
@@ -203,6 +219,8 @@ class Plan(Record, spec=Spec):
     starts_now: bool
     waits_for: str | None
     warnings: list[str]
+    settings: list[dict[str, Any]]
+    limits: list[str]
     expected_start_at: datetime | None
     script: str
 
@@ -286,6 +304,14 @@ class QueuePlace(Record):
     place: int
     waiting: int
     partition: str
+
+
+class Advice(Record):
+    """A sentence about a job that waits; ``at`` and ``jobs`` end it where they are given."""
+
+    text: str
+    at: datetime | None
+    jobs: list[dict[str, Any]]
 
 
 class GpuSum(Record):

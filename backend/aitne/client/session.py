@@ -65,16 +65,25 @@ class Session:
         body: object = None,
         key: str | None = None,
         repeatable: bool | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> Any:
         """Ask below ``/api/v1``; the decoded answer, None if it is empty.
 
-        ``key`` is the Idempotency-Key of a request that creates. ``repeatable`` says that doing it
+        ``body`` is sent as JSON, but bytes as they are. ``key`` is the Idempotency-Key of a request that creates. ``repeatable`` says that doing it
         twice does no harm; unset, that holds for reading and for what has a key.
 
         Raises:
             AitneError: the platform said no, or does not answer.
         """
-        data = self.read(method, path, query=query, body=body, key=key, repeatable=repeatable)[1]
+        data = self.read(
+            method,
+            path,
+            query=query,
+            body=body,
+            key=key,
+            repeatable=repeatable,
+            timeout_s=timeout_s,
+        )[1]
         return json.loads(data) if data else None
 
     def read(
@@ -86,6 +95,7 @@ class Session:
         body: object = None,
         key: str | None = None,
         repeatable: bool | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> tuple[Mapping[str, str], bytes]:
         """As ``json``, but the headers and the bytes as they came."""
         headers = {} if key is None else {"Idempotency-Key": key}
@@ -94,7 +104,7 @@ class Session:
         patience = Patience(self)
         while True:
             try:
-                reply = self._send(method, path, query, body, headers)
+                reply = self._send(method, path, query, body, headers, timeout_s)
                 try:
                     status, answer = reply.status, b"".join(reply.chunks())
                 finally:
@@ -159,7 +169,10 @@ class Session:
         if self.platform.token is not None:
             given.setdefault("Authorization", f"Bearer {self.platform.token}")
         data = None
-        if body is not None:
+        if isinstance(body, bytes):
+            data = body
+            given["Content-Type"] = "application/octet-stream"
+        elif body is not None:
             data = json.dumps(body).encode()
             given["Content-Type"] = "application/json"
         base = "" if path in ("/healthz", "/readyz") else API

@@ -43,15 +43,25 @@ class Sessions:
         """Sessions, newest first. Takes what ``client.jobs.list`` takes."""
         return self._jobs.list(type="session", **query)
 
-    def open(self, session_id: str) -> str:
-        """The address to work at. Raises ``Conflict`` while it is not ready."""
-        found = self._session.json("POST", f"/sessions/{segment(session_id)}/open", repeatable=True)
+    def open(self, session_id: str, app: str | None = None) -> str:
+        """The address to work at, or that of ``app``, another of its entry points.
+
+        Raises ``Conflict`` while it is not ready, ``NotFound`` if it has no such entry point.
+        """
+        path = f"/sessions/{segment(session_id)}/open"
+        query = {} if app is None else {"app": app}
+        found = self._session.json("POST", path, query=query, repeatable=True)
         return str(found["url"])
 
     def extend(self, session_id: str, duration: str) -> Job:
         """Add to the time that is left: ``"1h"``, ``"30m"``."""
         path = f"/sessions/{segment(session_id)}/extend"
         return Job(self._session.json("POST", path, body={"duration": duration}))
+
+    def keep(self, session_id: str) -> Job:
+        """Say that it is in use: an idle session is then not ended until it has been idle anew."""
+        path = f"/sessions/{segment(session_id)}/keep"
+        return Job(self._session.json("POST", path, repeatable=True))
 
     def stop(self, session_id: str) -> Job:
         """End it."""
@@ -61,6 +71,14 @@ class Sessions:
     def relaunch(self, session_id: str, *, key: str | None = None) -> Job:
         """Start the same again after it has ended: template, parameters, resources."""
         path = f"/sessions/{segment(session_id)}/relaunch"
+        return Job(self._session.json("POST", path, key=key or new_key()))
+
+    def resume(self, session_id: str, *, key: str | None = None) -> Job:
+        """Continue a session that has ended: the same again, with the notebooks that were open.
+
+        Raises ``Conflict`` while it lives, or when another one goes on with it already.
+        """
+        path = f"/sessions/{segment(session_id)}/continue"
         return Job(self._session.json("POST", path, key=key or new_key()))
 
     def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:

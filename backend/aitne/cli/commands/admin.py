@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
+from aitne.cli.commands.accounts import reset_link, reset_second_factor, set_user, unlock
+from aitne.cli.commands.administration import audit, health, maintenance, settings
+from aitne.cli.commands.images import images
 from aitne.cli.commands.nodes import nodes, software
 from aitne.cli.commands.projects import members, projects, sync
 from aitne.cli.lookup import connect
@@ -18,11 +21,22 @@ admin = group_app("Run the platform: accounts, projects, nodes.")
 users = group_app("Accounts.")
 tokens = group_app("Personal access tokens.")
 admin.add_typer(users, name="user")
+users.command("set", epilog=examples("aitne admin user set ada --source ldap"))(set_user)
+users.command("reset-link", epilog=examples("aitne admin user reset-link ada"))(reset_link)
+users.command("unlock", epilog=examples("aitne admin user unlock ada"))(unlock)
+users.command(
+    "reset-second-factor", epilog=examples("aitne admin user reset-second-factor ada --yes")
+)(reset_second_factor)
 admin.add_typer(tokens, name="token")
 admin.add_typer(projects, name="project")
 admin.add_typer(members, name="member")
 admin.command("sync", epilog=examples("aitne admin sync --yes"))(sync)
 admin.add_typer(nodes, name="node")
+admin.add_typer(images, name="image", help="Images: build, import, share, verify, collect.")
+admin.add_typer(audit, name="audit")
+admin.add_typer(maintenance, name="maintenance")
+admin.command("health", epilog=examples("aitne admin health || echo 'something is down'"))(health)
+admin.command("settings", epilog=examples("aitne admin settings --all --json"))(settings)
 admin.command("software", epilog=examples("sudo -u owner aitne admin software"))(software)
 
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The login name.")]
@@ -35,23 +49,18 @@ PasswordStdin = Annotated[
 def user_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the accounts."""
     found = list(connect(url, data_dir).users.list())
-    if as_json:
-        output.answer_json([user.raw for user in found])
-    else:
-        output.table(
-            ("NAME", "ROLE", "PROJECT", "FULL NAME", ""),
-            [
-                (
-                    user.name,
-                    user.role,
-                    user.default_project,
-                    user.display_name,
-                    "disabled" if user.disabled else "",
-                )
-                for user in found
-            ],
-        )
-    return 0
+    return output.listing(
+        as_json,
+        found,
+        ("NAME", "ROLE", "PROJECT", "FULL NAME", ""),
+        lambda user: (
+            user.name,
+            user.role,
+            user.default_project,
+            user.display_name,
+            "disabled" if user.disabled else "",
+        ),
+    )
 
 
 @users.command("create", epilog=examples("aitne admin user create ada --display-name 'Ada L.'"))
@@ -170,13 +179,12 @@ def token_ls(
 ) -> int:
     """List tokens, without their secrets."""
     found = connect(url, data_dir).tokens.list(user=user)
-    if as_json:
-        output.answer_json([token.raw for token in found])
-    else:
-        output.table(
-            ("ID", "USER", "NAME", "SCOPES", "EXPIRES", "LAST USED"), [_row(item) for item in found]
-        )
-    return 0
+    return output.listing(
+        as_json,
+        found,
+        ("ID", "USER", "NAME", "SCOPES", "EXPIRES", "LAST USED"),
+        _row,
+    )
 
 
 @tokens.command("revoke")
@@ -192,11 +200,9 @@ def token_revoke(
     if not yes:
         output.confirm(f"Revoke token {token_id}?")
     client.tokens.revoke(token_id)
-    if as_json:
-        output.answer_json({"id": token_id, "revoked": True})
-    else:
-        output.say(f"Token {token_id} works no more.")
-    return 0
+    return output.done(
+        as_json, {"id": token_id, "revoked": True}, f"Token {token_id} works no more."
+    )
 
 
 def _row(token: Token) -> tuple[str, ...]:
@@ -211,11 +217,7 @@ def _row(token: Token) -> tuple[str, ...]:
 
 
 def _answer_user(user: User, what: str, *, as_json: bool) -> int:
-    if as_json:
-        output.answer_json(user.raw)
-    else:
-        output.say(f"{user.name}: {what}.")
-    return 0
+    return output.done(as_json, user.raw, f"{user.name}: {what}.")
 
 
 def _password_from_stdin() -> str:

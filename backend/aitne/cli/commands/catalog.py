@@ -27,14 +27,12 @@ def template_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None
     for problem in templates.problems():
         where = problem.path if problem.line is None else f"{problem.path}:{problem.line}"
         output.say(f"Refused {output.plain(where)}: {output.plain(problem.reason)}")
-    if as_json:
-        output.answer_json([template.raw for template in found])
-    else:
-        output.table(
-            ("NAME", "VERSION", "TYPE", "TITLE"),
-            [(item.name, item.version, item.type, item.title) for item in found],
-        )
-    return 0
+    return output.listing(
+        as_json,
+        found,
+        ("NAME", "VERSION", "TYPE", "TITLE"),
+        lambda item: (item.name, item.version, item.type, item.title),
+    )
 
 
 @templates.command("show")
@@ -79,46 +77,68 @@ def template_show(
 def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the nodes and what is in use on them."""
     found = connect(url, data_dir).nodes.list()
-    if as_json:
-        output.answer_json([node.raw for node in found])
-        return 0
-    output.table(
+    return output.listing(
+        as_json,
+        found,
         ("NAME", "STATE", "PARTITION", "CPU", "MEMORY", "GPU", "FEATURES", "REASON"),
-        [
-            (
-                node.name,
-                node.state,
-                " ".join(node.partitions or ()),
-                f"{node.cpu_used}/{node.cpu_total}",
-                f"{output.memory(node.memory_used_bytes)}/{output.memory(node.memory_total_bytes)}",
-                " ".join(f"{gpu.type or 'gpu'} {gpu.used}/{gpu.total}" for gpu in node.gpus),
-                " ".join(node.features or ()),
-                node.reason or "",
-            )
-            for node in found
-        ],
+        lambda node: (
+            node.name,
+            node.state,
+            " ".join(node.partitions or ()),
+            f"{node.cpu_used}/{node.cpu_total}",
+            f"{output.memory(node.memory_used_bytes)}/{output.memory(node.memory_total_bytes)}",
+            " ".join(f"{gpu.type or 'gpu'} {gpu.used}/{gpu.total}" for gpu in node.gpus),
+            " ".join(node.features or ()),
+            node.reason or "",
+        ),
     )
-    return 0
 
 
 @nodes.command("partitions")
 def partition_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the partitions, their limits and what is free in each."""
     found = connect(url, data_dir).nodes.partitions()
+    return output.listing(
+        as_json,
+        found,
+        ("NAME", "STATE", "NODES", "CPU", "FREE GPU", "LONGEST", "LIST"),
+        lambda each: (
+            f"{each.name}*" if each.default else each.name,
+            "up" if each.up else "closed",
+            each.node_count,
+            f"{each.cpu_used}/{each.cpu_total}",
+            " ".join(f"{gpu.type or 'gpu'} {gpu.free}/{gpu.total}" for gpu in each.gpus),
+            "" if each.max_time_s is None else output.duration(each.max_time_s),
+            each.nodes,
+        ),
+    )
+
+
+@nodes.command("gpus")
+def gpu_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the GPUs by type: free, used, and when the next ones become free."""
+    from datetime import datetime
+
+    found = connect(url, data_dir).nodes.capacity()
     if as_json:
-        output.answer_json([each.raw for each in found])
+        output.answer_json(found)
+        return 0
+    if not found:
+        output.say("No node has a GPU.")
         return 0
     output.table(
-        ("NAME", "STATE", "NODES", "CPU", "FREE GPU", "LONGEST", "LIST"),
+        ("TYPE", "FREE", "USED", "OUT", "TOTAL", "WAITED FOR", "NEXT FREE"),
         [
             (
-                f"{each.name}*" if each.default else each.name,
-                "up" if each.up else "closed",
-                each.node_count,
-                f"{each.cpu_used}/{each.cpu_total}",
-                " ".join(f"{gpu.type or 'gpu'} {gpu.free}/{gpu.total}" for gpu in each.gpus),
-                "" if each.max_time_s is None else output.duration(each.max_time_s),
-                each.nodes,
+                each["type"] or "gpu",
+                each["free"],
+                each["used"],
+                each["out"] or "",
+                each["total"],
+                each["waiting"] or "",
+                output.moment(datetime.fromisoformat(each["next_free_at"]))
+                if each["next_free_at"]
+                else "",
             )
             for each in found
         ],

@@ -1,14 +1,38 @@
-"""``ps``, ``logs``, ``attach`` and ``stop``: jobs that are there."""
+"""``ps``, ``logs``, ``watch`` and ``stop``: jobs that are there."""
 
 from __future__ import annotations
 
+from datetime import datetime
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect, find_job
+from aitne.cli.lookup import connect, find_ended, find_job
 from aitne.cli.options import DataDir, JobArgument, Json, Url, Yes, verb_app
+from aitne.client.records import LIVE
+from aitne.core.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from aitne.client import Client, Job
+
+
+class Sort(StrEnum):
+    """What a list of jobs is sorted by."""
+
+    CREATED = "created"
+    STARTED = "started"
+    ENDED = "ended"
+    DURATION = "duration"
+    NAME = "name"
+    OWNER = "owner"
+    PROJECT = "project"
+    STATE = "state"
+    GPUS = "gpus"
 
 
 def ps(
@@ -25,6 +49,22 @@ def ps(
     ] = None,
     search: Annotated[str | None, typer.Option("--name", help="Part of the name.")] = None,
     tasks: Annotated[bool, typer.Option("--tasks", help="Also the tasks of array jobs.")] = False,
+    template: Annotated[str | None, typer.Option("--template", help="Only of this one.")] = None,
+    image: Annotated[str | None, typer.Option("--image", help="Only in this image.")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="Only what ran on this node.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DATE", help="Only from then on: 2026-01-31.")
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="DATE", help="Only from before then.")
+    ] = None,
+    sort: Annotated[
+        Sort | None, typer.Option("--sort", help="What the list is sorted by.", show_choices=True)
+    ] = None,
+    ascending: Annotated[bool, typer.Option("--asc", help="The least first.")] = False,
+    most: Annotated[
+        int | None, typer.Option("--most", min=1, metavar="N", help="At most so many.")
+    ] = None,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
@@ -35,6 +75,13 @@ def ps(
     """
     from aitne.cli.verbs import ps as verb
 
+    more = {
+        "template": template,
+        "image": image,
+        "node": node,
+        "created_from": _day(since, "--since"),
+        "created_before": _day(before, "--before"),
+    }
     return verb.ps(
         everything=everything,
         owner=owner,
@@ -43,10 +90,26 @@ def ps(
         states=states,
         search=search,
         tasks=tasks,
+        more={key: text for key, text in more.items() if text is not None},
+        sort=sort.value if sort else None,
+        ascending=ascending,
+        most=most,
         as_json=as_json,
         url=url,
         data_dir=data_dir,
     )
+
+
+def _day(text: str | None, option: str) -> str | None:
+    """A day or a moment as people here write it, as the API takes it."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except ValueError as error:
+        raise InvalidInput(
+            f"{option} {text!r} is not a date: write 2026-01-31 or 2026-01-31T14:00."
+        ) from error
 
 
 def logs(
@@ -72,7 +135,7 @@ def logs(
     return verb.logs(job=job, follow=follow, task=task, tail=tail, url=url, data_dir=data_dir)
 
 
-def attach(
+def watch(
     job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Follow a job to its end, a session until it is ready.
@@ -91,13 +154,55 @@ def attach(
     return 0
 
 
+def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """Show one job: what it does, why it waits, what would help."""
+    from aitne.cli.verbs import show as verb
+
+    client = connect(url, data_dir)
+    found = find_ended(client, job)
+    advice = client.jobs.advice(found.id) if found.state == "QUEUED" else []
+    if as_json:
+        output.answer_json({**found.raw, "advice": [each.raw for each in advice]})
+    else:
+        verb.show(found, advice)
+    return 0
+
+
+def profile(
+    job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """Show how the ranks of a job exchange.
+
+    How much of a step they communicate, what of that is hidden behind computation, who is waited for, and a row for each size of message. The runtime aitne.distrib tells it while the job runs.
+    """
+    from aitne.cli.verbs import profile as verb
+
+    client = connect(url, data_dir)
+    found = client.jobs.profile(find_job(client, job).id)
+    if as_json:
+        output.answer_json(found)
+    else:
+        verb.show(found)
+    return 0
+
+
 def stop(
     jobs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="JOB...", help="Ids, their first 4 or more characters, or names of live jobs."
         ),
-    ],
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All of your own that wait or run.")
+    ] = False,
+    search: Annotated[
+        str | None, typer.Option("--name", help="With --all: only with this in the name.")
+    ] = None,
+    states: Annotated[
+        list[str] | None,
+        typer.Option("--state", help="With --all: only in this state; may be repeated."),
+    ] = None,
     yes: Yes = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until they have ended.")] = False,
     as_json: Json = False,
@@ -110,12 +215,25 @@ def stop(
     """
     from aitne.cli.verbs.ps import show
 
+    if bool(jobs) == everything:
+        raise InvalidInput("Say which: the ids or names of jobs, or --all.")
     client = connect(url, data_dir)
-    found = {job.id: job for job in (find_job(client, name) for name in jobs)}
+    if everything:
+        chosen: Iterable[Job] = client.jobs.list(
+            owner=client.me().user.name,
+            states=[state.upper() for state in states or LIVE],
+            search=search,
+            top_level=True,
+        )
+    else:
+        chosen = (find_job(client, name) for name in jobs or ())
+    found = {job.id: job for job in chosen}
     live = [job for job in found.values() if not job.ended]
     if live and not yes:
         show(live)
         output.confirm("End this?" if len(live) == 1 else f"End these {len(live)}?")
+    if everything:
+        return _stop_all(client, live, wait=wait, as_json=as_json)
     for job in live:
         end = client.sessions.stop if job.is_session else client.jobs.cancel
         found[job.id] = end(job.id)
@@ -130,7 +248,36 @@ def stop(
     return 0
 
 
+def _stop_all(client: Client, live: Sequence[Job], *, wait: bool, as_json: bool) -> int:
+    """Many are ended by few requests; each is answered by itself."""
+    results = [
+        each
+        for start in range(0, len(live), 1_000)
+        for each in client.jobs.cancel_many([job.id for job in live[start : start + 1_000]])
+    ]
+    if wait:
+        for job in live:
+            client.jobs.wait(job.id)
+    if as_json:
+        output.answer_json(results)
+        return 0
+    for each in results:
+        if each["outcome"] != "asked":
+            output.say(f"{each['id'][:8]} {output.plain(each['name'] or '', 60)}: {each['reason']}")
+    asked = sum(each["outcome"] == "asked" for each in results)
+    output.say("Nothing runs and nothing waits." if not live else f"{asked} end.")
+    return 0
+
+
 apps = {
+    "profile": verb_app(
+        "profile",
+        profile,
+        example="""
+aitne profile my-training
+aitne profile 1a2b3c4d --json
+""",
+    ),
     "ps": verb_app(
         "ps",
         ps,
@@ -138,6 +285,7 @@ apps = {
 aitne ps
 aitne ps --all --json
 aitne ps --state FAILED --user ada
+aitne ps --all --since 2026-01-01 --sort duration --most 20
 """,
     ),
     "logs": verb_app(
@@ -148,13 +296,22 @@ aitne logs -f 1a2b3c4d
 aitne logs my-training --tail 2000
 """,
     ),
-    "attach": verb_app("attach", attach, example="aitne attach 1a2b3c4d"),
+    "show": verb_app(
+        "show",
+        show,
+        example="""
+aitne show my-training
+aitne show 1a2b3c4d --json
+""",
+    ),
+    "watch": verb_app("watch", watch, example="aitne watch 1a2b3c4d"),
     "stop": verb_app(
         "stop",
         stop,
         example="""
 aitne stop 1a2b3c4d
 aitne stop my-training my-notebook --yes --wait
+aitne stop --all --state QUEUED --name sweep
 """,
     ),
 }

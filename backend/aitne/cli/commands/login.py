@@ -29,6 +29,10 @@ def login(
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the password from standard input.")
     ] = False,
+    code: Annotated[
+        str | None,
+        typer.Option("--code", help="Of your second factor; asked for where it is needed."),
+    ] = None,
     expires: Annotated[
         str, typer.Option("--expires", help="How long the login lasts, such as 90d; or never.")
     ] = "90d",
@@ -37,7 +41,8 @@ def login(
     """Log in to a platform and remember it.
 
     A token is made for this machine and kept in ~/.config/aitne/credentials.json, readable for you
-    alone. The platform logged in to last is used where no other is named or runs here.
+    alone. The platform logged in to last is used where no other is named or runs here. Where people log in
+    at a provider, make a token in the portal and pass it with --token -.
     """
     url = credentials.normal_url(address)
     if token == STDIN:
@@ -51,14 +56,15 @@ def login(
             password,
             token_name=f"aitne login on {socket.gethostname()}",
             expires_in=None if expires == "never" else expires,
+            code=lambda: code or _ask("Code of your second factor: "),
         )
     me = Client(url=url, token=token).me()
     credentials.keep(url, token, me.user.name)
-    if as_json:
-        output.answer_json({"url": url, "user": me.user.name})
-    else:
-        output.say(f"Logged in to {me.platform.title} at {url} as {me.user.name}.")
-    return 0
+    return output.done(
+        as_json,
+        {"url": url, "user": me.user.name},
+        f"Logged in to {me.platform.title} at {url} as {me.user.name}.",
+    )
 
 
 def _terminal() -> None:

@@ -36,11 +36,7 @@ def node_drain(
         _show(client, names)
         output.confirm(f"Drain {', '.join(names)}?")
     found = [client.nodes.drain(name, reason) for name in names]
-    if as_json:
-        output.answer_json([node.raw for node in found])
-    else:
-        output.say(f"{', '.join(names)}: no new work.")
-    return 0
+    return output.done(as_json, [node.raw for node in found], f"{', '.join(names)}: no new work.")
 
 
 @nodes.command("resume", epilog=examples("aitne admin node resume gpu03 --yes"))
@@ -57,11 +53,25 @@ def node_resume(
         _show(client, names)
         output.confirm(f"Resume {', '.join(names)}?")
     found = [client.nodes.resume(name) for name in names]
-    if as_json:
-        output.answer_json([node.raw for node in found])
-    else:
-        output.say(f"{', '.join(names)}: may take work.")
-    return 0
+    return output.done(as_json, [node.raw for node in found], f"{', '.join(names)}: may take work.")
+
+
+@nodes.command("history", epilog=examples("aitne admin node history gpu03"))
+def node_history(
+    name: Annotated[str, typer.Argument(metavar="NODE", help="As `node ls` shows it.")],
+    most: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """What kept a node from work, and who drained and resumed it, newest first."""
+    found = list(connect(url, data_dir).nodes.history(name, most=most))
+    return output.listing(
+        as_json,
+        found,
+        ("TIME", "WHAT", "WHO", "REASON"),
+        lambda each: (output.moment(each.time), each.what, each.actor or "", each.reason or ""),
+    )
 
 
 def software(data_dir: DataDir = None) -> int:

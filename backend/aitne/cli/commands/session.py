@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from datetime import datetime
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import output, submit
-from aitne.cli.lookup import connect, find_job
+from aitne.cli.lookup import connect, find_ended, find_job
 from aitne.cli.options import (
     CONTEXT,
     DataDir,
@@ -24,6 +25,7 @@ from aitne.cli.options import (
 )
 from aitne.cli.parameters import typed_parameters
 from aitne.client import Client, Job
+from aitne.client.session import new_key
 
 EXTEND_PATIENCE_S = 10.0
 
@@ -36,6 +38,7 @@ group = group_app("Start and list sessions.")
     epilog=examples("""
 aitne session start jupyterlab
 aitne session start jupyterlab --cpu 4 --memory 16G --gpu a100:1
+aitne session start jupyterlab --image jupyter --dataset div2k
 aitne session start jupyterlab --yes --wait --json
 """),
 )
@@ -49,6 +52,20 @@ def start(
     nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes.")] = None,
     max_duration: Annotated[
         str | None, typer.Option("--max-duration", help="When it ends, such as 4h.")
+    ] = None,
+    inactivity_duration: Annotated[
+        str | None,
+        typer.Option("--inactivity-duration", help="Ended when idle for so long: 1h, or off."),
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", help="An image; `aitne image ls` lists them.")
+    ] = None,
+    runtime: Annotated[
+        str | None, typer.Option("--runtime", metavar="NAME", help="apptainer or docker.")
+    ] = None,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", metavar="NAME[:VERSION]", help="To read; may be repeated."),
     ] = None,
     parameters: Annotated[
         list[str] | None,
@@ -72,11 +89,53 @@ def start(
         "name": name,
         "project": project,
         "max_duration": max_duration,
+        "inactivity_duration": inactivity_duration,
+        "image": image,
+        "container": None if runtime is None else {"runtime": runtime},
+        "datasets": datasets or None,
         "resources": {field: value for field, value in asked.items() if value is not None} or None,
         "parameters": typed_parameters(client, template, parameters) if parameters else None,
     }
     given = {field: value for field, value in job_file.items() if value is not None}
     submit.submit(client, given, yes=yes, wait=wait, as_json=as_json)
+    return 0
+
+
+@group.command(
+    "continue",
+    context_settings=CONTEXT,
+    epilog=examples("""
+aitne session continue my-notebook
+aitne session continue 1a2b3c4d --yes --wait
+"""),
+)
+def continue_session(
+    session: SessionArgument,
+    yes: Yes = False,
+    wait: Wait = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Start a session that has ended again, with the notebooks that were open in it.
+
+    The same environment, image and folder. What was only in the memory of its kernels is gone.
+    """
+    from aitne.cli.verbs import runs
+
+    client = connect(url, data_dir)
+    found = find_ended(client, session, sessions=True)
+    if not yes:
+        runs.show_rerun(client.jobs.plan_resubmit(found.id), file=sys.stderr)
+        output.confirm(f"Continue {output.plain(found.name, 60)}?")
+    made = client.sessions.resume(found.id, key=new_key())
+    output.say(f"Submitted session {made.id[:8]}, which continues {found.id[:8]}.")
+    if wait:
+        made = submit.attend(client, made, as_json=as_json)
+    if as_json:
+        output.answer_json(made.raw)
+    else:
+        output.answer(made.url or made.id if wait else made.id)
     return 0
 
 
@@ -99,6 +158,10 @@ def open_session(
     session: Annotated[
         str | None, typer.Argument(help="Its id, the beginning of it, or its name.")
     ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option(help="Another of its entry points, such as tensorboard."),
+    ] = None,
     print_only: Annotated[
         bool, typer.Option("--print", help="Only print the address, open no browser.")
     ] = False,
@@ -114,7 +177,7 @@ def open_session(
     if session is None:
         address = client.tokens.login_link().url
     else:
-        address = client.sessions.open(find_job(client, session, sessions=True).id)
+        address = client.sessions.open(find_job(client, session, sessions=True).id, app)
     if as_json:
         output.answer_json({"url": address})
         return 0

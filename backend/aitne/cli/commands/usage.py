@@ -9,10 +9,11 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
-from aitne.cli.options import DataDir, Json, Url, verb_app
+from aitne.cli.options import CONTEXT, MARKUP, DataDir, Json, Url, examples
 
 
 def usage(
+    context: typer.Context,
     project: Annotated[
         str | None, typer.Option("--project", help="One project; unset: all you may see.")
     ] = None,
@@ -28,17 +29,22 @@ def usage(
 
     By project and user: jobs, CPU-hours and GPU-hours. Each GPU counts.
     """
-    report = connect(url, data_dir).projects.usage(project, month=month)
+    if context.invoked_subcommand is not None:
+        return 0
+    found = connect(url, data_dir).projects.usage(project, month=month)
     if as_json:
-        output.answer_json(report.raw)
+        output.answer_json(found.raw)
     elif as_csv:
         import csv
 
+        types = sorted({kind for row in found.rows for kind in row.gpu_hours_by_type})
+        heads = ("month", "project", "user", "jobs", "cpu_hours", "gpu_hours")
         lines = csv.writer(sys.stdout, lineterminator="\n")
-        lines.writerow(("month", "project", "user", "jobs", "cpu_hours", "gpu_hours"))
-        for row in report.rows:
-            figures = (row.jobs, row.cpu_hours, row.gpu_hours)
-            lines.writerow((report.month, row.project, row.user, *figures))
+        lines.writerow((*heads, *(f"gpu_hours_{kind}" for kind in types)))
+        for row in found.rows:
+            by_type = (row.gpu_hours_by_type.get(kind, 0) for kind in types)
+            figures = (row.jobs, row.cpu_hours, row.gpu_hours, *by_type)
+            lines.writerow((found.month, row.project, row.user, *figures))
     else:
         output.table(
             ("PROJECT", "USER", "JOBS", "CPU HOURS", "GPU HOURS", "BY TYPE"),
@@ -51,14 +57,80 @@ def usage(
                     f"{row.gpu_hours:.2f}",
                     " ".join(f"{kind} {used:.2f}" for kind, used in row.gpu_hours_by_type.items()),
                 )
-                for row in report.rows
+                for row in found.rows
             ],
         )
-        until = f"{report.as_of:%Y-%m-%d %H:%M} UTC"
-        output.say(f"{report.month}, until {until}.")
+        until = f"{found.as_of:%Y-%m-%d %H:%M} UTC"
+        output.say(f"{found.month}, until {until}.")
     return 0
 
 
-apps = {
-    "usage": verb_app("usage", usage, example="aitne usage --project vision --month 2026-03 --csv")
-}
+def report(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")],
+    month: Annotated[
+        str | None, typer.Option("--month", metavar="YYYY-MM", help="In UTC; unset: this one.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show a project's month: who used what, how long jobs waited, how they ended.
+
+    The portal has the same as a page to print: Projects, the project, Usage, Report.
+    """
+    found = connect(url, data_dir).projects.report(project, month=month)
+    if as_json:
+        output.answer_json(found.raw)
+        return 0
+    records = "Slurm's accounting" if found.source == "scheduler" else "the platform's own jobs"
+    output.facts(
+        [
+            ("project", f"{found.project} ({found.title})" if found.title else found.project),
+            ("month", f"{found.month}, until {found.as_of:%Y-%m-%d %H:%M} UTC"),
+            ("by", records),
+            ("jobs", found.total.jobs),
+            ("GPU-hours", f"{found.total.gpu_hours:.2f}"),
+            ("CPU-hours", f"{found.total.cpu_hours:.2f}"),
+            ("ended", ", ".join(f"{state} {jobs}" for state, jobs in found.outcomes.items())),
+        ]
+    )
+    types = sorted(found.total.gpu_hours_by_type)
+    if found.rows:
+        output.answer("")
+        output.table(
+            ("USER", "JOBS", "CPU HOURS", "GPU HOURS", *(kind.upper() for kind in types)),
+            [
+                (
+                    *(row.user, row.jobs, f"{row.cpu_hours:.2f}", f"{row.gpu_hours:.2f}"),
+                    *(f"{row.gpu_hours_by_type.get(kind, 0):.2f}" for kind in types),
+                )
+                for row in found.rows
+            ],
+        )
+    if found.waits:
+        output.answer("")
+        output.table(
+            ("USER", "STARTED", "HALF WITHIN", "9 OF 10 WITHIN", "LONGEST"),
+            [
+                (
+                    each.user,
+                    each.jobs,
+                    *map(output.duration, (each.median_s, each.slow_s, each.longest_s)),
+                )
+                for each in found.waits
+            ],
+        )
+    return 0
+
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=MARKUP,
+    context_settings=CONTEXT,
+    epilog=examples(
+        "aitne usage --project vision --month 2026-03 --csv\naitne usage report vision"
+    ),
+)
+app.callback(invoke_without_command=True)(usage)
+app.command("report", epilog=examples("aitne usage report vision --month 2026-03"))(report)
+apps = {"usage": app}

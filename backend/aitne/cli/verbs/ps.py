@@ -23,11 +23,15 @@ def ps(
     states: list[str] | None = None,
     search: str | None = None,
     tasks: bool = False,
+    more: dict[str, str] | None = None,
+    sort: str | None = None,
+    ascending: bool = False,
+    most: int | None = None,
 ) -> int:
     """List jobs, newest first: the live ones and the last that ended, or ``everything``."""
     jobs = connect(url, data_dir).jobs
 
-    def listed(among: tuple[str, ...] | list[str], most: int | None = None) -> list[Job]:
+    def listed(among: tuple[str, ...] | list[str], most: int | None = most) -> list[Job]:
         return list(
             jobs.list(
                 states=among,
@@ -37,10 +41,13 @@ def ps(
                 search=search,
                 top_level=not tasks,
                 most=most,
+                sort=sort,
+                ascending=ascending,
+                **(more or {}),
             )
         )
 
-    if everything or states:
+    if everything or states or sort or most:
         found = listed([state.upper() for state in states or ()])
     else:
         found = listed(LIVE) + listed(sorted(TERMINAL), ENDED_SHOWN)

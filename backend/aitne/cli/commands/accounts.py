@@ -1,0 +1,184 @@
+"""``account``: where one is logged in; and what administrators do about others' logins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
+
+account = group_app("Your own account.")
+sessions = group_app("The browsers in which you are logged in.")
+account.add_typer(sessions, name="sessions")
+
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="The login name.")]
+ALL = "all"
+BROWSER = "browser"
+
+
+@account.command(
+    "preferences",
+    epilog=examples(
+        "aitne account preferences\naitne account preferences --language de --theme dark"
+    ),
+)
+def preferences(
+    language: Annotated[
+        str | None,
+        typer.Option("--language", metavar="en|de|browser", help="browser: as the browser asks."),
+    ] = None,
+    theme: Annotated[
+        str | None, typer.Option("--theme", metavar="auto|light|dark", help="How it looks.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show how the portal looks for you, or change what is given."""
+    client = connect(url, data_dir)
+    found = client.preferences.get("portal")
+    given: dict[str, str | None] = {}
+    if language is not None:
+        given["language"] = None if language == BROWSER else language
+    if theme is not None:
+        given["theme"] = theme
+    if given:
+        found = client.preferences.put("portal", {**found, **given})
+    if as_json:
+        output.answer_json(found)
+    else:
+        output.facts([("language", found["language"] or BROWSER), ("theme", found["theme"])])
+    return 0
+
+
+@sessions.command("ls", epilog=examples("aitne account sessions ls"))
+def sessions_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the browsers in which you are logged in."""
+    found = connect(url, data_dir).account.sign_ins()
+    return output.listing(
+        as_json,
+        found,
+        ("ID", "BROWSER", "ADDRESS", "WITH", "LAST USED"),
+        lambda each: (
+            each.id,
+            output.plain(each.device),
+            each.address or "",
+            each.source,
+            f"{output.since(each.last_seen_at)} ago",
+        ),
+    )
+
+
+@sessions.command(
+    "revoke", epilog=examples("aitne account sessions revoke ID\naitne account sessions revoke all")
+)
+def sessions_revoke(
+    sign_in: Annotated[
+        str, typer.Argument(metavar="ID|all", help="As `account sessions ls` shows it, or all.")
+    ],
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Log a browser out, or all of them. Tokens go on working, the one in use too."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.confirm(
+            "Log out everywhere?" if sign_in == ALL else f"Log the browser {sign_in} out?"
+        )
+    if sign_in == ALL:
+        ended = client.account.revoke_all_sign_ins()
+    else:
+        client.account.revoke_sign_in(sign_in)
+        ended = 1
+    return output.done(
+        as_json, {"ended": ended}, f"{ended} browser{'s' if ended != 1 else ''} logged out."
+    )
+
+
+def set_user(
+    name: UserName,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            metavar="SOURCE",
+            help="Who vouches for the account: password (the platform itself), ldap, oidc or pam.",
+        ),
+    ] = None,
+    role: Annotated[
+        str | None, typer.Option("--role", metavar="user|admin", help="The role.")
+    ] = None,
+    display_name: Annotated[str | None, typer.Option("--display-name", help="Full name.")] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Change an account. Handed over to another source, it forgets its password."""
+    from aitne.core.errors import InvalidInput
+
+    given = {"source": source, "role": role, "display_name": display_name}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise InvalidInput("Nothing is to be changed: pass --source, --role or --display-name.")
+    client = connect(url, data_dir)
+    if not yes:
+        before = client.users.get(name).raw
+        output.table(
+            ("", "NOW", "THEN"),
+            [
+                (field, output.plain(_shown(field, before.get(field))), output.plain(value))
+                for field, value in changes.items()
+            ],
+        )
+        output.confirm(f"Change {name}?")
+    changed = client.users.change(name, **changes)
+    return output.done(as_json, changed.raw, f"{name}: changed.")
+
+
+def reset_link(
+    name: UserName, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """Print a link with which somebody sets a new password, once."""
+    link = connect(url, data_dir).users.reset_link(name)
+    if as_json:
+        output.answer_json(link.raw)
+    else:
+        output.answer(link.url)
+        output.say(f"It works once, until {link.expires_at.astimezone():%Y-%m-%d %H:%M}.")
+    return 0
+
+
+def unlock(name: UserName, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """Let somebody try again who failed to log in too often."""
+    connect(url, data_dir).users.unlock(name)
+    return output.done(as_json, {"name": name, "locked": False}, f"{name}: unlocked.")
+
+
+def reset_second_factor(
+    name: UserName,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Remove somebody's second factor, and log them out everywhere."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.confirm(f"Remove the second factor of {name}, and log {name} out everywhere?")
+    client.users.reset_second_factor(name)
+    return output.done(
+        as_json, {"name": name, "second_factor": False}, f"{name}: no second factor any more."
+    )
+
+
+def _shown(field: str, value: object) -> object:
+    return "password" if field == "source" and value is None else value or ""
+
+
+apps = {"account": account}

@@ -1,0 +1,170 @@
+"""``announce``: what people should know."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
+from aitne.cli.times import moment_of
+from aitne.client.admin_records import Announcement
+
+announce = group_app("What people should know: read, tell, change, take away.")
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="As `announce ls` shows it.")]
+Severity = Annotated[
+    str | None,
+    typer.Option("--severity", metavar="info|warning|critical", help="How much it matters."),
+]
+Projects = Annotated[
+    list[str] | None,
+    typer.Option("--project", help="Only for its members; may be repeated; unset: everybody."),
+]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", help="A time, or in 2h; unset: now."),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="A time, or in 2h; unset: until it is deleted."),
+]
+
+
+@announce.command("ls", epilog=examples("aitne announce ls\naitne announce ls --all --json"))
+def announce_ls(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also past and future ones; administrators only.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """What you should know now, the most important first."""
+    client = connect(url, data_dir)
+    found = [*client.announcements.all()] if everything else client.announcements.list()
+    if as_json:
+        output.answer_json([each.raw for each in found])
+    elif found:
+        output.table(
+            ("ID", "SEVERITY", "FROM", "UNTIL", "FOR", "TEXT"), [_row(each) for each in found]
+        )
+    else:
+        output.say("There are no announcements.")
+    return 0
+
+
+@announce.command(
+    "create",
+    epilog=examples(
+        "aitne announce create 'The file system is slow until noon.' --severity warning --until 4h"
+    ),
+)
+def announce_create(
+    text: Annotated[str, typer.Argument(help="Plain text.")],
+    severity: Severity = None,
+    projects: Projects = None,
+    starts: From = None,
+    until: Until = None,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Tell people something, for administrators."""
+    client = connect(url, data_dir)
+    starts_at, ends_at = moment_of("--from", starts), moment_of("--until", until)
+    if not yes:
+        output.facts(
+            [
+                ("Text", text),
+                ("Severity", severity or "info"),
+                ("For", ", ".join(projects or ()) or "everybody"),
+                ("From", output.moment(starts_at) or "now"),
+                ("Until", output.moment(ends_at) or "it is deleted"),
+            ]
+        )
+        output.confirm("Announce this?")
+    made = client.announcements.create(
+        text,
+        severity=severity or "info",
+        projects=projects or (),
+        starts_at=starts_at,
+        ends_at=ends_at,
+    )
+    return _answer(made, "announced", as_json=as_json)
+
+
+@announce.command(
+    "edit", epilog=examples("aitne announce edit 5f2d1c0b9a8e7d6c --until 2h --severity critical")
+)
+def announce_edit(
+    announcement: Id,
+    text: Annotated[str | None, typer.Option("--text", help="Another text.")] = None,
+    severity: Severity = None,
+    projects: Projects = None,
+    starts: From = None,
+    until: Until = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Change an announcement, for administrators. What is not given stays."""
+    changes = {
+        "text": text,
+        "severity": severity,
+        "projects": projects,
+        "starts_at": moment_of("--from", starts),
+        "ends_at": moment_of("--until", until),
+    }
+    given = {name: value for name, value in changes.items() if value is not None}
+    changed = connect(url, data_dir).announcements.change(announcement, **given)
+    return _answer(changed, "changed", as_json=as_json)
+
+
+@announce.command("delete", epilog=examples("aitne announce delete 5f2d1c0b9a8e7d6c --yes"))
+def announce_delete(
+    announcement: Id,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Take an announcement away, for administrators."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.say(output.plain(client.announcements.get(announcement).text))
+        output.confirm(f"Delete announcement {announcement}?")
+    client.announcements.delete(announcement)
+    return output.done(as_json, {"id": announcement, "deleted": True}, f"{announcement}: deleted.")
+
+
+@announce.command("dismiss", epilog=examples("aitne announce dismiss 5f2d1c0b9a8e7d6c"))
+def announce_dismiss(
+    announcement: Id, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """Put an announcement away, for yourself. Critical ones stay."""
+    connect(url, data_dir).announcements.dismiss(announcement)
+    return output.done(
+        as_json, {"id": announcement, "dismissed": True}, f"{announcement}: put away."
+    )
+
+
+def _row(each: Announcement) -> tuple[str, ...]:
+    return (
+        each.id,
+        each.severity,
+        output.moment(each.starts_at),
+        output.moment(each.ends_at),
+        ", ".join(each.projects) or "everybody",
+        f"{each.text} (put away)" if each.dismissed else each.text,
+    )
+
+
+def _answer(each: Announcement, what: str, *, as_json: bool) -> int:
+    return output.done(as_json, each.raw, f"{each.id}: {what}.")
+
+
+apps = {"announce": announce}

@@ -1,0 +1,374 @@
+"""``admin image``: make images, take them in, look after them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.commands.image import admin_images
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes, examples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aitne.adapters.images.build import Made, Plan
+    from aitne.client import Client
+    from aitne.client.images import Image
+    from aitne.core.settings import Settings
+
+images = admin_images
+"""With what it has already: who sees which image."""
+
+Version = Annotated[str, typer.Argument(metavar="NAME:VERSION", help="As `image ls` shows it.")]
+Projects = Annotated[
+    list[str] | None,
+    typer.Option("--project", help="Whose members see it; may be repeated; unset: everybody."),
+]
+
+
+@images.command(
+    "build",
+    epilog=examples(
+        """
+sudo aitne admin image build base --yes
+sudo aitne admin image build ./my-image        a folder with an image.yaml
+"""
+    ),
+)
+def image_build(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="An image we ship, or the path of a folder.")
+    ],
+    with_docker: Annotated[
+        bool, typer.Option("--docker", help="For Docker too, also where no job could use it yet.")
+    ] = False,
+    projects: Projects = None,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Build an image from Debian's and PyPI's packages, as root, and offer it.
+
+    Apptainer is installed if it is missing. Layers are kept: what changed little is built quickly.
+    """
+    from aitne.adapters.images import build, folder
+    from aitne.cli.ending import tidily
+
+    recipe = folder.read(folder.find(name))
+    build.require_root()
+    client = _administrator(url, data_dir)
+    settings = _settings(client)
+    wanted = build.runtimes_for(settings, docker=with_docker)
+    left = _not_there_yet(client, recipe.file.name, recipe.file.version, wanted)
+    if not left:
+        output.say(
+            f"{recipe.reference} is in the catalogue: nothing was built. After a change of its "
+            "image.yaml, give it a new version there."
+        )
+        return _answer(client.images.get(recipe.reference), as_json=as_json)
+    plan = build.plan(recipe, left)
+    if not yes or not as_json:
+        _show_plan(plan, settings)
+    if not yes:
+        output.confirm(f"Build {recipe.reference}?")
+    with tidily():
+        made = build.build(plan, settings, output.say)
+    found = _register(client, recipe.document, made, projects or [])
+    return _answer(found, as_json=as_json, made=made)
+
+
+@images.command(
+    "import",
+    epilog=examples(
+        """
+aitne admin image import torch ./torch.sif --version 2.9 --cuda 12.6
+aitne admin image import tools tools.tar --version 3 --digest sha256:…   by `docker save`
+"""
+    ),
+)
+def image_import(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE|DIR", help="A .sif, what `docker save` wrote, or a root file system."
+        ),
+    ],
+    version: Annotated[str, typer.Option("--version", metavar="V", help="The version, once.")],
+    digest: Annotated[
+        str | None, typer.Option("--digest", help="sha256:… that the file must have.")
+    ] = None,
+    description: Annotated[str, typer.Option("--description", help="What it is.")] = "",
+    cuda: Annotated[
+        str | None, typer.Option("--cuda", metavar="X.Y", help="The CUDA it was built with.")
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option("--python", help="An interpreter in it with JupyterLab, for sessions."),
+    ] = None,
+    projects: Projects = None,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Take in an image that others have made, and offer it."""
+    from aitne.adapters.images import imports
+    from aitne.cli.ending import tidily
+    from aitne.cli.images import apps_with, check_import
+
+    check_import(name, version, digest, cuda)
+    apps = apps_with(python)
+    found = imports.look(source)
+    client = _administrator(url, data_dir)
+    settings = _settings(client)
+    if not _not_there_yet(client, name, version, ["apptainer"]):
+        from aitne.core.errors import Conflict
+
+        raise Conflict(f"{name}:{version} is in the catalogue already. Choose another version.")
+    if not yes or not as_json:
+        output.facts(
+            [
+                ("Image", f"{name}:{version}"),
+                ("From", f"{found.path} ({found.kind}, {output.memory(found.size_bytes)})"),
+                ("Goes to", settings.images_dir),
+                ("Needs", f"CUDA {cuda}" if cuda else ""),
+                ("Seen by", ", ".join(projects or []) or "everybody"),
+            ]
+        )
+    if not yes:
+        output.confirm(f"Take {name}:{version} in?")
+    with tidily():
+        made = imports.take(found, name, version, settings, output.say, digest=digest, apps=apps)
+    image: dict[str, object] = {
+        "name": name,
+        "version": version,
+        "description": description,
+        "apps": {key: app.model_dump() for key, app in apps.items()},
+        "needs": {"cuda": cuda},
+        "env": {},
+    }
+    return _answer(_register(client, image, made, projects or []), as_json=as_json, made=made)
+
+
+@images.command("retire", epilog=examples("aitne admin image retire base:1.0.0 --yes"))
+def image_retire(
+    reference: Version,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Offer a version to no new jobs. What runs keeps it."""
+    client = _administrator(url, data_dir)
+    _with_version(reference)
+    if not yes:
+        output.confirm(f"Retire {reference}?")
+    found = client.images.retire(reference)
+    return output.done(
+        as_json,
+        found.raw,
+        f"{reference} is retired. `aitne admin image gc` removes it when no job uses it.",
+    )
+
+
+@images.command(
+    "verify",
+    epilog=examples("aitne admin image verify\naitne admin image verify base:1.0.0 --json"),
+)
+def image_verify(
+    reference: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME[:VERSION]]", help="One image; unset: all that are there."),
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Read images to their end and compare them with their digests.
+
+    A damaged one is not offered until it is found well again. The exit status is 1 if one is.
+    """
+    from aitne.adapters.images.daemon import Daemon
+    from aitne.cli.images import damage, matching
+
+    client = _administrator(url, data_dir)
+    settings = _settings(client)
+    chosen = matching(client.images.list(), reference)
+    daemon = Daemon(settings.containers.docker_url, settings.containers.tmp_dir)
+    found = []
+    for image in chosen:
+        output.say(f"Reading {image.reference} …")
+        found.append(client.images.note_verification(image.reference, damage(image, daemon)))
+    damaged = [image for image in found if image.damage]
+    if as_json:
+        output.answer_json([image.raw for image in found])
+    else:
+        output.table(
+            ("IMAGE", "RESULT"),
+            [(image.reference, image.damage or "as it was made") for image in found],
+        )
+    return int(bool(damaged))
+
+
+@images.command("gc", epilog=examples("sudo aitne admin image gc"))
+def image_gc(
+    yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """Remove retired images that no job uses, and files that belong to no image.
+
+    Layers go too that no build has used for 30 days.
+    """
+    from aitne.cli import images as collecting
+
+    client = _administrator(url, data_dir)
+    settings = _settings(client)
+    rubbish = collecting.find(client.images.list(), settings)
+    if not rubbish.lines():
+        output.say("There is nothing to remove.")
+    else:
+        if not yes or not as_json:
+            output.table(("WHAT", "SIZE"), rubbish.lines())
+        if not yes:
+            output.confirm(f"Remove up to {output.memory(rubbish.size_bytes)}?")
+    done = collecting.remove(rubbish, client, settings)
+    if as_json:
+        output.answer_json(done)
+    elif rubbish.lines():
+        output.say(f"{output.memory(done['freed_bytes'])} are free again.")
+    return 0
+
+
+def _administrator(url: str | None, data_dir: str | None) -> Client:
+    """The platform's client. It must answer, and know us as one who may, before anything is done."""
+    client = connect(url, data_dir)
+    if client.me().user.role != "admin":
+        from aitne.core.errors import NotAllowed
+
+        raise NotAllowed("Images are looked after by administrators of the platform.")
+    return client
+
+
+def _settings(client: Client) -> Settings:
+    """Of the platform. One that is known by its address alone may be on another machine, or keep its
+    images elsewhere: what is here would be taken for its own, and marked as damaged or removed."""
+    from aitne.client.discovery import ask_supervisor
+    from aitne.core.errors import SetupError
+    from aitne.core.settings import load_settings
+
+    known = client.platform.data_dir
+    if known is None:
+        raise SetupError(
+            f"{client.platform.url} was found by its address ({client.platform.source}), and that does "
+            "not tell where its images lie. Run this on the platform's own machine and name its data "
+            "directory with --data-dir."
+        )
+    # What `aitne up` was told on its command line or by its variables stands in no file.
+    told = (ask_supervisor(known, "settings") or {}).get("settings", {})
+    # Root may be asking a platform of somebody else, which is not to say what root runs.
+    os.environ.update({name: value for name, value in told.items() if name.startswith("AITNE_")})
+    return load_settings(Path(known))
+
+
+def _not_there_yet(client: Client, name: str, version: str, runtimes: Sequence[str]) -> list[str]:
+    """For which runtimes the catalogue does not have this version."""
+    for image in client.images.list():
+        if (image.name, image.version) == (name, version):
+            if not image.offered:
+                from aitne.core.errors import Conflict
+
+                state = "damaged" if image.damage else "retired"
+                raise Conflict(
+                    f"{image.reference} is in the catalogue and {state}. Choose another version; or "
+                    f"`aitne admin image retire` and `gc` take it out."
+                )
+            there = {artifact.runtime for artifact in image.artifacts}
+            return [runtime for runtime in runtimes if runtime not in there]
+    return [*runtimes]
+
+
+def _show_plan(plan: Plan, settings: Settings) -> None:
+    recipe = plan.recipe
+    packages = f"{len(recipe.debian)} of Debian"
+    if recipe.python:
+        packages += f", {len(recipe.python)} of PyPI, with all they need"
+    kept = "; its layers are there" if not plan.missing_layers else ""
+    output.facts(
+        [
+            ("Image", recipe.reference),
+            ("About", recipe.file.description),
+            ("Extends", ", ".join(recipe.bases)),
+            ("For", ", ".join(plan.runtimes)),
+            ("Packages", packages),
+            ("Debian", " ".join(recipe.debian)),
+            ("PyPI", " ".join(recipe.python)),
+            ("Made here", " ".join(recipe.wheels)),
+            ("Size", f"about {output.memory(plan.expected_bytes)}{kept}"),
+            ("Goes to", settings.images_dir),
+        ]
+    )
+
+
+def _register(
+    client: Client, image: dict[str, object], made: Made, projects: Sequence[str]
+) -> Image:
+    """Offer what was made; what the platform refuses is removed again."""
+    from aitne.adapters.images.store import remove
+    from aitne.core.errors import AitneError, Unavailable
+
+    artifacts = [
+        artifact.model_dump(include={"runtime", "digest"})
+        | ({"path": artifact.path} if artifact.path else {"size_bytes": artifact.size_bytes})
+        for artifact in made.artifacts
+    ]
+    packages = [package.model_dump() for package in made.packages]
+    output.say("Handing it to the platform")
+    try:
+        return client.images.register(image, artifacts, packages=packages, projects=projects)
+    except AitneError as error:
+        # Of a silent platform nobody knows whether it has taken the image in; gc tells later.
+        if not isinstance(error, Unavailable):
+            # Somebody else may have brought the same at the same time.
+            with suppress(AitneError):
+                known = {each.path for found in client.images.list() for each in found.artifacts}
+                for artifact in made.artifacts:
+                    if artifact.path is not None and artifact.path not in known:
+                        remove(Path(artifact.path))
+        raise
+
+
+def _answer(found: Image, *, as_json: bool, made: Made | None = None) -> int:
+    if as_json:
+        output.answer_json(found.raw)
+        return 0
+    bill = found.packages
+    output.facts(
+        [
+            ("Image", f"{found.reference}, offered to {', '.join(found.projects) or 'everybody'}"),
+            *((a.runtime, f"{a.digest}, {output.memory(a.size_bytes)}") for a in found.artifacts),
+            *(("File", a.path) for a in found.artifacts if a.path),
+            (
+                "Bill",
+                f"{sum(p.source == 'debian' for p in bill)} packages of Debian, "
+                f"{sum(p.source == 'python' for p in bill)} of Python",
+            ),
+            ("Log", f"{made.log} ({output.duration(made.seconds)})" if made else ""),
+        ]
+    )
+    return 0
+
+
+def _with_version(reference: str) -> None:
+    if ":" not in reference:
+        from aitne.core.errors import InvalidInput
+
+        raise InvalidInput.field(
+            "NAME:VERSION", "say which version is meant", value=reference, allowed="NAME:VERSION"
+        )

@@ -1,0 +1,118 @@
+"""``import``: a batch script for sbatch becomes a job file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Wait, Yes, verb_app
+from aitne.core.errors import InvalidInput
+
+
+def import_(
+    script: Annotated[
+        str, typer.Argument(metavar="SCRIPT", help="The batch script; - is standard input.")
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write here instead of printing it."),
+    ] = None,
+    submit: Annotated[
+        bool, typer.Option("--submit", help="Submit it: show the plan and ask.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Fail if the job would run otherwise than by sbatch."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a file that is there.")
+    ] = False,
+    yes: Yes = False,
+    wait: Wait = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Make a job file from a batch script.
+
+    The #SBATCH lines become fields and the rest one command. What cannot be carried over is said, with
+    its line and the reason; with --strict that is an error.
+    """
+    from aitne.core.job_yaml import write_job_file
+    from aitne.core.sbatch_import import import_sbatch
+
+    text = _read(script)
+    try:
+        found = import_sbatch(text)
+    except ValueError as error:
+        raise InvalidInput(f"{script}: {error}.") from error
+    for note in found.notes:
+        word = "" if note.serious else " (no matter)"
+        output.say(
+            f"{script}:{note.line}: {output.plain(note.option)} {output.plain(note.message)}{word}"
+        )
+    serious = sum(note.serious for note in found.notes)
+    if strict and serious:
+        output.say(f"Nothing was written: {serious} of these would make the job run otherwise.")
+        return 1
+    written = write_job_file(found.file)
+    if to is not None:
+        _write(to, written, force=force)
+    if submit:
+        from aitne.cli import submit as submitting
+
+        client = connect(url, data_dir)
+        submitting.submit(client, found.file, yes=yes, wait=wait, as_json=as_json)
+    elif as_json:
+        output.answer_json(
+            {"file": found.file, "notes": [note.model_dump() for note in found.notes]}
+        )
+    elif to is None:
+        sys.stdout.write(written)
+    else:
+        output.say(f"Wrote {to}. `aitne plan -f {to}` shows what it would become.")
+    return 0
+
+
+def _read(path: str) -> str:
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as file:
+                data = file.read()
+        return data.decode()
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not text (byte {error.start}): is it a script?") from error
+
+
+def _write(path: str, text: str, *, force: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+    try:
+        with os.fdopen(os.open(path, flags, 0o666), "w") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InvalidInput(f"{path} is there already: pass --force to write over it.") from error
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}.") from error
+
+
+apps = {
+    "import": verb_app(
+        "import",
+        import_,
+        example="""
+aitne import job.sbatch
+aitne import job.sbatch -o job.aitne.yml
+aitne import job.sbatch --submit --yes --wait
+aitne import job.sbatch --strict > job.aitne.yml
+""",
+    )
+}

@@ -1,0 +1,196 @@
+"""``project limits`` and ``admin project limits``: one verb, of which managers set another layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url
+from aitne.client.project_records import ProjectLimits
+
+NONE = "none"
+WORDS = {
+    "max_gpus": "GPUs at once",
+    "max_cpus": "CPUs at once",
+    "max_memory_bytes": "memory at once",
+    "max_nodes": "nodes at once",
+    "max_jobs": "running jobs",
+    "max_submitted": "waiting and running jobs",
+    "max_wall_s": "time limit of a job",
+    "gpu_hours": "GPU-hours",
+    "qos": "QOS",
+}
+
+Name = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]
+
+
+def _limit(name: str, what: str) -> Any:
+    return typer.Option(name, metavar="N|none", help=what)
+
+
+def limits_verb(*, granted: bool) -> Callable[..., int]:
+    """The verb. ``granted``: administrators set what the project is granted; else its managers hold it
+    to less than that."""
+
+    def limits(
+        name: Name,
+        user: Annotated[str | None, typer.Option("--user", help="Of this member alone.")] = None,
+        max_gpus: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--max-gpus",
+                metavar="[TYPE=]N|none",
+                help="GPUs at once; may be repeated for types.",
+            ),
+        ] = None,
+        max_cpus: Annotated[str | None, _limit("--max-cpus", "CPUs at once.")] = None,
+        max_memory: Annotated[str | None, _limit("--max-memory", "Memory at once: 200G.")] = None,
+        max_nodes: Annotated[str | None, _limit("--max-nodes", "Nodes at once.")] = None,
+        max_jobs: Annotated[str | None, _limit("--max-jobs", "Jobs that run at once.")] = None,
+        max_submitted: Annotated[
+            str | None, _limit("--max-submitted", "Jobs that wait or run.")
+        ] = None,
+        max_wall: Annotated[str | None, _limit("--max-wall", "Longest time of a job: 2d.")] = None,
+        gpu_hours: Annotated[str | None, _limit("--gpu-hours", "GPU-hours in all.")] = None,
+        qos: Annotated[
+            str | None, typer.Option("--qos", metavar="A,B|none", help="QOS that jobs may name.")
+        ] = None,
+        as_json: Json = False,
+        url: Url = None,
+        data_dir: DataDir = None,
+    ) -> int:
+        given = {
+            "max_cpus": max_cpus,
+            "max_memory_bytes": max_memory,
+            "max_nodes": max_nodes,
+            "max_jobs": max_jobs,
+            "max_submitted": max_submitted,
+            "max_wall_s": max_wall,
+            "gpu_hours": gpu_hours,
+        }
+        client = connect(url, data_dir)
+        found = client.projects.limits(name)
+        present = _own_limits(found, user, granted=granted)
+        changed = _changed(present, given, max_gpus or [], qos)
+        if changed != present:
+            if user is None and granted:
+                found = client.projects.set_limits(name, changed)
+            elif user is None:
+                found = client.projects.set_own_limits(name, changed)
+            else:
+                client.projects.put_member(name, user, limits=changed)
+                found = client.projects.limits(name)
+        if as_json:
+            output.answer_json(found.raw)
+            return 0
+        if changed != present:
+            output.say(f"{name}: new limits. Slurm holds to them after `aitne admin sync`.")
+        show_limits(found)
+        return 0
+
+    return limits
+
+
+def _own_limits(found: ProjectLimits, user: str | None, *, granted: bool) -> dict[str, Any]:
+    from aitne.core.errors import InvalidInput
+
+    if user is None and granted:
+        # What its managers hold it to within that is theirs, and stays.
+        return found.granted or found.limits
+    if user is None:
+        return found.own or {}
+    for each in found.members:
+        if each.user == user:
+            return each.limits
+    raise InvalidInput.field(
+        "--user",
+        f"is no member of {found.project}",
+        value=user,
+        allowed=", ".join(each.user for each in found.members) or "none",
+    )
+
+
+def _changed(
+    present: dict[str, Any], given: dict[str, str | None], gpus: list[str], qos: str | None
+) -> dict[str, Any]:
+    changed = dict(present)
+    for name, text in given.items():
+        if text is not None:
+            changed[name] = _value(text, plain=name not in ("max_memory_bytes", "max_wall_s"))
+    types = dict(changed.get("max_gpus_by_type") or {})
+    for text in gpus:
+        kind, equals, count = text.partition("=")
+        if not equals:
+            changed["max_gpus"] = _value(text)
+        elif count == NONE:
+            types.pop(kind, None)
+        else:
+            types[kind] = _value(count)
+    changed["max_gpus_by_type"] = types
+    if qos is not None:
+        changed["qos"] = [] if qos == NONE else [each for each in qos.split(",") if each]
+    return changed
+
+
+def _value(text: str, *, plain: bool = True) -> int | str | None:
+    """A number, or text that the platform reads: of memory and time a bare number has no unit."""
+    if text == NONE:
+        return None
+    return int(text) if plain and text.isdecimal() else text
+
+
+def show_limits(found: ProjectLimits) -> None:
+    """A table of what holds, what is in use of it, and the members' own."""
+    used = {each.limit: each for each in found.use}
+    rows: list[tuple[str, ...]] = []
+    for name, value in each_limit(found.limits):
+        use = used.pop(name, None)
+        by = "" if use is None else _by(name, use.by)
+        in_use = "" if use is None else shown(name, use.used)
+        rows.append(("", words(name), shown(name, value), in_use, by))
+    for name, use in used.items():
+        if use.used:
+            rows.append(("", words(name), "", shown(name, use.used), _by(name, use.by)))
+    for member in found.members:
+        rows += [(member.user, words(n), shown(n, v), "", "") for n, v in each_limit(member.limits)]
+    if rows:
+        output.table(("USER", "LIMIT", "MOST", "IN USE", "BY"), rows)
+    else:
+        output.say("No limits.")
+
+
+def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Those that there are, with one entry for each type of GPU."""
+    found = []
+    for name, value in limits.items():
+        if name == "max_gpus_by_type":
+            found += [(f"{name}.{kind}", count) for kind, count in value.items()]
+        elif value not in (None, []):
+            found.append((name, value))
+    return found
+
+
+def words(name: str) -> str:
+    """What a limit is of."""
+    kind = name.removeprefix("max_gpus_by_type.")
+    return f"{kind} GPUs at once" if kind != name else WORDS.get(name, name)
+
+
+def shown(name: str, value: Any) -> str:
+    """A limit's value with its unit."""
+    if value is None:
+        return ""
+    if name == "max_memory_bytes":
+        return output.memory(value) or "0"
+    if name == "max_wall_s":
+        return output.duration(value)
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _by(name: str, users: dict[str, int]) -> str:
+    most = sorted(users.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{user} {shown(name, used)}" for user, used in most)

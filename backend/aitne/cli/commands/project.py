@@ -1,0 +1,354 @@
+"""``project``: what members and managers do. What administrators do is below ``admin``."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.commands.limits import limits_verb
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from aitne.client.project_records import Balance, Project, Share
+
+app = group_app("Projects: ask for one, lead it, join one.")
+
+Name = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]
+User = Annotated[str, typer.Argument(metavar="USER", help="The login name.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for others to read.")]
+Day = Annotated[
+    datetime | None,
+    typer.Option("--until", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="Its end, in UTC."),
+]
+Role = Annotated[
+    str, typer.Option("--role", metavar="member|manager", help="What they may do in it.")
+]
+LATER = "Slurm knows it after `aitne admin sync`."
+
+
+@app.command("ls", epilog=examples("aitne project ls\naitne project ls --state requested"))
+def ls(
+    state: Annotated[
+        str | None,
+        typer.Option("--state", metavar="STATE", help="requested, active, expired or closed."),
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """List your projects; for administrators all."""
+    found = connect(url, data_dir).projects.list(state=state)
+    return output.listing(
+        as_json,
+        found,
+        ("NAME", "STATE", "MEMBERS", "MANAGERS", "ENDS", "TITLE"),
+        lambda each: (
+            each.name,
+            each.state,
+            len(each.members),
+            ", ".join(each.managers),
+            _day(each),
+            each.title,
+        ),
+    )
+
+
+@app.command("show", epilog=examples("aitne project show vision"))
+def show(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """Show a project: its people, state, end and balance."""
+    client = connect(url, data_dir)
+    project, balance = client.projects.get(name), client.projects.balance(name)
+    if as_json:
+        output.answer_json({**project.raw, "balance": balance.raw})
+        return 0
+    output.facts(
+        [
+            ("project", project.name),
+            ("title", project.title),
+            ("about", project.description),
+            ("state", project.state),
+            ("note", project.note),
+            ("managers", ", ".join(project.managers)),
+            ("members", ", ".join(project.members) or "none"),
+            ("ends", _day(project)),
+            ("asked for", project.extension and f"more time, until {project.extension.until:%F}"),
+            ("GPU-hours", _share(balance.gpu_hours)),
+            ("CPU-hours", _share(balance.cpu_hours)),
+            ("counted", _counted(balance)),
+        ]
+    )
+    return 0
+
+
+@app.command(
+    "create",
+    epilog=examples("aitne project create vision --title 'Computer vision' --reason 'A new grant'"),
+)
+def create(
+    name: Name,
+    title: Annotated[str, typer.Option("--title", help="Its title.")] = "",
+    about: Annotated[str, typer.Option("--about", help="What it is about.")] = "",
+    reason: Reason = "",
+    until: Day = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Ask for a project, or make it where the site lets everybody. You manage it."""
+    made = connect(url, data_dir).projects.create(
+        name, title=title, description=about, reason=reason or None, expires_at=utc(until)
+    )
+    if as_json:
+        output.answer_json(made.raw)
+    elif made.state == "requested":
+        output.say(f"{made.name}: asked for. It takes jobs once an administrator approves it.")
+    else:
+        output.say(f"{made.name}: made. Invite people: aitne project invite {made.name}")
+    return 0
+
+
+@app.command("members", epilog=examples("aitne project members vision"))
+def members(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List who works in a project."""
+    found = connect(url, data_dir).projects.members(name)
+    return output.listing(
+        as_json,
+        found,
+        ("USER", "ROLE", "IN SLURM"),
+        lambda each: (
+            each.user,
+            each.role,
+            "after the next sync" if each.in_slurm is False else "",
+        ),
+    )
+
+
+@app.command("add", epilog=examples("aitne project add vision ada --role manager"))
+def add(
+    name: Name,
+    user: User,
+    role: Annotated[
+        str | None,
+        typer.Option("--role", metavar="member|manager", help="Unset: a member, or as it is."),
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Make somebody a member, or change a member's role."""
+    made = connect(url, data_dir).projects.put_member(name, user, role=role)
+    later = f" {LATER}" if made.in_slurm is False else ""
+    return output.done(as_json, made.raw, f"{user}: {made.role} of {name}.{later}")
+
+
+app.command(
+    "limits",
+    help="Show limits, or hold the project, or a member of it, to less than it was granted.\n\n"
+    "What is not given stays; `none` is no limit. Slurm holds to them after `aitne admin sync`.",
+    epilog=examples(
+        "aitne project limits vision\n"
+        "aitne project limits vision --max-gpus 4\n"
+        "aitne project limits vision --user ada --max-gpus h200=1 --max-wall 12h"
+    ),
+)(limits_verb(granted=False))
+
+
+@app.command("remove", epilog=examples("aitne project remove vision ada --yes"))
+def remove(
+    name: Name,
+    user: User,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """End a membership, or leave a project. Jobs go on; the member's own limits are forgotten."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.confirm(f"Take {user} out of {name}?")
+    client.projects.remove_member(name, user)
+    return output.done(
+        as_json, {"project": name, "user": user}, f"{user}: no member of {name} any more."
+    )
+
+
+@app.command(
+    "invite",
+    epilog=examples("aitne project invite vision\naitne project invite vision --uses 20 --for 30d"),
+)
+def invite(
+    name: Name,
+    role: Role = "member",
+    uses: Annotated[int, typer.Option("--uses", help="How many may join by it.")] = 1,
+    lifetime: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="How long it works, such as 7d.")
+    ] = "7d",
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Make a link that lets people join. It is shown this once."""
+    made = connect(url, data_dir).projects.invite(name, role=role, max_uses=uses, lifetime=lifetime)
+    if as_json:
+        output.answer_json(made.raw)
+    else:
+        output.answer(made.url)
+        ends = output.moment(made.invitation.expires_at)
+        output.say(f"Lets {uses} join {name} as {role}, until {ends}. Id {made.invitation.id}.")
+    return 0
+
+
+@app.command("invitations", epilog=examples("aitne project invitations vision"))
+def invitations(
+    name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """List a project's invitations, without their links."""
+    found = connect(url, data_dir).projects.invitations(name)
+    return output.listing(
+        as_json,
+        found,
+        ("ID", "ROLE", "BY", "JOINED", "UNTIL"),
+        lambda each: (
+            *(each.id, each.role, each.created_by, f"{each.uses} of {each.max_uses}"),
+            "taken back" if each.revoked_at else output.moment(each.expires_at),
+        ),
+    )
+
+
+@app.command("revoke", epilog=examples("aitne project revoke vision 5f2d1c0b9a8e7d6c"))
+def revoke(
+    name: Name,
+    invitation: Annotated[str, typer.Argument(metavar="ID", help="From `project invitations`.")],
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Take an invitation back. Who has joined stays."""
+    connect(url, data_dir).projects.revoke_invitation(name, invitation)
+    return output.done(as_json, {"project": name, "id": invitation}, "The link works no more.")
+
+
+@app.command("join", epilog=examples("aitne project join https://aitne.example.org/invite#TOKEN"))
+def join(
+    link: Annotated[str, typer.Argument(metavar="LINK", help="The link, or what follows its #.")],
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Join a project by an invitation; shows first who invites to what."""
+    client = connect(url, data_dir)
+    seen = client.projects.look_at_invitation(link)
+    if not as_json:
+        output.facts(
+            [
+                ("project", f"{seen.project} ({seen.title})" if seen.title else seen.project),
+                ("about", seen.description),
+                ("invited by", seen.inviter_name),
+                ("as", seen.role),
+            ]
+        )
+    if not yes:
+        output.confirm(f"Join {seen.project}?")
+    made = client.projects.join(link)
+    return output.done(as_json, made.raw, f"You are a {made.role} of {made.project}.")
+
+
+@app.command("close", epilog=examples("aitne project close vision --reason 'The grant is over'"))
+def close(
+    name: Name,
+    reason: Reason = "",
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Take no new jobs. Those that wait or run stay; `reopen` undoes it."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.confirm(f"Close {name}? It takes no new jobs until it is reopened.")
+    made = client.projects.close(name, reason)
+    return output.done(as_json, made.raw, f"{name}: closed. Undo: aitne project reopen {name}")
+
+
+@app.command("reopen", epilog=examples("aitne project reopen vision"))
+def reopen(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """Let a closed project take jobs again."""
+    made = connect(url, data_dir).projects.reopen(name)
+    return output.done(as_json, made.raw, f"{name}: {made.state}.")
+
+
+@app.command(
+    "extend", epilog=examples("aitne project extend vision --until 2027-06-30 --reason 'A paper'")
+)
+def extend(
+    name: Name,
+    until: Annotated[
+        datetime,
+        typer.Option(
+            "--until", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="The end asked for."
+        ),
+    ],
+    reason: Reason = "",
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Ask an administrator for more time."""
+    made = connect(url, data_dir).projects.ask_for_time(name, _known(until), reason)
+    return output.done(as_json, made.raw, f"{name}: asked for. An administrator answers it.")
+
+
+@app.command("waiting", epilog=examples("aitne project waiting vision"))
+def waiting(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """Show which jobs of a project wait, whose they are and why."""
+    found = list(connect(url, data_dir).projects.waiting(name))
+    if as_json:
+        output.answer_json([each.raw for each in found])
+    elif not found:
+        output.say(f"Nothing of {name} waits.")
+    else:
+        rows = [
+            (
+                *(each.id[:8], each.name, each.owner, each.asks_for),
+                *(output.since(each.waits_since), output.moment(each.expected_start_at)),
+                each.reason or "",
+            )
+            for each in found
+        ]
+        output.table(("ID", "NAME", "OWNER", "ASKS FOR", "SINCE", "MAY START", "WHY"), rows)
+    return 0
+
+
+def _known(day: datetime) -> datetime:
+    return day.replace(tzinfo=timezone.utc)  # noqa: UP017 - the command line runs on older Pythons
+
+
+def utc(day: datetime | None) -> datetime | None:
+    """The day's first moment in UTC."""
+    return None if day is None else _known(day)
+
+
+def _day(project: Project) -> str:
+    return "" if project.expires_at is None else f"{project.expires_at:%Y-%m-%d}"
+
+
+def _share(share: Share) -> str:
+    if share.used is None:
+        return "" if share.budget is None else f"budget {share.budget}, use not known yet"
+    left = "" if share.budget is None else f" of {share.budget}, {share.left:g} left"
+    return f"{share.used:g} used{left}"
+
+
+def _counted(balance: Balance) -> str:
+    if balance.as_of is None:
+        return ""
+    return f"since {balance.since:%Y-%m-%d}, until {balance.as_of:%Y-%m-%d %H:%M} UTC"
+
+
+apps = {"project": app}

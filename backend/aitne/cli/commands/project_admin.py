@@ -1,0 +1,139 @@
+"""``admin project``: what only administrators do in the life of a project."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.commands.project import Day, Name, Reason, utc
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes, examples
+
+GpuHours = Annotated[int | None, typer.Option("--gpu-hours", metavar="N", help="GPU-hours.")]
+CpuHours = Annotated[int | None, typer.Option("--cpu-hours", metavar="N", help="CPU-hours.")]
+Total = Annotated[bool, typer.Option("--total", help="In all, not each month anew.")]
+
+
+def install(projects: typer.Typer) -> None:
+    """Add the verbs to ``admin project``."""
+    projects.command(
+        "approve", epilog=examples("aitne admin project approve vision --gpu-hours 500 --yes")
+    )(approve)
+    projects.command(
+        "decline", epilog=examples("aitne admin project decline vision --reason 'No grant' --yes")
+    )(decline)
+    projects.command(
+        "end",
+        epilog=examples(
+            "aitne admin project end vision --until 2027-06-30\naitne admin project end vision --never"
+        ),
+    )(end)
+    projects.command(
+        "budget",
+        epilog=examples(
+            "aitne admin project budget vision --gpu-hours 500\n"
+            "aitne admin project budget vision --gpu-hours 20000 --total\n"
+            "aitne admin project budget vision --none"
+        ),
+    )(budget)
+
+
+def approve(
+    name: Name,
+    until: Day = None,
+    gpu_hours: GpuHours = None,
+    cpu_hours: CpuHours = None,
+    total: Total = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Let a requested project begin; shows first what was asked for."""
+    client = connect(url, data_dir)
+    wish = client.projects.get(name)
+    if not as_json:
+        output.facts(
+            [
+                ("project", wish.name),
+                ("title", wish.title),
+                ("about", wish.description),
+                ("asked by", wish.requested_by),
+                ("because", wish.note),
+                ("ends", f"{wish.expires_at:%Y-%m-%d}" if wish.expires_at else None),
+            ]
+        )
+    if not yes:
+        output.confirm(f"Approve {name}?")
+    given = _budget(gpu_hours, cpu_hours, total=total)
+    made = client.projects.approve(name, expires_at=utc(until), budget=given)
+    return output.done(as_json, made.raw, f"{name}: active. Slurm has it after `aitne admin sync`.")
+
+
+def decline(
+    name: Name,
+    reason: Reason,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Refuse a requested project, or the time that one asked for."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.confirm(f"Decline what {name} asks for?")
+    made = client.projects.decline(name, reason)
+    return output.done(as_json, made.raw, f"{name}: {made.state}.")
+
+
+def end(
+    name: Name,
+    until: Annotated[
+        datetime | None,
+        typer.Option(
+            "--until", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="Its end, in UTC."
+        ),
+    ] = None,
+    never: Annotated[bool, typer.Option("--never", help="It has no end.")] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Set when a project ends. An expired one is active again by that."""
+    if (until is None) is not never:
+        from aitne.core.errors import InvalidInput
+
+        raise InvalidInput.field("--until", "give it or --never, not both")
+    made = connect(url, data_dir).projects.set_end(name, utc(until))
+    ends = f"{made.expires_at:%Y-%m-%d}" if made.expires_at else "never"
+    return output.done(as_json, made.raw, f"{name}: {made.state}, ends {ends}.")
+
+
+def budget(
+    name: Name,
+    gpu_hours: GpuHours = None,
+    cpu_hours: CpuHours = None,
+    total: Total = False,
+    none: Annotated[bool, typer.Option("--none", help="No budget.")] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Set how many hours a project may use, each month or in all; new jobs need something left."""
+    given = _budget(gpu_hours, cpu_hours, total=total)
+    if (given is None) is not none:
+        from aitne.core.errors import InvalidInput
+
+        raise InvalidInput.field("--gpu-hours", "give it, --cpu-hours, or --none alone")
+    made = connect(url, data_dir).projects.set_budget(name, given or {})
+    return output.done(as_json, made.raw, f"{name}: {'no' if none else 'new'} budget.")
+
+
+def _budget(gpu_hours: int | None, cpu_hours: int | None, *, total: bool) -> dict[str, Any] | None:
+    if gpu_hours is None and cpu_hours is None:
+        return None
+    period = "total" if total else "month"
+    return {"gpu_hours": gpu_hours, "cpu_hours": cpu_hours, "period": period}

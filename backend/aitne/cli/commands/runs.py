@@ -1,0 +1,206 @@
+"""``snapshot``, ``files``, ``resubmit``, ``compare`` and ``sweep``: what runs were, and once more."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect, find_ended
+from aitne.cli.options import DataDir, Json, Url, Wait, Yes, verb_app
+
+AnyJob = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="An id, its first 4 or more characters, or a name: of a live job, else the last one.",
+    ),
+]
+
+
+def snapshot(
+    job: AnyJob,
+    diff: Annotated[bool, typer.Option("--diff", help="Print its uncommitted changes.")] = False,
+    packages: Annotated[
+        bool, typer.Option("--packages", help="Print its packages, as pip takes them.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show what a job ran on.
+
+    The commit and changes of its folder, the packages of its environment, image, datasets and node.
+    """
+    from aitne.cli.verbs import runs as verb
+
+    client = connect(url, data_dir)
+    found = client.jobs.snapshot(find_ended(client, job).id)
+    if as_json:
+        output.answer_json(found.raw)
+    elif diff:
+        verb.show_diff(found)
+    elif packages:
+        verb.show_packages(found)
+    else:
+        verb.show_snapshot(found)
+    return 0
+
+
+def files(job: AnyJob, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the files that were changed in a job's folder while it ran."""
+    from aitne.cli.verbs import runs as verb
+
+    client = connect(url, data_dir)
+    found = client.jobs.files(find_ended(client, job).id)
+    if as_json:
+        output.answer_json(found.raw)
+    else:
+        verb.show_files(found)
+    return 0
+
+
+def resubmit(
+    job: AnyJob,
+    yes: Yes = False,
+    wait: Wait = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Run a job again as it was: show what has changed since, ask, submit."""
+    from aitne.cli import follow, submit
+    from aitne.cli.verbs import runs as verb
+    from aitne.client.session import new_key
+
+    client = connect(url, data_dir)
+    found = find_ended(client, job)
+    plan = client.jobs.plan_resubmit(found.id)
+    verb.show_rerun(plan, file=sys.stderr)
+    if not plan.possible:
+        from aitne.core.errors import InvalidInput
+
+        raise InvalidInput(
+            "It cannot be run again as it was: "
+            + "; ".join(str(each["message"]) for each in plan.problems)
+        )
+    if not yes:
+        output.confirm(f"Run {output.plain(found.name, 60)} again?")
+    made = client.jobs.resubmit(found.id, key=new_key())
+    output.say(f"Submitted {made.type} {made.id[:8]} ({output.plain(made.name, 60)}).")
+    if wait:
+        made = submit.attend(client, made, as_json=as_json)
+    if as_json:
+        output.answer_json(made.raw)
+    elif not wait:
+        output.answer(made.id)
+    follow.check(made)
+    return 0
+
+
+def compare(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A job, by id or name; JOB_3 is task 3 of JOB.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also what does not differ.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show in what two runs differ.
+
+    Job file, code, packages, image and data, nodes, outcome, use and metrics.
+    """
+    from aitne.cli.verbs import runs as verb
+
+    client = connect(url, data_dir)
+    ids = [find_ended(client, name).id for name in (first, second)]
+    found = client.jobs.compare(*ids)
+    if as_json:
+        output.answer_json(found.raw)
+    else:
+        verb.show_comparison(found, everything=everything)
+    return 0
+
+
+def sweep(
+    job: AnyJob,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Again with each change, until it has ended.")
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Cancel what has not ended, but the best task so far.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="A line for each task.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show what the tasks of a sweep have found, the best first."""
+    from aitne.cli.verbs import runs as verb
+
+    client = connect(url, data_dir)
+    found = find_ended(client, job)
+    if stop:
+        if not yes:
+            verb.show_sweep(client.jobs.sweep(found.id))
+            output.confirm("Stop the rest of this sweep?")
+        client.jobs.stop_sweep(found.id)
+        output.say("The rest of it is cancelled; the best task so far goes on.")
+    for state in client.jobs.watch_sweep(found.id) if watch else [client.jobs.sweep(found.id)]:
+        if as_json:
+            output.answer_json(state.raw)
+        elif as_csv:
+            verb.write_csv(state, sys.stdout)
+        else:
+            if watch and sys.stdout.isatty():
+                sys.stdout.write("\x1b[H\x1b[J")
+            verb.show_sweep(state)
+        sys.stdout.flush()
+    return 0
+
+
+apps = {
+    "snapshot": verb_app(
+        "snapshot",
+        snapshot,
+        example="""
+aitne snapshot 1a2b3c4d
+aitne snapshot 1a2b3c4d --diff | git apply
+aitne snapshot 1a2b3c4d --packages > requirements.txt
+""",
+    ),
+    "files": verb_app("files", files, example="aitne files 1a2b3c4d"),
+    "resubmit": verb_app(
+        "resubmit",
+        resubmit,
+        example="""
+aitne resubmit 1a2b3c4d
+aitne resubmit 1a2b3c4d --yes --wait
+""",
+    ),
+    "compare": verb_app(
+        "compare",
+        compare,
+        example="""
+aitne compare 1a2b3c4d 5e6f7a8b
+aitne compare my-sweep_3 my-sweep_5
+aitne compare 1a2b3c4d 5e6f7a8b --all --json
+""",
+    ),
+    "sweep": verb_app(
+        "sweep",
+        sweep,
+        example="""
+aitne sweep digits --watch
+aitne sweep 1a2b3c4d --csv > sweep.csv
+aitne sweep 1a2b3c4d --stop --yes
+""",
+    ),
+}

@@ -1,0 +1,64 @@
+"""``ssh-config`` and ``ssh-proxy``: OpenSSH's own programs reach running jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Url, Yes, verb_app
+
+
+def ssh_config(
+    write: Annotated[
+        bool, typer.Option("--write", help="Write it, and include it in ~/.ssh/config.")
+    ] = False,
+    yes: Yes = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Let ssh, scp, rsync and editors reach your running jobs as JOB.aitne.
+
+    Prints the lines for ~/.ssh/config. The key that they name is made here and admitted by a job for one connection at a time; each job proves who it is by a key that was told over the platform's own connection.
+    """
+    from aitne.cli.verbs import ssh as verb
+
+    client = connect(url, data_dir)
+    text = verb.config(client)
+    if not write:
+        output.answer(text.rstrip("\n"))
+        return 0
+    plan = verb.plan_write(text)
+    if plan.changes and not yes:
+        output.say("\n".join(plan.changes))
+        output.confirm("Write this?")
+    plan.carry_out()
+    output.say("`ssh JOB.aitne` reaches a running job by its name or the beginning of its id.")
+    return 0
+
+
+def ssh_proxy(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="JOB.aitne, or NODE.JOB.aitne.")],
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Carry one SSH connection to a running job; ssh itself starts it (see `aitne ssh-config`)."""
+    from aitne.cli.verbs import ssh as verb
+
+    return verb.proxy(connect(url, data_dir), host)
+
+
+apps = {
+    "ssh-config": verb_app(
+        "ssh-config",
+        ssh_config,
+        example="""
+aitne ssh-config --write
+ssh my-training.aitne
+rsync -a results my-training.aitne:
+""",
+    ),
+    "ssh-proxy": verb_app("ssh-proxy", ssh_proxy, example="aitne ssh-proxy my-training.aitne"),
+}

@@ -1,0 +1,90 @@
+"""``storage``: one's folders, their space and quotas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, verb_app
+
+if TYPE_CHECKING:
+    from aitne.client.storage import AreaFacts, Quota
+
+_BAR = 10
+
+
+def storage(
+    project: Annotated[
+        str | None, typer.Option("--project", help="One project; unset: all of yours.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show your folders, their space and quotas.
+
+    Home, scratch and the folders of your projects, as your own account sees them.
+    """
+    view = connect(url, data_dir).storage.get(project)
+    if as_json:
+        output.answer_json(view.raw)
+        return 0
+    output.table(
+        ("AREA", "PATH", "USED", "FREE", "FILES", "PROBLEM"),
+        [
+            (
+                _name(facts),
+                facts.area.path,
+                _used(_quota(facts)),
+                output.memory(facts.free_bytes),
+                _files(_quota(facts)),
+                _problem(facts),
+            )
+            for facts in view.areas
+        ],
+    )
+    for problem in view.problems:
+        output.say(output.plain(problem))
+    return 0
+
+
+def _name(facts: AreaFacts) -> str:
+    area = facts.area
+    return area.name if area.project is None else f"{area.name}/{area.project}"
+
+
+def _quota(facts: AreaFacts) -> Quota | None:
+    """The one that counts in this folder: in a project's folder the project's, if there is one."""
+    if facts.area.project is not None:
+        return facts.project_quota or facts.user_quota
+    return facts.user_quota
+
+
+def _used(quota: Quota | None) -> str:
+    """``[####------] 4G of 10G``."""
+    if quota is None or quota.used_bytes is None:
+        return ""
+    used = output.memory(quota.used_bytes)
+    if not quota.limit_bytes:
+        return used
+    full = min(_BAR, round(_BAR * quota.used_bytes / quota.limit_bytes))
+    return f"[{'#' * full}{'-' * (_BAR - full)}] {used} of {output.memory(quota.limit_bytes)}"
+
+
+def _files(quota: Quota | None) -> str:
+    if quota is None or quota.used_files is None:
+        return ""
+    most = "" if quota.limit_files is None else f" of {quota.limit_files}"
+    return f"{quota.used_files}{most}"
+
+
+def _problem(facts: AreaFacts) -> str:
+    if not facts.there:
+        return "missing"
+    return "" if facts.writable else "read-only"
+
+
+apps = {"storage": verb_app("storage", storage, example="aitne storage --project vision")}

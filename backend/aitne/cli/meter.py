@@ -1,0 +1,103 @@
+"""How far the reading of a dataset is: a bar on a terminal, now and then a line elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from aitne.cli import output
+
+if TYPE_CHECKING:
+    from aitne.client.manifests import Progress
+
+LINE_S = 30.0
+"""Between two lines where there is no terminal: a log is to be read, not scrolled through."""
+
+
+class Meter:
+    """Is called with a ``Progress``, and shows it on stderr; leave it before anything is said."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._stage = ""
+        self._begun = self._told = time.monotonic()
+        self._told_kept = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __call__(self, now: Progress) -> None:
+        """Show it."""
+        if now.stage == "read" and now.kept_files and not self._told_kept:
+            self._told_kept = True
+            self.stop()
+            output.say("Going on where an interrupted run stopped.")
+        if sys.stderr.isatty():
+            self._draw(now)
+        else:
+            self._write(now)
+
+    def stop(self) -> None:
+        """Take the bar away, so that something else can be said."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _draw(self, now: Progress) -> None:
+        if self._bar is None or now.stage != self._stage:
+            self.stop()
+            self._stage = now.stage
+            self._bar = _bar(listing=now.stage != "read")
+            self._task = self._bar.add_task("", total=None)
+            self._bar.start()
+        if now.stage == "read":
+            # What an earlier run had read would look like speed.
+            self._bar.update(
+                self._task,
+                description=f"Reading {now.files} files",
+                completed=now.done_bytes - now.kept_bytes,
+                total=now.total_bytes - now.kept_bytes,
+            )
+        else:
+            word = "Listing" if now.stage == "list" else "Looking for changes"
+            self._bar.update(self._task, description=f"{word}: {now.found} files")
+        self._bar.refresh()
+
+    def _write(self, now: Progress) -> None:
+        if time.monotonic() - self._told < LINE_S or now.stage != "read":
+            return
+        self._told = time.monotonic()
+        output.say(
+            f"{output.memory(now.done_bytes)} of {output.memory(now.total_bytes)} read, "
+            f"{now.done_files} of {now.files} files, "
+            f"after {output.duration(self._told - self._begun)}."
+        )
+
+
+def _bar(*, listing: bool) -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}")]
+    if not listing:
+        columns += [
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+        ]
+    # Drawn when there is something new, by nobody else: no thread of its own.
+    return Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)

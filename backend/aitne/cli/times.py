@@ -1,0 +1,29 @@
+"""A moment as people type it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+
+def moment_of(option: str, text: str | None) -> datetime | None:
+    """``2026-03-01 08:00`` (of this machine's zone), an ISO time with its own, or ``2h`` from now.
+
+    Raises:
+        InvalidInput: it is none of these.
+    """
+    if text is None:
+        return None
+    from aitne.core.errors import InvalidInput
+    from aitne.core.units import parse_duration
+
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        pass
+    try:
+        left = timedelta(seconds=parse_duration(text.removeprefix("+")))
+        return datetime.now(timezone.utc) + left  # noqa: UP017
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput.field(
+            option, "is no time", value=text, allowed="2026-03-01 08:00, or 2h from now"
+        ) from error

@@ -1,0 +1,185 @@
+"""How runs are shown: what they ran on, in what two differ, what a sweep has found."""
+
+from __future__ import annotations
+
+import csv
+import sys
+
+from aitne.cli import output
+from aitne.core.cells import cell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
+
+    from aitne.client.runs import Comparison, Rerun, Snapshot, Sweep, WrittenFiles
+
+_MOST_NAMES = 10
+_SECTIONS = {
+    "job": "Job file",
+    "parameters": "Parameters",
+    "resources": "Resources",
+    "code": "Code",
+    "packages": "Packages",
+    "data": "Image and data",
+    "node": "Node",
+    "outcome": "Outcome",
+    "use": "Use",
+    "metrics": "Metrics",
+}
+
+
+def show_snapshot(found: Snapshot) -> None:
+    """The facts, the names of untracked files and how many packages."""
+    taken = found.taken or {}
+    git, environment = taken.get("git") or {}, taken.get("environment") or {}
+    host = taken.get("host") or {}
+    changes = ""
+    if git:
+        size = output.memory(git["diff_bytes"])
+        changes = f"a diff of {size}: --diff prints it" if git["dirty"] else "none"
+    packages = environment.get("packages") or {}
+    output.facts(
+        [
+            ("Taken", str(taken["taken_at"])[:19] if taken else "nothing: its agent has not told"),
+            ("Folder", output.plain(taken.get("workdir") or "")),
+            ("Commit", git.get("commit")),
+            ("Branch", output.plain(git.get("branch") or "")),
+            ("Remote", output.plain(git.get("remote") or "")),
+            ("Changes", changes),
+            ("Untracked", _names(git.get("untracked") or [])),
+            ("Image", "" if found.image == "bare" else output.plain(found.image)),
+            ("Digest", found.image_digest),
+            ("Modules", " ".join(found.modules)),
+            ("Environment", output.plain(environment.get("path") or "")),
+            ("Python", environment.get("python")),
+            ("Packages", f"{len(packages)}: --packages lists them" if packages else ""),
+            ("Datasets", ", ".join(f"{each['name']}:{each['version']}" for each in found.datasets)),
+            ("Node", host.get("node")),
+            ("System", host.get("system")),
+            ("Kernel", host.get("kernel")),
+            ("Processor", host.get("cpu")),
+            ("GPU driver", host.get("gpu_driver")),
+            *(("Note", output.plain(note)) for note in taken.get("notes") or []),
+        ]
+    )
+
+
+def show_packages(found: Snapshot) -> None:
+    """One a line, as pip takes them."""
+    environment = (found.taken or {}).get("environment") or {}
+    for name, version in sorted((environment.get("packages") or {}).items()):
+        output.answer(f"{name}=={version}")
+
+
+def show_diff(found: Snapshot) -> None:
+    """As ``git apply`` takes it."""
+    git = (found.taken or {}).get("git") or {}
+    sys.stdout.write(git.get("diff") or "")
+    if git.get("diff_cut"):
+        output.say(f"The diff is cut: it had {output.memory(git['diff_bytes'])}.")
+
+
+def show_files(found: WrittenFiles) -> None:
+    """A row for each."""
+    output.table(
+        ("PATH", "SIZE", "CHANGED"),
+        [
+            (each.path, output.memory(each.size_bytes), output.moment(each.modified_at))
+            for each in found.files
+        ],
+    )
+    if found.cut:
+        output.say("There is more than was looked at.")
+
+
+def show_rerun(found: Rerun, *, file: TextIO) -> None:
+    """What is different now, and what is in the way."""
+    rows = [
+        *(("in the way", each["field"], each["message"]) for each in found.problems),
+        *(("changed", each["what"], each["message"]) for each in found.changes),
+        *(("not known", "", note) for note in found.notes),
+    ]
+    if rows:
+        output.table(("", "WHAT", "SINCE IT RAN"), rows, file=file)
+    else:
+        output.say("Nothing that it ran on has changed, as far as is known.")
+
+
+def show_comparison(found: Comparison, *, everything: bool) -> None:
+    """The rows that differ, section by section; all with ``everything``."""
+    heads = [f"{run['id'][:8]} {output.plain(run['name'], 30)}" for run in (found.a, found.b)]
+    rows: list[tuple[str, str, str, str]] = []
+    for section in found.sections:
+        title = _SECTIONS.get(section["key"], section["key"])
+        for row in section["rows"]:
+            if everything or not row["same"]:
+                cells = (_cell(row[side], row["unit"]) for side in ("a", "b"))
+                rows.append((title, row["field"], *cells))
+    if rows:
+        output.table(("", "FIELD", *heads), rows)
+    if not found.differences:
+        output.say("They do not differ in anything that is known of both.")
+
+
+def show_sweep(found: Sweep) -> None:
+    """A row for each task, the best first."""
+    names = _metrics(found)
+    sign = -1 if found.goal == "max" else 1
+
+    def order(task: Any) -> tuple[bool, float, int]:
+        value = task.values.get(found.metric) if found.metric else None
+        return value is None, 0.0 if value is None else sign * value, task.task
+
+    output.table(
+        ("TASK", "STATE", *found.parameters, *(name.upper() for name in names), ""),
+        [
+            (
+                task.task,
+                task.state,
+                *(_cell(task.parameters.get(name), None) for name in found.parameters),
+                *(_cell(task.values.get(name), None) for name in names),
+                "best" if task.task == found.best else "",
+            )
+            for task in sorted(found.tasks, key=order)
+        ],
+    )
+
+
+def write_csv(found: Sweep, file: TextIO) -> None:
+    """A line for each task."""
+    names = sorted({name for task in found.tasks for name in task.values})
+    lines = csv.writer(file, lineterminator="\n")
+    lines.writerow(["task", "job_id", "state", *map(cell, [*found.parameters, *names])])
+    for task in found.tasks:
+        settings = [cell(task.parameters.get(name)) for name in found.parameters]
+        values = [cell(task.values.get(name)) for name in names]
+        lines.writerow([task.task, task.job_id, task.state, *settings, *values])
+
+
+def _metrics(found: Sweep) -> list[str]:
+    names = sorted({name for task in found.tasks for name in task.values})
+    if found.metric in names:
+        names.remove(found.metric)
+        names.insert(0, found.metric)
+    return names[:_MOST_NAMES]
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(output.plain(name, 60) for name in names[:_MOST_NAMES])
+    more = len(names) - _MOST_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _cell(value: Any, unit: str | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if unit == "bytes":
+        return output.memory(int(value))
+    if unit == "seconds":
+        return output.duration(value)
+    if unit == "share":
+        return f"{value:.0%}"
+    return f"{value:.6g}" if isinstance(value, float) else output.plain(value, 60)

@@ -1,0 +1,45 @@
+"""``aitne show``: one job in a few lines."""
+
+from __future__ import annotations
+
+from aitne.cli import output
+from aitne.cli.verbs.ps import resources
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aitne.client.records import Advice, Job
+
+
+def show(job: Job, advice: Sequence[Advice]) -> None:
+    """What it is, how far it has come, why it waits, what would help."""
+    output.facts(
+        [
+            (job.type.capitalize(), output.plain(job.name, 80)),
+            ("Id", job.id),
+            ("State", job.state),
+            ("Why", output.plain(job.message or "")),
+            *(("Advice", _sentence(each)) for each in advice),
+            ("Owner", job.owner),
+            ("Project", job.project),
+            ("Resources", resources(job.resources)),
+            ("Nodes", ", ".join(job.nodes)),
+            ("Expected start", output.moment(job.expected_start_at)),
+            ("Started", output.moment(job.started_at)),
+            ("Ends", output.moment(job.expires_at if not job.ended else None)),
+            ("Ended", output.moment(job.ended_at)),
+            ("Opens at", job.url if job.state == "READY" else None),
+            *(
+                (each["title"], f"aitne open {job.id[:8]} --app {each['name']}")
+                for each in job.entry_points[1:]
+                if each["url"]
+            ),
+        ]
+    )
+
+
+def _sentence(advice: Advice) -> str:
+    names = ", ".join(f"{output.plain(job['name'], 40)} ({job['id'][:8]})" for job in advice.jobs)
+    when = f"{output.moment(advice.at)}." if advice.at else ""
+    return " ".join(filter(None, [output.plain(advice.text), names, when]))

@@ -1,0 +1,192 @@
+"""What OpenSSH is told about jobs, and the way for one of its connections."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+from aitne.cli.lookup import find_job
+from aitne.client import Client, Job
+from aitne.client.credentials import config_dir
+from aitne.client.records import LIVE
+from aitne.core.errors import InvalidInput, NotFound, SetupError
+
+DOMAIN = ".aitne"
+_BEGIN = "# Running jobs of Aitne; `aitne ssh-config --write` writes this file anew."
+_MARK = "# aitne"
+
+
+def folder() -> str:
+    """Where our key and OpenSSH's files about jobs lie."""
+    return os.path.join(config_dir(), "ssh")
+
+
+def config(client: Client) -> str:
+    """The lines for ``~/.ssh/config``. Makes the key if there is none yet."""
+    _make_key()
+    program = shutil.which(sys.argv[0]) or sys.argv[0]
+    platform = client.platform
+    which = ["--url", platform.url]
+    if platform.data_dir is not None:
+        which = ["--data-dir", platform.data_dir]
+    command = shlex.join([os.path.abspath(program), "ssh-proxy", *which]).replace("%", "%%")
+    lines = [
+        f"User {client.jobs.ssh_account()}",
+        f"ProxyCommand {command} %h",
+        f"IdentityFile {_quoted(_key_file())}",
+        "IdentitiesOnly yes",
+        f"UserKnownHostsFile {_quoted(_known_hosts())}",
+        "GlobalKnownHostsFile /dev/null",
+        "StrictHostKeyChecking yes",
+        "HostKeyAlgorithms ssh-ed25519",
+        "ServerAliveInterval 30",
+    ]
+    return "\n".join([_BEGIN, f"Host *{DOMAIN}", *(f"    {line}" for line in lines)]) + "\n"
+
+
+class Writing:
+    """What ``--write`` would change."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self._files = files
+
+    @property
+    def changes(self) -> list[str]:
+        """In words; nothing when all is as it should be."""
+        return [f"Writes {path}." for path in self._files]
+
+    def carry_out(self) -> None:
+        """Write. Raises ``SetupError``."""
+        for path, text in self._files.items():
+            try:
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                _replace(path, text)
+            except OSError as error:
+                raise SetupError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def plan_write(text: str) -> Writing:
+    """Our own file, and one line at the top of the person's, for there it holds for all hosts."""
+    own = os.path.join(folder(), "config")
+    theirs = os.path.expanduser("~/.ssh/config")
+    line = f"Include {_quoted(own)} {_MARK}\n"
+    before = _read(theirs)
+    files = {} if _read(own) == text else {own: text}
+    if line not in before.splitlines(keepends=True):
+        files[theirs] = f"{line}\n{before}" if before else line
+    return Writing(files)
+
+
+def proxy(client: Client, host: str) -> int:
+    """Between ssh, on our standard streams, and the server that is started for it in the job."""
+    from aitne.cli.verbs.terminal import Traffic
+
+    job, node = find_host(client, host)
+    public_key = _make_key()
+    with client.jobs.attach_ssh(job.id, public_key, node=node) as terminal:
+        if terminal.host_key is None:
+            raise SetupError("The platform did not say which key the job's SSH server has.")
+        _pin(host, terminal.host_key)
+        return Traffic(terminal, tty=False, stdin=sys.stdin.fileno()).run()
+
+
+def find_host(client: Client, host: str) -> tuple[Job, str | None]:
+    """The job, and the node, that a host's name stands for: ``JOB.aitne`` or ``NODE.JOB.aitne``.
+
+    ssh may write the name in small letters.
+
+    Raises:
+        NotFound: there is no such job that lives.
+        InvalidInput: several have that name.
+    """
+    name = host.removesuffix(DOMAIN)
+    for text, node in _readings(name):
+        try:
+            return find_job(client, text), node
+        except NotFound:
+            found = [
+                job
+                for job in client.jobs.list(states=LIVE, top_level=True, search=text[:200])
+                if job.name.lower() == text
+            ]
+        if len(found) == 1:
+            return found[0], node
+        if found:
+            raise InvalidInput(f"{len(found)} jobs are called {text}: use the id of one.")
+    raise NotFound("job", name)
+
+
+def _readings(name: str) -> list[tuple[str, str | None]]:
+    node, _, rest = name.partition(".")
+    return [(name, None), *([(rest, node)] if rest else [])]
+
+
+def _pin(host: str, key: str) -> None:
+    """The one key by which the host is known from now on; other hosts' lines stay."""
+    path = _known_hosts()
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = [line for line in _read(path).splitlines() if line.split(" ")[0] != host]
+        _replace(path, "\n".join([*kept[-999:], f"{host} {key}"]) + "\n")
+    finally:
+        os.close(lock)
+
+
+def _make_key() -> str:
+    """The public half of our own key for jobs, made by ssh-keygen the first time.
+
+    Raises:
+        SetupError: it cannot be made.
+    """
+    path = _key_file()
+    try:
+        os.makedirs(folder(), mode=0o700, exist_ok=True)
+        if not os.path.exists(f"{path}.pub"):
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "aitne", "-f", path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SetupError(
+            f"A key cannot be made in {folder()}: {error}. Install OpenSSH's client, which has "
+            "ssh-keygen."
+        ) from error
+    kind, key = _read(f"{path}.pub").split()[:2]
+    return f"{kind} {key}"
+
+
+def _key_file() -> str:
+    return os.path.join(folder(), "id_ed25519")
+
+
+def _known_hosts() -> str:
+    return os.path.join(folder(), "known_hosts")
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def _replace(path: str, text: str) -> None:
+    target = os.path.realpath(path)  # it may be a link into a folder that is kept elsewhere
+    temporary = f"{target}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(text)
+    os.replace(temporary, target)
+
+
+def _quoted(path: str) -> str:
+    """For OpenSSH's own configuration."""
+    return '"' + path.replace("%", "%%") + '"' if set(path) & set(" \t%") else path

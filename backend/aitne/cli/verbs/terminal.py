@@ -1,0 +1,147 @@
+"""The person's own terminal at one end, a program in a job at the other."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+import tty as modes
+
+from aitne.cli import output
+from aitne.client import Client, Job
+from aitne.client.terminals import OUT, Terminal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+LOST = 255
+_READ = 32 << 10
+_ENTER, _ESCAPE, _HANG_UP = b"\r\n", b"~", b"."
+
+
+def attach(client: Client, job: Job, command: Sequence[str], *, node: str | None) -> int:
+    """Until the program ends, or the person hangs up; its exit status."""
+    tty = sys.stdin.isatty() and sys.stdout.isatty()
+    rows, cols = _size() if tty else (24, 80)
+    term = os.environ.get("TERM") or "xterm-256color"
+    with client.jobs.attach(
+        job.id, command, node=node, tty=tty, rows=rows, cols=cols, term=term
+    ) as terminal:
+        if terminal.where == "beside" and tty:
+            output.say(
+                f"On node {terminal.node}, beside the job's container: it cannot be entered."
+            )
+        return Traffic(terminal, tty=tty, stdin=sys.stdin.fileno()).run()
+
+
+def _size() -> tuple[int, int]:
+    try:
+        found = os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        return 24, 80
+    return max(1, found.lines), max(1, found.columns)
+
+
+class Traffic:
+    """Both directions: output by a thread of its own, input by this one."""
+
+    def __init__(self, terminal: Terminal, *, tty: bool, stdin: int) -> None:
+        self._terminal = terminal
+        self._tty = tty
+        self._stdin = stdin
+        self._wake, self._waker = os.pipe()
+        self._failure: Exception | None = None
+        self._hung_up = False
+        self._escape = Escape()
+
+    def run(self) -> int:
+        """The program's exit status. Raises what ended the connection."""
+        reader = threading.Thread(target=self._read, name="output", daemon=True)
+        before = termios.tcgetattr(self._stdin) if self._tty else None
+        try:
+            if self._tty:
+                modes.setraw(self._stdin)
+                signal.signal(signal.SIGWINCH, self._resized)
+            reader.start()
+            self._write()
+        finally:
+            if before is not None:
+                signal.signal(signal.SIGWINCH, signal.SIG_DFL)
+                termios.tcsetattr(self._stdin, termios.TCSADRAIN, before)
+            self._terminal.close()
+            reader.join()
+            os.close(self._wake)
+            os.close(self._waker)
+        if self._hung_up:
+            output.say("Hung up.")
+            return LOST
+        if self._failure is not None:
+            raise self._failure
+        if self._terminal.reason:
+            output.say(output.plain(self._terminal.reason))
+        return LOST if self._terminal.exit_code is None else self._terminal.exit_code
+
+    def _resized(self, number: int, frame: FrameType | None) -> None:
+        os.write(self._waker, b"r")
+
+    def _read(self) -> None:
+        try:
+            for kind, data in self._terminal.read():
+                stream = sys.stdout if kind == OUT else sys.stderr
+                stream.buffer.write(data)
+                stream.buffer.flush()
+        except Exception as error:  # noqa: BLE001 - told by the thread that ends the verb
+            self._failure = error
+        os.write(self._waker, b"e")
+
+    def _write(self) -> None:
+        watched = [self._wake, self._stdin]
+        while True:
+            ready, _, _ = select.select(watched, [], [])
+            if self._wake in ready:
+                said = os.read(self._wake, 64)
+                if b"e" in said:
+                    return
+                self._terminal.resize(*_size())
+            if self._stdin in ready:
+                data = os.read(self._stdin, _READ)
+                if not data:
+                    watched.remove(self._stdin)
+                    self._terminal.end_input()
+                    continue
+                if self._tty:
+                    data, self._hung_up = self._escape.strip(data)
+                self._terminal.write(data)
+                if self._hung_up:
+                    return
+
+
+class Escape:
+    """Finds Enter ``~`` ``.`` in what is typed, as ssh does; ``~~`` there is one ``~``."""
+
+    def __init__(self) -> None:
+        self._line_begins = True
+        self._begun = False
+
+    def strip(self, typed: bytes) -> tuple[bytes, bool]:
+        """What goes to the program, and whether to hang up."""
+        out = b""
+        for number in typed:
+            char = bytes((number,))
+            if self._begun:
+                self._begun = False
+                if char == _HANG_UP:
+                    return out, True
+                out += char if char == _ESCAPE else _ESCAPE + char
+            elif self._line_begins and char == _ESCAPE:
+                self._begun = True
+                continue
+            else:
+                out += char
+            self._line_begins = char in _ENTER
+        return out, False

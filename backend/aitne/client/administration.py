@@ -1,0 +1,161 @@
+"""What administrators look after: the audit log, health, settings; announcements and maintenance."""
+
+from __future__ import annotations
+
+import builtins
+
+from aitne.client.admin_records import (
+    Announcement,
+    AuditCheck,
+    AuditEntry,
+    Health,
+    Maintenance,
+    Setting,
+)
+from aitne.client.session import Session, segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+    from typing import Any
+
+EXPORT_SILENCE_S = 60.0
+
+
+class Audit:
+    """``client.audit``: who did what, for administrators."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def list(
+        self, *, most: int | None = None, **where: str | datetime | None
+    ) -> Iterator[AuditEntry]:
+        """Entries, newest first. ``where``: actor, action, object, outcome, since, until."""
+        return map(AuditEntry, self._session.pages("/admin/audit", _query(where), most=most))
+
+    def export(
+        self,
+        *,
+        as_csv: bool = False,
+        **where: str | datetime | None,
+    ) -> Iterator[bytes]:
+        """All of them as a file, oldest first, bit by bit: JSON lines, or CSV."""
+        reply = self._session.stream(
+            "/admin/audit/export",
+            query={**_query(where), "format": "csv" if as_csv else "jsonl"},
+            timeout_s=EXPORT_SILENCE_S,
+        )
+        try:
+            yield from reply.chunks()
+        finally:
+            reply.close()
+
+    def check(self) -> AuditCheck:
+        """Have the platform walk along the chain of hashes."""
+        return AuditCheck(self._session.json("GET", "/admin/audit/check"))
+
+
+class Announcements:
+    """``client.announcements``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def list(self) -> list[Announcement]:
+        """What one should know now, the most important first."""
+        found = self._session.json("GET", "/announcements")
+        return [Announcement(item) for item in found["items"]]
+
+    def all(self) -> Iterator[Announcement]:
+        """Also past and future ones; administrators only."""
+        return map(Announcement, self._session.pages("/announcements", {"all": True}))
+
+    def get(self, announcement_id: str) -> Announcement:
+        """One. Raises ``NotFound``."""
+        return Announcement(self._session.json("GET", _one(announcement_id)))
+
+    def create(
+        self,
+        text: str,
+        *,
+        severity: str = "info",
+        projects: Sequence[str] = (),
+        starts_at: datetime | None = None,
+        ends_at: datetime | None = None,
+    ) -> Announcement:
+        """Tell everybody, or the members of ``projects``; administrators only."""
+        body: dict[str, Any] = {"text": text, "severity": severity, "projects": [*projects]}
+        body |= _times(starts_at=starts_at, ends_at=ends_at)
+        return Announcement(self._session.json("POST", "/announcements", body=body))
+
+    def change(self, announcement_id: str, **changes: Any) -> Announcement:
+        """Set ``text``, ``severity``, ``projects``, ``starts_at`` or ``ends_at``; the rest stays."""
+        body = {name: _plain(value) for name, value in changes.items()}
+        return Announcement(self._session.json("PATCH", _one(announcement_id), body=body))
+
+    def delete(self, announcement_id: str) -> None:
+        """Take it away; administrators only. Raises ``NotFound``."""
+        self._session.json("DELETE", _one(announcement_id))
+
+    def dismiss(self, announcement_id: str) -> None:
+        """Put it away, for oneself. Raises ``Conflict`` for a critical one."""
+        self._session.json("PUT", f"{_one(announcement_id)}/dismissal", repeatable=True)
+
+
+class MaintenanceSwitch:
+    """``client.maintenance``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def status(self) -> Maintenance:
+        """Whether new work begins, and when that changes."""
+        return Maintenance(self._session.json("GET", "/maintenance"))
+
+    def on(
+        self,
+        message: str = "",
+        *,
+        starts_at: datetime | None = None,
+        ends_at: datetime | None = None,
+    ) -> Maintenance:
+        """Hold new work from now on, or from ``starts_at``; administrators only."""
+        body = {"message": message, **_times(starts_at=starts_at, ends_at=ends_at)}
+        return Maintenance(self._session.json("PUT", "/maintenance", body=body))
+
+    def off(self) -> Maintenance:
+        """Let new work begin; administrators only."""
+        return Maintenance(self._session.json("DELETE", "/maintenance"))
+
+
+class Administration:
+    """``client.admin``: how the platform does."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def health(self) -> Health:
+        """Every part, the worst first."""
+        return Health(self._session.json("GET", "/admin/health"))
+
+    def settings(self) -> builtins.list[Setting]:
+        """Every setting, and where it is from. Secrets are masked."""
+        return [Setting(item) for item in self._session.json("GET", "/admin/settings")["items"]]
+
+
+def _one(announcement_id: str) -> str:
+    return f"/announcements/{segment(announcement_id)}"
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _times(**times: datetime | None) -> dict[str, str]:
+    return {name: time.isoformat() for name, time in times.items() if time is not None}
+
+
+def _query(where: dict[str, str | datetime | None]) -> dict[str, str | None]:
+    return {name: _plain(value) for name, value in where.items()}

@@ -1,0 +1,879 @@
+"""The asynchronous client: ``Client`` with every method awaited. Made by ``make gen``; do not edit.
+
+::
+
+    from aitne import AsyncClient
+
+    async with AsyncClient() as aitne:
+        job = await aitne.jobs.create({"name": "hello", "commands": ["echo hello"]})
+        async for chunk in aitne.jobs.follow_logs(job.id):
+            print(chunk.decode(), end="")
+        print((await aitne.jobs.wait(job.id)).state)
+
+What each method does is said at its synchronous twin. Functions that are handed over, to hear of
+progress for example, are called in another thread.
+"""
+
+# ruff: noqa: A002, D102, FBT
+
+from __future__ import annotations
+
+from aitne.client.client import Client
+from aitne.client.threads import call, stream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import builtins
+    import os
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from typing import Any, Self
+
+    from aitne.client.accounts import Account, Protection, SignIn, Tokens, Users
+    from aitne.client.admin_records import (
+        Announcement,
+        AuditCheck,
+        AuditEntry,
+        Health,
+        Maintenance,
+        NodeEvent,
+        Setting,
+    )
+    from aitne.client.administration import Administration, Announcements, Audit, MaintenanceSwitch
+    from aitne.client.catalog import Nodes, Templates
+    from aitne.client.datasets import Dataset, Datasets
+    from aitne.client.discovery import Platform
+    from aitne.client.images import Artifact, Image, Images
+    from aitne.client.jobs import Jobs
+    from aitne.client.notifications import (
+        Delivery,
+        Notification,
+        Notifications,
+        NotificationSettings,
+        Webhook,
+        Webhooks,
+    )
+    from aitne.client.preferences import Preferences
+    from aitne.client.project_records import (
+        Balance,
+        Invitation,
+        InvitationLink,
+        InvitationPreview,
+        Membership,
+        Project,
+        ProjectLimits,
+        ProjectReport,
+        SyncReport,
+        UsageReport,
+        WaitingJob,
+    )
+    from aitne.client.projects import Projects
+    from aitne.client.records import (
+        Advice,
+        Event,
+        Job,
+        LoginLink,
+        Me,
+        Node,
+        Partition,
+        Plan,
+        QueuePlace,
+        Template,
+        TemplateProblem,
+        Token,
+        User,
+    )
+    from aitne.client.runs import Comparison, Rerun, Results, Snapshot, Sweep, WrittenFiles
+    from aitne.client.sessions import Sessions
+    from aitne.client.storage import Storage, StorageView
+    from aitne.client.terminals import Terminal
+    from aitne.client.transport import Transport
+
+
+class AsyncJobs:
+    """``client.jobs``, awaited."""
+
+    def __init__(self, sync: Jobs) -> None:
+        self._sync = sync
+
+    async def plan(self, job_file: Mapping[str, Any]) -> Plan:
+        return await call(self._sync.plan, job_file)
+
+    async def create(self, job_file: Mapping[str, Any], *, key: str | None = None) -> Job:
+        return await call(self._sync.create, job_file, key=key)
+
+    async def resubmit(self, job_id: str, *, key: str | None = None) -> Job:
+        return await call(self._sync.resubmit, job_id, key=key)
+
+    async def get(self, job_id: str) -> Job:
+        return await call(self._sync.get, job_id)
+
+    async def attach(
+        self,
+        job_id: str,
+        argv: Sequence[str] = (),
+        *,
+        node: str | None = None,
+        tty: bool = False,
+        rows: int = 24,
+        cols: int = 80,
+        term: str = "xterm-256color",
+    ) -> Terminal:
+        return await call(
+            self._sync.attach, job_id, argv, node=node, tty=tty, rows=rows, cols=cols, term=term
+        )
+
+    async def attach_ssh(
+        self, job_id: str, public_key: str, *, node: str | None = None
+    ) -> Terminal:
+        return await call(self._sync.attach_ssh, job_id, public_key, node=node)
+
+    async def ssh_account(self) -> str:
+        return await call(self._sync.ssh_account)
+
+    async def queue_place(self, job_id: str) -> QueuePlace | None:
+        return await call(self._sync.queue_place, job_id)
+
+    async def advice(self, job_id: str) -> builtins.list[Advice]:
+        return await call(self._sync.advice, job_id)
+
+    def list(
+        self,
+        *,
+        states: Sequence[str] = (),
+        type: str | None = None,
+        owner: str | None = None,
+        project: str | None = None,
+        search: str | None = None,
+        array_job_id: str | None = None,
+        top_level: bool = False,
+        most: int | None = None,
+        sort: str | None = None,
+        ascending: bool = False,
+        **where: str | int | bool | None,
+    ) -> AsyncIterator[Job]:
+        return stream(
+            self._sync.list,
+            states=states,
+            type=type,
+            owner=owner,
+            project=project,
+            search=search,
+            array_job_id=array_job_id,
+            top_level=top_level,
+            most=most,
+            sort=sort,
+            ascending=ascending,
+            **where,
+        )
+
+    async def count(self, **where: Any) -> dict[str, Any]:
+        return await call(self._sync.count, **where)
+
+    async def cancel_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
+        return await call(self._sync.cancel_many, job_ids)
+
+    async def cancel_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
+        return await call(self._sync.cancel_all, expected=expected, **where)
+
+    async def file(self, job_id: str) -> str:
+        return await call(self._sync.file, job_id)
+
+    async def import_sbatch(self, script: str) -> dict[str, Any]:
+        return await call(self._sync.import_sbatch, script)
+
+    async def cancel(self, job_id: str) -> Job:
+        return await call(self._sync.cancel, job_id)
+
+    async def script(self, job_id: str) -> str:
+        return await call(self._sync.script, job_id)
+
+    async def events(self, job_id: str) -> Sequence[Event]:
+        return await call(self._sync.events, job_id)
+
+    async def metrics(self, job_id: str) -> dict[str, Any]:
+        return await call(self._sync.metrics, job_id)
+
+    async def profile(self, job_id: str) -> dict[str, Any]:
+        return await call(self._sync.profile, job_id)
+
+    def logs(
+        self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
+    ) -> AsyncIterator[bytes]:
+        return stream(self._sync.logs, job_id, task=task, offset=offset, tail=tail)
+
+    def follow_logs(
+        self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
+    ) -> AsyncIterator[bytes]:
+        return stream(self._sync.follow_logs, job_id, task=task, offset=offset, tail=tail)
+
+    def watch(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
+        return stream(self._sync.watch, job_id, timeout_s=timeout_s)
+
+    async def wait(
+        self,
+        job_id: str,
+        *,
+        until: Callable[[Job], bool] = lambda job: job.ended,
+        timeout_s: float | None = None,
+    ) -> Job:
+        return await call(self._sync.wait, job_id, until=until, timeout_s=timeout_s)
+
+    async def snapshot(self, job_id: str) -> Snapshot:
+        return await call(self._sync.snapshot, job_id)
+
+    async def files(self, job_id: str) -> WrittenFiles:
+        return await call(self._sync.files, job_id)
+
+    async def results(self, job_id: str) -> Results:
+        return await call(self._sync.results, job_id)
+
+    async def compare(self, job_id: str, other_id: str) -> Comparison:
+        return await call(self._sync.compare, job_id, other_id)
+
+    async def plan_resubmit(self, job_id: str) -> Rerun:
+        return await call(self._sync.plan_resubmit, job_id)
+
+    async def sweep(self, job_id: str) -> Sweep:
+        return await call(self._sync.sweep, job_id)
+
+    async def stop_sweep(self, job_id: str) -> Job:
+        return await call(self._sync.stop_sweep, job_id)
+
+    def watch_sweep(self, job_id: str) -> AsyncIterator[Sweep]:
+        return stream(self._sync.watch_sweep, job_id)
+
+
+class AsyncSessions:
+    """``client.sessions``, awaited."""
+
+    def __init__(self, sync: Sessions) -> None:
+        self._sync = sync
+
+    async def start(
+        self,
+        template: str | None = None,
+        *,
+        job_file: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Job:
+        return await call(self._sync.start, template, job_file=job_file, key=key)
+
+    async def get(self, session_id: str) -> Job:
+        return await call(self._sync.get, session_id)
+
+    def list(self, **query: Any) -> AsyncIterator[Job]:
+        return stream(self._sync.list, **query)
+
+    async def open(self, session_id: str, app: str | None = None) -> str:
+        return await call(self._sync.open, session_id, app)
+
+    async def extend(self, session_id: str, duration: str) -> Job:
+        return await call(self._sync.extend, session_id, duration)
+
+    async def keep(self, session_id: str) -> Job:
+        return await call(self._sync.keep, session_id)
+
+    async def stop(self, session_id: str) -> Job:
+        return await call(self._sync.stop, session_id)
+
+    async def relaunch(self, session_id: str, *, key: str | None = None) -> Job:
+        return await call(self._sync.relaunch, session_id, key=key)
+
+    async def resume(self, session_id: str, *, key: str | None = None) -> Job:
+        return await call(self._sync.resume, session_id, key=key)
+
+    async def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:
+        return await call(self._sync.wait_ready, session_id, timeout_s=timeout_s)
+
+
+class AsyncTemplates:
+    """``client.templates``, awaited."""
+
+    def __init__(self, sync: Templates) -> None:
+        self._sync = sync
+
+    async def list(self) -> builtins.list[Template]:
+        return await call(self._sync.list)
+
+    async def problems(self) -> builtins.list[TemplateProblem]:
+        return await call(self._sync.problems)
+
+    async def get(self, name: str) -> Template:
+        return await call(self._sync.get, name)
+
+
+class AsyncNodes:
+    """``client.nodes``, awaited."""
+
+    def __init__(self, sync: Nodes) -> None:
+        self._sync = sync
+
+    async def list(self) -> builtins.list[Node]:
+        return await call(self._sync.list)
+
+    async def partitions(self) -> builtins.list[Partition]:
+        return await call(self._sync.partitions)
+
+    async def capacity(self) -> builtins.list[dict[str, Any]]:
+        return await call(self._sync.capacity)
+
+    def history(self, name: str, *, most: int | None = None) -> AsyncIterator[NodeEvent]:
+        return stream(self._sync.history, name, most=most)
+
+    async def drain(self, name: str, reason: str) -> Node:
+        return await call(self._sync.drain, name, reason)
+
+    async def resume(self, name: str) -> Node:
+        return await call(self._sync.resume, name)
+
+
+class AsyncTokens:
+    """``client.tokens``, awaited."""
+
+    def __init__(self, sync: Tokens) -> None:
+        self._sync = sync
+
+    async def list(self, *, user: str | None = None) -> builtins.list[Token]:
+        return await call(self._sync.list, user=user)
+
+    async def create(
+        self,
+        name: str,
+        *,
+        scopes: Sequence[str] = ("read", "write"),
+        expires_in: str | None = "30d",
+        user: str | None = None,
+    ) -> Token:
+        return await call(self._sync.create, name, scopes=scopes, expires_in=expires_in, user=user)
+
+    async def revoke(self, token_id: str) -> None:
+        await call(self._sync.revoke, token_id)
+
+    async def login_link(self) -> LoginLink:
+        return await call(self._sync.login_link)
+
+
+class AsyncUsers:
+    """``client.users``, awaited."""
+
+    def __init__(self, sync: Users) -> None:
+        self._sync = sync
+
+    def list(self) -> AsyncIterator[User]:
+        return stream(self._sync.list)
+
+    async def get(self, name: str) -> User:
+        return await call(self._sync.get, name)
+
+    async def create(
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        display_name: str | None = None,
+        role: str = "user",
+        default_project: str | None = None,
+    ) -> User:
+        return await call(
+            self._sync.create,
+            name,
+            password=password,
+            display_name=display_name,
+            role=role,
+            default_project=default_project,
+        )
+
+    async def change(self, name: str, **changes: Any) -> User:
+        return await call(self._sync.change, name, **changes)
+
+    async def protection(self, name: str) -> Protection:
+        return await call(self._sync.protection, name)
+
+    async def reset_link(self, name: str) -> LoginLink:
+        return await call(self._sync.reset_link, name)
+
+    async def unlock(self, name: str) -> None:
+        await call(self._sync.unlock, name)
+
+    async def reset_second_factor(self, name: str) -> None:
+        await call(self._sync.reset_second_factor, name)
+
+    async def sign_out(self, name: str) -> int:
+        return await call(self._sync.sign_out, name)
+
+
+class AsyncAccount:
+    """``client.account``, awaited."""
+
+    def __init__(self, sync: Account) -> None:
+        self._sync = sync
+
+    async def sign_ins(self) -> builtins.list[SignIn]:
+        return await call(self._sync.sign_ins)
+
+    async def revoke_sign_in(self, sign_in_id: str) -> None:
+        await call(self._sync.revoke_sign_in, sign_in_id)
+
+    async def revoke_all_sign_ins(self) -> int:
+        return await call(self._sync.revoke_all_sign_ins)
+
+
+class AsyncProjects:
+    """``client.projects``, awaited."""
+
+    def __init__(self, sync: Projects) -> None:
+        self._sync = sync
+
+    async def list(self, *, state: str | None = None) -> builtins.list[Project]:
+        return await call(self._sync.list, state=state)
+
+    async def get(self, name: str) -> Project:
+        return await call(self._sync.get, name)
+
+    async def create(
+        self,
+        name: str,
+        *,
+        title: str = "",
+        description: str = "",
+        reason: str | None = None,
+        expires_at: datetime | None = None,
+    ) -> Project:
+        return await call(
+            self._sync.create,
+            name,
+            title=title,
+            description=description,
+            reason=reason,
+            expires_at=expires_at,
+        )
+
+    async def describe(
+        self, name: str, *, title: str | None = None, description: str | None = None
+    ) -> Project:
+        return await call(self._sync.describe, name, title=title, description=description)
+
+    async def approve(
+        self,
+        name: str,
+        *,
+        expires_at: datetime | None = None,
+        budget: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+    ) -> Project:
+        return await call(
+            self._sync.approve, name, expires_at=expires_at, budget=budget, limits=limits
+        )
+
+    async def decline(self, name: str, reason: str) -> Project:
+        return await call(self._sync.decline, name, reason)
+
+    async def close(self, name: str, reason: str = "") -> Project:
+        return await call(self._sync.close, name, reason)
+
+    async def reopen(self, name: str) -> Project:
+        return await call(self._sync.reopen, name)
+
+    async def ask_for_time(self, name: str, until: datetime, reason: str = "") -> Project:
+        return await call(self._sync.ask_for_time, name, until, reason)
+
+    async def set_end(self, name: str, expires_at: datetime | None) -> Project:
+        return await call(self._sync.set_end, name, expires_at)
+
+    async def set_budget(self, name: str, budget: Mapping[str, Any]) -> Project:
+        return await call(self._sync.set_budget, name, budget)
+
+    async def balance(self, name: str) -> Balance:
+        return await call(self._sync.balance, name)
+
+    def waiting(self, name: str, *, most: int | None = None) -> AsyncIterator[WaitingJob]:
+        return stream(self._sync.waiting, name, most=most)
+
+    async def invitations(self, name: str) -> builtins.list[Invitation]:
+        return await call(self._sync.invitations, name)
+
+    async def invite(
+        self, name: str, *, role: str = "member", max_uses: int = 1, lifetime: int | str = "7d"
+    ) -> InvitationLink:
+        return await call(self._sync.invite, name, role=role, max_uses=max_uses, lifetime=lifetime)
+
+    async def revoke_invitation(self, name: str, invitation: str) -> None:
+        await call(self._sync.revoke_invitation, name, invitation)
+
+    async def look_at_invitation(self, token: str) -> InvitationPreview:
+        return await call(self._sync.look_at_invitation, token)
+
+    async def join(self, token: str) -> Membership:
+        return await call(self._sync.join, token)
+
+    async def members(self, name: str) -> builtins.list[Membership]:
+        return await call(self._sync.members, name)
+
+    async def put_member(
+        self,
+        name: str,
+        user: str,
+        *,
+        limits: Mapping[str, Any] | None = None,
+        role: str | None = None,
+        default: bool = False,
+    ) -> Membership:
+        return await call(
+            self._sync.put_member, name, user, limits=limits, role=role, default=default
+        )
+
+    async def remove_member(self, name: str, user: str) -> None:
+        await call(self._sync.remove_member, name, user)
+
+    async def limits(self, name: str) -> ProjectLimits:
+        return await call(self._sync.limits, name)
+
+    async def set_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
+        return await call(self._sync.set_limits, name, limits)
+
+    async def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
+        return await call(self._sync.set_own_limits, name, limits)
+
+    async def usage(self, name: str | None = None, *, month: str | None = None) -> UsageReport:
+        return await call(self._sync.usage, name, month=month)
+
+    async def report(self, name: str, *, month: str | None = None) -> ProjectReport:
+        return await call(self._sync.report, name, month=month)
+
+    async def usage_csv(
+        self, name: str, *, month: str | None = None, since: str | None = None
+    ) -> str:
+        return await call(self._sync.usage_csv, name, month=month, since=since)
+
+    async def compare(self) -> SyncReport:
+        return await call(self._sync.compare)
+
+    async def sync(self, digest: str) -> SyncReport:
+        return await call(self._sync.sync, digest)
+
+
+class AsyncImages:
+    """``client.images``, awaited."""
+
+    def __init__(self, sync: Images) -> None:
+        self._sync = sync
+
+    async def list(self) -> builtins.list[Image]:
+        return await call(self._sync.list)
+
+    async def get(self, reference: str) -> Image:
+        return await call(self._sync.get, reference)
+
+    async def register(
+        self,
+        image: Mapping[str, Any],
+        artifacts: Sequence[Mapping[str, Any]],
+        *,
+        packages: Sequence[Mapping[str, str]] = (),
+        projects: Sequence[str] = (),
+    ) -> Image:
+        return await call(
+            self._sync.register, image, artifacts, packages=packages, projects=projects
+        )
+
+    async def retire(self, reference: str) -> Image:
+        return await call(self._sync.retire, reference)
+
+    async def offer(self, reference: str) -> Image:
+        return await call(self._sync.offer, reference)
+
+    async def set_projects(self, reference: str, projects: Sequence[str]) -> Image:
+        return await call(self._sync.set_projects, reference, projects)
+
+    async def note_verification(self, reference: str, damage: str | None) -> Image:
+        return await call(self._sync.note_verification, reference, damage)
+
+    async def remove(self, reference: str) -> builtins.list[Artifact]:
+        return await call(self._sync.remove, reference)
+
+
+class AsyncDatasets:
+    """``client.datasets``, awaited."""
+
+    def __init__(self, sync: Datasets) -> None:
+        self._sync = sync
+
+    async def list(self) -> builtins.list[Dataset]:
+        return await call(self._sync.list)
+
+    async def versions(self, name: str) -> builtins.list[Dataset]:
+        return await call(self._sync.versions, name)
+
+    async def get(self, reference: str) -> Dataset:
+        return await call(self._sync.get, reference)
+
+    def manifest(self, reference: str) -> AsyncIterator[bytes]:
+        return stream(self._sync.manifest, reference)
+
+    async def check(self, dataset: Mapping[str, Any]) -> None:
+        await call(self._sync.check, dataset)
+
+    async def add(
+        self, dataset: Mapping[str, Any], *, manifest: str, text: Iterable[bytes]
+    ) -> Dataset:
+        return await call(self._sync.add, dataset, manifest=manifest, text=text)
+
+    async def upload_manifest(self, digest: str, text: Iterable[bytes]) -> None:
+        await call(self._sync.upload_manifest, digest, text)
+
+    async def grant(self, reference: str, project: str) -> Dataset:
+        return await call(self._sync.grant, reference, project)
+
+    async def revoke(self, reference: str, project: str) -> Dataset:
+        return await call(self._sync.revoke, reference, project)
+
+    async def retire(self, reference: str, *, retired: bool = True) -> Dataset:
+        return await call(self._sync.retire, reference, retired=retired)
+
+    async def note_verification(
+        self, reference: str, *, manifest: str, damaged_files: int
+    ) -> Dataset:
+        return await call(
+            self._sync.note_verification, reference, manifest=manifest, damaged_files=damaged_files
+        )
+
+
+class AsyncStorage:
+    """``client.storage``, awaited."""
+
+    def __init__(self, sync: Storage) -> None:
+        self._sync = sync
+
+    async def get(self, project: str | None = None) -> StorageView:
+        return await call(self._sync.get, project)
+
+
+class AsyncAdministration:
+    """``client.admin``, awaited."""
+
+    def __init__(self, sync: Administration) -> None:
+        self._sync = sync
+
+    async def health(self) -> Health:
+        return await call(self._sync.health)
+
+    async def settings(self) -> builtins.list[Setting]:
+        return await call(self._sync.settings)
+
+
+class AsyncAudit:
+    """``client.audit``, awaited."""
+
+    def __init__(self, sync: Audit) -> None:
+        self._sync = sync
+
+    def list(
+        self, *, most: int | None = None, **where: str | datetime | None
+    ) -> AsyncIterator[AuditEntry]:
+        return stream(self._sync.list, most=most, **where)
+
+    def export(
+        self, *, as_csv: bool = False, **where: str | datetime | None
+    ) -> AsyncIterator[bytes]:
+        return stream(self._sync.export, as_csv=as_csv, **where)
+
+    async def check(self) -> AuditCheck:
+        return await call(self._sync.check)
+
+
+class AsyncAnnouncements:
+    """``client.announcements``, awaited."""
+
+    def __init__(self, sync: Announcements) -> None:
+        self._sync = sync
+
+    async def list(self) -> builtins.list[Announcement]:
+        return await call(self._sync.list)
+
+    def all(self) -> AsyncIterator[Announcement]:
+        return stream(self._sync.all)
+
+    async def get(self, announcement_id: str) -> Announcement:
+        return await call(self._sync.get, announcement_id)
+
+    async def create(
+        self,
+        text: str,
+        *,
+        severity: str = "info",
+        projects: Sequence[str] = (),
+        starts_at: datetime | None = None,
+        ends_at: datetime | None = None,
+    ) -> Announcement:
+        return await call(
+            self._sync.create,
+            text,
+            severity=severity,
+            projects=projects,
+            starts_at=starts_at,
+            ends_at=ends_at,
+        )
+
+    async def change(self, announcement_id: str, **changes: Any) -> Announcement:
+        return await call(self._sync.change, announcement_id, **changes)
+
+    async def delete(self, announcement_id: str) -> None:
+        await call(self._sync.delete, announcement_id)
+
+    async def dismiss(self, announcement_id: str) -> None:
+        await call(self._sync.dismiss, announcement_id)
+
+
+class AsyncMaintenanceSwitch:
+    """``client.maintenance``, awaited."""
+
+    def __init__(self, sync: MaintenanceSwitch) -> None:
+        self._sync = sync
+
+    async def status(self) -> Maintenance:
+        return await call(self._sync.status)
+
+    async def on(
+        self,
+        message: str = "",
+        *,
+        starts_at: datetime | None = None,
+        ends_at: datetime | None = None,
+    ) -> Maintenance:
+        return await call(self._sync.on, message, starts_at=starts_at, ends_at=ends_at)
+
+    async def off(self) -> Maintenance:
+        return await call(self._sync.off)
+
+
+class AsyncPreferences:
+    """``client.preferences``, awaited."""
+
+    def __init__(self, sync: Preferences) -> None:
+        self._sync = sync
+
+    async def get(self, key: str) -> dict[str, Any]:
+        return await call(self._sync.get, key)
+
+    async def put(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        return await call(self._sync.put, key, value)
+
+
+class AsyncNotifications:
+    """``client.notifications``, awaited."""
+
+    def __init__(self, sync: Notifications) -> None:
+        self._sync = sync
+
+    def list(self, *, unread: bool = False, most: int | None = None) -> AsyncIterator[Notification]:
+        return stream(self._sync.list, unread=unread, most=most)
+
+    async def read(self, ids: Sequence[int] | None = None) -> int:
+        return await call(self._sync.read, ids)
+
+    async def settings(self) -> NotificationSettings:
+        return await call(self._sync.settings)
+
+    async def set(
+        self,
+        choices: Mapping[str, Mapping[str, bool]],
+        *,
+        mail: str | None = None,
+        quiet_until: str | None = None,
+    ) -> NotificationSettings:
+        return await call(self._sync.set, choices, mail=mail, quiet_until=quiet_until)
+
+    async def test_mail(self) -> Delivery:
+        return await call(self._sync.test_mail)
+
+    async def mails(self) -> builtins.list[Delivery]:
+        return await call(self._sync.mails)
+
+    async def idle_gpus(self) -> builtins.list[Job]:
+        return await call(self._sync.idle_gpus)
+
+
+class AsyncWebhooks:
+    """``client.webhooks``, awaited."""
+
+    def __init__(self, sync: Webhooks) -> None:
+        self._sync = sync
+
+    async def list(self) -> builtins.list[Webhook]:
+        return await call(self._sync.list)
+
+    async def get(self, webhook_id: str) -> Webhook:
+        return await call(self._sync.get, webhook_id)
+
+    async def create(self, url: str) -> Webhook:
+        return await call(self._sync.create, url)
+
+    async def update(
+        self, webhook_id: str, *, url: str | None = None, enabled: bool | None = None
+    ) -> Webhook:
+        return await call(self._sync.update, webhook_id, url=url, enabled=enabled)
+
+    async def rotate(self, webhook_id: str) -> Webhook:
+        return await call(self._sync.rotate, webhook_id)
+
+    async def test(self, webhook_id: str) -> Delivery:
+        return await call(self._sync.test, webhook_id)
+
+    async def deliveries(self, webhook_id: str) -> builtins.list[Delivery]:
+        return await call(self._sync.deliveries, webhook_id)
+
+    async def delete(self, webhook_id: str) -> None:
+        await call(self._sync.delete, webhook_id)
+
+
+class AsyncClient:
+    """Speaks to a platform. Without arguments it finds one as the command line does."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        *,
+        platform: Platform | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self._sync = Client(url, token, data_dir, platform=platform, transport=transport)
+        self.platform = self._sync.platform
+        self.jobs = AsyncJobs(self._sync.jobs)
+        self.sessions = AsyncSessions(self._sync.sessions)
+        self.templates = AsyncTemplates(self._sync.templates)
+        self.nodes = AsyncNodes(self._sync.nodes)
+        self.tokens = AsyncTokens(self._sync.tokens)
+        self.users = AsyncUsers(self._sync.users)
+        self.account = AsyncAccount(self._sync.account)
+        self.projects = AsyncProjects(self._sync.projects)
+        self.images = AsyncImages(self._sync.images)
+        self.datasets = AsyncDatasets(self._sync.datasets)
+        self.storage = AsyncStorage(self._sync.storage)
+        self.admin = AsyncAdministration(self._sync.admin)
+        self.audit = AsyncAudit(self._sync.audit)
+        self.announcements = AsyncAnnouncements(self._sync.announcements)
+        self.maintenance = AsyncMaintenanceSwitch(self._sync.maintenance)
+        self.preferences = AsyncPreferences(self._sync.preferences)
+        self.notifications = AsyncNotifications(self._sync.notifications)
+        self.webhooks = AsyncWebhooks(self._sync.webhooks)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is held between requests, so there is nothing to let go of."""
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self.platform.url!r})"
+
+    async def me(self) -> Me:
+        return await call(self._sync.me)
+
+    async def ready(self) -> dict[str, Any]:
+        return await call(self._sync.ready)
+
+    def events(self, after: int | None = None) -> AsyncIterator[Event]:
+        return stream(self._sync.events, after)

@@ -1,0 +1,211 @@
+"""sha256 of many files with all cores.
+
+Threads are enough: hashing and reading let go of the interpreter, and a small file costs a few
+system calls. Large files come first, each alone, the largest before all others, so that none of
+them is still read by one core when the others have nothing left; small ones come by the batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import stat
+import threading
+
+from aitne.client.tree import CHANGED, REFUSED, Problem, stamp, unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping
+
+    from aitne.client.tree import Stamp
+
+    Known = Mapping[bytes, tuple[Stamp, str]]
+
+BUFFER = 1 << 20
+LARGE = 8 << 20
+BATCH_BYTES, BATCH_FILES = 8 << 20, 256
+TICK_S = 0.1
+
+
+class Task:
+    """A file to be read.
+
+    ``stamp`` is what it must be like from now on; without one it must have ``size`` bytes, and is
+    not read if it has not.
+    """
+
+    __slots__ = ("path", "size", "stamp")
+
+    def __init__(self, path: bytes, size: int, stamp: Stamp | None = None) -> None:
+        self.path = path
+        self.size = size
+        self.stamp = stamp
+
+
+class Hashed:
+    """A file and its sum; ``sha256`` is None if its size was another than the task's.
+
+    ``known`` says that it was not read: an earlier run had.
+    """
+
+    __slots__ = ("known", "path", "sha256", "stamp")
+
+    def __init__(self, path: bytes, stamp: Stamp, sha256: str | None, *, known: bool) -> None:
+        self.path = path
+        self.stamp = stamp
+        self.sha256 = sha256
+        self.known = known
+
+
+Outcome = Hashed | Problem
+
+
+def cores() -> int:
+    """How many CPUs this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def hash_files(
+    root: bytes,
+    tasks: Iterable[Task],
+    *,
+    known: Known | None = None,
+    workers: int | None = None,
+    heard: Callable[[int], None] | None = None,
+) -> Generator[list[Outcome]]:
+    """Read all files below ``root``; what came out, some at a time and in no order.
+
+    ``known`` has sums of an earlier run, which hold while a file's stamp is the same. ``heard`` is
+    told about ten times a second how many bytes are dealt with. Closing the iterator, or an
+    interruption, stops the threads within a buffer's time.
+    """
+    work = _Work(root, known or {})
+    work.plan(tasks)
+    threads = [
+        threading.Thread(target=work.run, args=(number,), daemon=True, name=f"hash-{number}")
+        for number in range(min(workers or cores(), len(work.batches)))
+    ]
+    work.done = [0] * len(threads)
+    left = len(work.batches)
+    try:
+        for thread in threads:
+            thread.start()
+        while left:
+            try:
+                found = work.outcomes.get(timeout=TICK_S)
+            except queue.Empty:
+                found = None
+            if isinstance(found, BaseException):
+                raise found
+            if found is not None:
+                left -= 1
+                yield found
+            if heard is not None:
+                heard(sum(work.done))
+    finally:
+        work.stopped = True
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+
+
+class _Work:
+    """What the threads share."""
+
+    def __init__(self, root: bytes, known: Known) -> None:
+        self._root = root
+        self._known = known
+        self.batches: list[list[Task]] = []
+        self.outcomes: queue.SimpleQueue[list[Outcome] | BaseException] = queue.SimpleQueue()
+        self.done: list[int] = []
+        self.stopped = False
+
+    def plan(self, tasks: Iterable[Task]) -> None:
+        """Make batches; threads take them from the end."""
+        large, batch, held = [], list[Task](), 0
+        for task in tasks:
+            if task.size >= LARGE:
+                large.append(task)
+                continue
+            batch.append(task)
+            held += task.size
+            if held >= BATCH_BYTES or len(batch) >= BATCH_FILES:
+                self.batches.append(batch)
+                batch, held = [], 0
+        if batch:
+            self.batches.append(batch)
+        self.batches.reverse()
+        self.batches += [[task] for task in sorted(large, key=lambda task: task.size)]
+        self._waiting = list(self.batches)
+
+    def run(self, number: int) -> None:
+        """What each thread does until nothing is left."""
+        buffer = bytearray(BUFFER)
+        try:
+            with memoryview(buffer) as view:
+                while not self.stopped:
+                    try:
+                        batch = self._waiting.pop()
+                    except IndexError:
+                        return
+                    found = []
+                    for task in batch:
+                        outcome = self._read(task, buffer, view, number)
+                        if outcome is None:
+                            return
+                        found.append(outcome)
+                    self.outcomes.put(found)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+            self.outcomes.put(error)
+
+    def _read(self, task: Task, buffer: bytearray, view: memoryview, number: int) -> Outcome | None:
+        """None: it was interrupted."""
+        # Of all tasks the size counts that was foretold, so that the sum reaches the total.
+        counted = self.done[number] + task.size
+        path = self._root + b"/" + task.path
+        try:
+            # Without O_NONBLOCK a named pipe that has taken a file's place would hang here.
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            self.done[number] = counted
+            return unreadable(task.path, error)
+        try:
+            before = os.fstat(handle)
+            outcome = self._outcome_without_reading(task, before)
+            if outcome is not None:
+                return outcome
+            digest = hashlib.sha256()
+            left = before.st_size
+            while left > 0:
+                if self.stopped:
+                    return None
+                count = os.readv(handle, (buffer,))
+                if count == 0:
+                    break
+                digest.update(view[:count])
+                left -= count
+                if left > 0:
+                    self.done[number] += count
+            if left != 0 or stamp(os.fstat(handle)) != stamp(before):
+                return Problem(task.path, CHANGED, "was changed while it was read")
+            return Hashed(task.path, stamp(before), digest.hexdigest(), known=False)
+        except OSError as error:
+            return unreadable(task.path, error)
+        finally:
+            os.close(handle)
+            self.done[number] = counted
+
+    def _outcome_without_reading(self, task: Task, now: os.stat_result) -> Outcome | None:
+        if not stat.S_ISREG(now.st_mode):
+            return Problem(task.path, REFUSED, "is no file any more")
+        present = stamp(now)
+        if task.stamp is not None and present != task.stamp:
+            return Problem(task.path, CHANGED, "was changed since the folder was listed")
+        if task.stamp is None and now.st_size != task.size:
+            return Hashed(task.path, present, None, known=False)
+        earlier = self._known.get(task.path)
+        if earlier is not None and earlier[0] == present:
+            return Hashed(task.path, present, earlier[1], known=True)
+        return None

@@ -1,0 +1,148 @@
+"""Images: what programs run in."""
+
+from __future__ import annotations
+
+from aitne.client.records import Record
+from aitne.client.session import segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from aitne.client.session import Session
+
+CHECK_S = 900.0
+"""The platform reads a new image's files to their end before it answers."""
+
+
+class Artifact(Record):
+    """An image as one runtime takes it."""
+
+    runtime: str
+    digest: str
+    size_bytes: int
+    path: str | None
+    mtime_ns: int | None
+
+
+class Package(Record):
+    """One entry of the software bill."""
+
+    name: str
+    version: str
+    source: str
+
+
+class Image(Record, artifacts=Artifact, packages=Package):
+    """One version of one image. Lists leave out the packages."""
+
+    name: str
+    version: str
+    description: str
+    apps: dict[str, dict[str, Any]]
+    needs: dict[str, Any]
+    env: dict[str, str]
+    artifacts: list[Artifact]
+    packages: list[Package]
+    state: str
+    projects: list[str]
+    created_at: datetime
+    created_by: str
+    verified_at: datetime | None
+    damage: str | None
+
+    @property
+    def reference(self) -> str:
+        """``name:version``."""
+        return f"{self.name}:{self.version}"
+
+    @property
+    def offered(self) -> bool:
+        """Whether a new job may use it."""
+        return self.state == "offered" and self.damage is None
+
+
+class Images:
+    """``client.images``. An image is named ``name:version``; of ``name`` it is the newest."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def list(self) -> list[Image]:
+        """Those one may use; for administrators all. By name, newest first, without packages."""
+        return [Image(item) for item in self._session.json("GET", "/images")["items"]]
+
+    def get(self, reference: str) -> Image:
+        """With its packages. Raises ``NotFound``."""
+        return Image(self._session.json("GET", self._path(reference)))
+
+    def register(
+        self,
+        image: Mapping[str, Any],
+        artifacts: Sequence[Mapping[str, Any]],
+        *,
+        packages: Sequence[Mapping[str, str]] = (),
+        projects: Sequence[str] = (),
+    ) -> Image:
+        """Have the platform take an image in; administrators only. ``image`` has name, version,
+        description, apps, needs and env; each artifact runtime, digest, and path or size_bytes.
+
+        Raises ``InvalidInput``, ``Conflict``."""
+        body = {
+            **image,
+            "artifacts": [dict(each) for each in artifacts],
+            "packages": [dict(each) for each in packages],
+            "projects": [*projects],
+        }
+        answer = self._session.json(
+            "POST", "/images", body=body, repeatable=True, timeout_s=CHECK_S
+        )
+        return Image(answer)
+
+    def retire(self, reference: str) -> Image:
+        """Offer it no more; administrators only. Raises ``NotFound``."""
+        return self._change(reference, {"state": "retired"})
+
+    def offer(self, reference: str) -> Image:
+        """Offer it again; administrators only. Raises ``NotFound``."""
+        return self._change(reference, {"state": "offered"})
+
+    def set_projects(self, reference: str, projects: Sequence[str]) -> Image:
+        """Say whose members see it, none: everybody; administrators only. Raises ``NotFound``."""
+        return self._change(reference, {"projects": [*projects]})
+
+    def note_verification(self, reference: str, damage: str | None) -> Image:
+        """Keep what a verification found; administrators only. Raises ``NotFound``."""
+        path = f"{self._path(reference)}/verification"
+        return Image(self._session.json("POST", path, body={"damage": damage}, repeatable=True))
+
+    def remove(self, reference: str) -> builtins.list[Artifact]:
+        """Take a retired one out of the catalogue; what its artifacts were. Administrators only.
+
+        Raises ``NotFound``, ``Conflict``."""
+        found = self._session.json("DELETE", self._path(reference))
+        return [Artifact(item) for item in found["items"]]
+
+    def _change(self, reference: str, changes: Mapping[str, Any]) -> Image:
+        path = self._path(reference)
+        return Image(self._session.json("PATCH", path, body=changes, repeatable=True))
+
+    def _path(self, reference: str) -> str:
+        name, _, version = reference.partition(":")
+        if not version:
+            version = self._newest(name)
+        return f"/images/{segment(name)}/{segment(version)}"
+
+    def _newest(self, name: str) -> str:
+        found = [image for image in self.list() if image.name == name]
+        for image in found:
+            if image.offered:
+                return image.version
+        if found:
+            return found[0].version
+        from aitne.core.errors import NotFound
+
+        raise NotFound("image", name)

@@ -1,0 +1,131 @@
+"""Sums that were computed already, kept on disk so that an interrupted run can go on.
+
+One line for each file, only ever appended, and believed only while the file's stamp is the same.
+What a killed process left half written is passed over. A journal is a help, never a need: where it
+cannot be kept (a full disk, a home that is not there), everything is computed as without one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import time
+
+from aitne.core.manifest import escape, unescape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from typing import BinaryIO, Self
+
+    from aitne.client.hashing import Hashed
+    from aitne.client.tree import Stamp
+
+LONGEST_AGE_S = 7 * 86_400
+"""An older journal is begun anew: what was read that long ago says little about the disk today."""
+FLUSH_S = 0.5
+_LINE = re.compile(
+    rb"([0-9a-f]{64})\t([0-9]{1,19})\t(-?[0-9]{1,19})\t(-?[0-9]{1,19})\t([0-9]{1,20})\t([^\t]+)"
+)
+
+
+class Journal:
+    """The journal of one purpose on one folder; open it with ``with``.
+
+    ``known`` is what an earlier run left. Without a folder nothing is kept, nor by a second process
+    with the same purpose.
+    """
+
+    def __init__(self, folder: Path | None, purpose: str, root: bytes) -> None:
+        name = hashlib.sha256(purpose.encode() + b"\0" + root).hexdigest()
+        self.path = None if folder is None else folder / f"{name}.journal"
+        self.known: dict[bytes, tuple[Stamp, str]] = {}
+        self._file: BinaryIO | None = None
+        self._held = False
+        self._flushed = 0.0
+
+    def __enter__(self) -> Self:
+        if self.path is None:
+            return self
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = self.path.open("a+b")
+        except OSError:
+            return self
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file = file
+            self._held = True
+            self._load(file)
+            self._forget_old()
+        except OSError:
+            self._file = None
+            file.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
+
+    def add(self, found: Iterable[Hashed]) -> None:
+        """Keep what was computed."""
+        file = self._file
+        if file is None:
+            return
+        lines = "".join(
+            "\t".join((each.sha256, *map(str, each.stamp), escape(each.path))) + "\n"
+            for each in found
+            if each.sha256 is not None and not each.known
+        )
+        try:
+            file.write(lines.encode())
+            if time.monotonic() - self._flushed > FLUSH_S:
+                file.flush()
+                self._flushed = time.monotonic()
+        except OSError:
+            self.__exit__()
+
+    def remove(self) -> None:
+        """It is not needed any more: all went well to the end."""
+        if self.path is not None and self._held:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+        self._held = False
+
+    def _load(self, file: BinaryIO) -> None:
+        if _is_old(os.fstat(file.fileno())):
+            file.truncate(0)
+        file.seek(0)
+        complete = True
+        for line in file:
+            complete = line.endswith(b"\n")
+            found = _LINE.fullmatch(line[:-1]) if complete else None
+            if found is None:
+                continue
+            try:
+                path = unescape(found[6])
+            except ValueError:
+                continue
+            size, changed, altered, inode = (int(number) for number in found.groups()[1:5])
+            self.known[path] = ((size, changed, altered, inode), found[1].decode())
+        if not complete:
+            # What comes next must not continue the line that was cut off.
+            file.write(b"\n")
+
+    def _forget_old(self) -> None:
+        """Journals that nobody came back to."""
+        if self.path is None:
+            return
+        for other in self.path.parent.glob("*.journal"):
+            if other != self.path and _is_old(other.stat()):
+                other.unlink()
+
+
+def _is_old(found: os.stat_result) -> bool:
+    return time.time() - found.st_mtime > LONGEST_AGE_S

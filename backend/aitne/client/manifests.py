@@ -1,0 +1,369 @@
+"""A folder's manifest, and whether a folder still is what its manifest says.
+
+::
+
+    from aitne.client.manifests import make, verify
+
+    made = make("/data/div2k")
+    print(made.digest, len(made.files))
+    print([each.path for each in verify("/data/div2k", [made.text]).differences])
+
+Both read with all cores, tell a listener how far they are, and go on where an interrupted run of
+the same purpose stopped when they are given a folder for their journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+
+from aitne.client.hashing import Hashed, Task, hash_files
+from aitne.client.journal import Journal
+from aitne.client.tree import BROKEN, CHANGED, UNREADABLE, Problem, Tree, scan
+from aitne.core.errors import InvalidInput
+from aitne.core.manifest import Entry, File, Link, escape, parse, serialize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from aitne.client.hashing import Outcome
+
+    Listener = Callable[["Progress"], None]
+
+MISSING, ADDITIONAL, DIFFERS = "missing", "additional", "differs"
+
+
+class Listed:
+    """What a folder holds, before anything of it is read."""
+
+    def __init__(self, root: str, tree: Tree) -> None:
+        self.root = root
+        self.files = len(tree.files)
+        self.links = len(tree.links)
+        self.size_bytes = sum(stamp[0] for stamp in tree.files.values() if stamp is not None)
+
+
+class Progress:
+    """How far a run is; what a listener is given, about ten times a second."""
+
+    def __init__(self) -> None:
+        self.stage = "list"
+        """``list``, ``read``, then ``check``."""
+        self.found = 0
+        """Entries of the folder so far."""
+        self.files = 0
+        self.total_bytes = 0
+        """What there is to read; known from the stage ``read`` on."""
+        self.done_files = 0
+        self.done_bytes = 0
+        self.kept_files = 0
+        self.kept_bytes = 0
+        """What of it an earlier, interrupted run had read."""
+
+
+class Made:
+    """A folder's manifest, or with ``problems`` why it has none: then ``text`` is empty."""
+
+    def __init__(
+        self,
+        root: str,
+        entries: list[Entry],
+        problems: list[Problem],
+        journal: Journal | None = None,
+    ) -> None:
+        self.root = root
+        self._journal = journal
+        self.problems = problems
+        self.files = [each for each in entries if isinstance(each, File)]
+        self.links = [each for each in entries if isinstance(each, Link)]
+        self.size_bytes = sum(each.size for each in self.files)
+        self.text = b"" if problems else b"".join(serialize(entries))
+        self.digest = hashlib.sha256(self.text).hexdigest()
+
+    def forget(self) -> None:
+        """Remove the journal, which would let a further run for the same folder begin with this."""
+        if self._journal is not None:
+            self._journal.remove()
+
+
+class Difference:
+    """One path that is not as the manifest says.
+
+    ``kind`` is ``differs``, ``missing``, ``additional``, or a problem's: ``refused``, ``broken``,
+    ``unreadable`` or ``changed``.
+    """
+
+    __slots__ = ("kind", "path", "reason")
+
+    def __init__(self, path: bytes, kind: str, reason: str) -> None:
+        self.path = escape(path)
+        """As a manifest writes it: one printable line."""
+        self.kind = kind
+        self.reason = reason
+
+    @property
+    def is_damage(self) -> bool:
+        """False when it could not be told: another user, or another moment, may find it whole."""
+        return self.kind not in (UNREADABLE, CHANGED)
+
+    @property
+    def raw(self) -> dict[str, str]:
+        """For a JSON document."""
+        return {"path": self.path, "what": self.kind, "reason": self.reason}
+
+
+class Verification:
+    """What a comparison of a folder with a manifest has found."""
+
+    def __init__(self, root: str, digest: str, files: list[File], found: list[Difference]) -> None:
+        self.root = root
+        self.manifest = digest
+        """The digest of the text that was compared with."""
+        self.files = len(files)
+        """So many are in the manifest."""
+        self.size_bytes = sum(each.size for each in files)
+        self.differences = sorted(found, key=lambda each: each.path)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the folder is exactly what the manifest says."""
+        return not self.differences
+
+    @property
+    def damaged_files(self) -> int:
+        """How many paths surely are not as the manifest says."""
+        return sum(each.is_damage for each in self.differences)
+
+
+def make(
+    path: str | os.PathLike[str],
+    *,
+    listed: Callable[[Listed], None] | None = None,
+    journal_dir: Path | None = None,
+    heard: Listener | None = None,
+    workers: int | None = None,
+) -> Made:
+    """Read everything below ``path``, which is followed if it is a link itself.
+
+    ``listed`` is told what there is before the first file is read, and may raise. What was changed
+    before the last file was read is among the problems. The journal stays until ``Made.forget``: so
+    whatever becomes of the manifest, nothing has to be read twice.
+
+    Raises:
+        InvalidInput: there is no such folder, it may not be read, or it has no files.
+    """
+    run = _Run(path, heard, workers)
+    before = run.scan(stamps=True)
+    if not before.files and not before.problems:
+        raise InvalidInput(f"{run.shown} has no files: there is nothing to make a dataset of.")
+    if before.problems:
+        # It would be in vain to read what else there is, which can take hours.
+        return Made(run.shown, [], before.problems)
+    if listed is not None:
+        listed(Listed(run.shown, before))
+    entries: list[Entry] = [Link(*each) for each in before.links.items()]
+    problems: list[Problem] = []
+    tasks = [Task(each, found[0], found) for each, found in before.files.items() if found]
+    with (
+        Journal(journal_dir, "make", run.root) as journal,
+        contextlib.closing(run.read(tasks, journal)) as outcomes,
+    ):
+        for outcome in outcomes:
+            if isinstance(outcome, Problem):
+                problems.append(outcome)
+            elif outcome.sha256 is not None:
+                entries.append(File(outcome.path, outcome.stamp[0], outcome.sha256))
+        if not problems:
+            problems = _since(before, run.scan(stamps=True, stage="check"))
+    return Made(run.shown, entries, problems, journal)
+
+
+def verify(
+    path: str | os.PathLike[str],
+    text: Iterable[bytes],
+    *,
+    journal_dir: Path | None = None,
+    heard: Listener | None = None,
+    workers: int | None = None,
+) -> Verification:
+    """Compare what lies below ``path`` with a manifest's text, every byte of it.
+
+    Raises:
+        InvalidInput: there is no such folder, or it may not be read.
+        ManifestError: the text is no manifest.
+    """
+    run = _Run(path, heard, workers)
+    digest = hashlib.sha256()
+    entries = list(parse(_digesting(text, digest)))
+    comparison = _Comparison(run.scan(stamps=False))
+    tasks = [Task(each.path, each.size) for each in comparison.files(entries)]
+    with (
+        Journal(journal_dir, f"verify {digest.hexdigest()}", run.root) as journal,
+        contextlib.closing(run.read(tasks, journal)) as outcomes,
+    ):
+        for outcome in outcomes:
+            comparison.read(outcome)
+    journal.remove()
+    files = [each for each in entries if isinstance(each, File)]
+    return Verification(run.shown, digest.hexdigest(), files, comparison.found)
+
+
+class _Run:
+    """What making and verifying have in common: a folder, its files read, and somebody told."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], heard: Listener | None, workers: int | None
+    ) -> None:
+        self.root = _folder(os.fsencode(path))
+        self.shown = os.fsdecode(self.root)
+        self._workers = workers
+        self._heard = heard
+        self._progress = Progress()
+
+    def scan(self, *, stamps: bool, stage: str = "list") -> Tree:
+        """List the folder."""
+        self._progress.stage = stage
+        self._tell(0)
+        return scan(self.root, stamps=stamps, heard=self._found)
+
+    def read(self, tasks: Sequence[Task], journal: Journal) -> Generator[Outcome]:
+        """Read the files; each outcome is in the journal when it is given."""
+        progress = self._progress
+        progress.stage = "read"
+        progress.files = len(tasks)
+        progress.total_bytes = sum(task.size for task in tasks)
+        # Closed whatever happens: an interruption waits for the threads, then writes the journal.
+        with contextlib.closing(
+            hash_files(
+                self.root, tasks, known=journal.known, workers=self._workers, heard=self._tell
+            )
+        ) as batches:
+            for batch in batches:
+                read = [each for each in batch if isinstance(each, Hashed)]
+                journal.add(read)
+                kept = [each for each in read if each.known]
+                progress.kept_files += len(kept)
+                progress.kept_bytes += sum(each.stamp[0] for each in kept)
+                progress.done_files += len(batch)
+                yield from batch
+
+    def _found(self, count: int) -> None:
+        self._progress.found = count
+        self._tell(self._progress.done_bytes)
+
+    def _tell(self, done_bytes: int) -> None:
+        self._progress.done_bytes = done_bytes
+        if self._heard is not None:
+            self._heard(self._progress)
+
+
+class _Comparison:
+    """A tree beside a manifest: what the manifest does not take out of the tree is additional."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.found: list[Difference] = []
+        self._tree = tree
+        self._bad = {each.path: each for each in tree.problems}
+        self._unlisted = {each.path for each in tree.problems if each.kind in (UNREADABLE, BROKEN)}
+        self._expected: dict[bytes, File] = {}
+
+    def files(self, entries: Iterable[Entry]) -> Sequence[File]:
+        """The files that must be read; everything else is compared."""
+        tree = self._tree
+        for entry in entries:
+            path = entry.path
+            if path in self._bad:
+                self._cannot_tell(self._bad.pop(path))
+            elif isinstance(entry, File):
+                if path in tree.files:
+                    del tree.files[path]
+                    self._expected[path] = entry
+                else:
+                    self._absent(path, tree.links.pop(path, None), "a link instead of a file")
+            else:
+                target = tree.links.pop(path, None)
+                if target is None:
+                    there = path in tree.files
+                    tree.files.pop(path, None)
+                    self._absent(path, there or None, "a file instead of a link")
+                elif target != entry.target:
+                    self._differs(
+                        path, f"points to {escape(target)} instead of {escape(entry.target)}"
+                    )
+        for path in (*tree.files, *tree.links):
+            self.found.append(Difference(path, ADDITIONAL, "is not in the manifest"))
+        for problem in self._bad.values():
+            self._cannot_tell(problem)
+        return list(self._expected.values())
+
+    def read(self, outcome: Outcome) -> None:
+        """Compare a file that was read."""
+        if isinstance(outcome, Problem):
+            self._cannot_tell(outcome)
+            return
+        expected = self._expected[outcome.path]
+        if outcome.sha256 is None:
+            self._differs(outcome.path, f"has {outcome.stamp[0]} bytes instead of {expected.size}")
+        elif outcome.sha256 != expected.sha256:
+            self._differs(outcome.path, "has another content")
+
+    def _absent(self, path: bytes, other: object, instead: str) -> None:
+        if other is not None:
+            self._differs(path, f"is {instead}")
+        elif not self._is_hidden(path):
+            self.found.append(Difference(path, MISSING, "is missing"))
+
+    def _is_hidden(self, path: bytes) -> bool:
+        """Whether it may lie in a folder that could not be listed, which is told by itself."""
+        while path:
+            path = path.rpartition(b"/")[0]
+            if path in self._unlisted:
+                return True
+        return False
+
+    def _differs(self, path: bytes, reason: str) -> None:
+        self.found.append(Difference(path, DIFFERS, reason))
+
+    def _cannot_tell(self, problem: Problem) -> None:
+        self.found.append(Difference(problem.path, problem.kind, problem.reason))
+
+
+def _folder(given: bytes) -> bytes:
+    try:
+        root = os.path.realpath(given, strict=True)
+        if not stat.S_ISDIR(os.stat(root).st_mode):
+            raise InvalidInput(
+                f"{os.fsdecode(given)} is no folder: a dataset is a folder with files."
+            )
+        with os.scandir(root):
+            return root
+    except OSError as error:
+        raise InvalidInput(
+            f"{os.fsdecode(given)} cannot be read: {error.strerror or error}. Name a folder on a "
+            "file system of this machine that you may read."
+        ) from error
+
+
+def _digesting(text: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    for chunk in text:
+        digest.update(chunk)
+        yield chunk
+
+
+def _since(before: Tree, after: Tree) -> list[Problem]:
+    """What is different from one scan to the next."""
+    found = list(after.problems)
+    for path, state in after.files.items():
+        if path not in before.files:
+            found.append(Problem(path, CHANGED, "came while others were read"))
+        elif before.files[path] != state:
+            found.append(Problem(path, CHANGED, "was changed while others were read"))
+    for path, target in after.links.items():
+        if before.links.get(path) != target:
+            found.append(Problem(path, CHANGED, "was changed while others were read"))
+    gone = (before.files.keys() | before.links.keys()) - after.files.keys() - after.links.keys()
+    return found + [Problem(path, CHANGED, "went away while others were read") for path in gone]

@@ -1,0 +1,31 @@
+"""What one prefers in the portal."""
+
+from __future__ import annotations
+
+from aitne.client.session import segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from aitne.client.session import Session
+
+
+class Preferences:
+    """``client.preferences``: a document for each key (portal, job_views, last_launch)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get(self, key: str) -> dict[str, Any]:
+        """What was put last; the defaults if nothing was. Raises ``NotFound``: no such key."""
+        found: dict[str, Any] = self._session.json("GET", f"/me/preferences/{segment(key)}")
+        return found
+
+    def put(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep it in place of what was there. Raises ``InvalidInput``."""
+        found: dict[str, Any] = self._session.json(
+            "PUT", f"/me/preferences/{segment(key)}", body=value, repeatable=True
+        )
+        return found

@@ -1,0 +1,152 @@
+"""What runs were and what came of them: snapshots, files, results, sweeps, comparisons."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from aitne.client.records import Job, Record
+from aitne.client.session import segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from aitne.client.session import Session
+
+
+class Snapshot(Record):
+    """What a job ran on. ``taken`` is what its agent found: git, environment, host; None: nothing."""
+
+    attempt: int
+    taken: dict[str, Any] | None
+    image: str
+    image_digest: str | None
+    datasets: list[dict[str, Any]]
+    modules: list[str]
+    spec: dict[str, Any]
+
+
+class WrittenFile(Record):
+    """A file that was changed while the job ran."""
+
+    path: str
+    size_bytes: int
+    modified_at: datetime
+
+
+class WrittenFiles(Record, files=WrittenFile):
+    """The files of a job's folder that were changed while it ran, newest first."""
+
+    folder: str
+    files: list[WrittenFile]
+    cut: bool
+
+
+class Results(Record):
+    """What a job's program measured."""
+
+    updated_at: datetime
+    values: dict[str, float]
+    series: dict[str, list[list[float]]]
+    sources: list[str]
+    notes: list[str]
+
+
+class SweepTask(Record):
+    """One setting, and what came of it."""
+
+    task: int
+    job_id: str
+    state: str
+    parameters: dict[str, Any]
+    values: dict[str, float]
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class Sweep(Record, tasks=SweepTask):
+    """A sweep with all its tasks."""
+
+    job_id: str
+    method: str
+    parameters: list[str]
+    metric: str | None
+    goal: str
+    stop_when: dict[str, Any] | None
+    best: int | None
+    tasks: list[SweepTask]
+
+
+class Rerun(Record):
+    """What running a job again would mean."""
+
+    possible: bool
+    problems: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
+    notes: list[str]
+
+
+class Comparison(Record):
+    """Two runs side by side: sections of rows, each with ``field``, ``a``, ``b`` and ``same``."""
+
+    a: dict[str, Any]
+    b: dict[str, Any]
+    differences: int
+    sections: list[dict[str, Any]]
+
+
+class Runs:
+    """The part of ``client.jobs`` about what runs were."""
+
+    _session: Session
+
+    def snapshot(self, job_id: str) -> Snapshot:
+        """What the job ran on."""
+        return Snapshot(self._session.json("GET", f"/jobs/{segment(job_id)}/snapshot"))
+
+    def files(self, job_id: str) -> WrittenFiles:
+        """The files that it wrote. Raises ``NotFound`` while nobody has looked."""
+        return WrittenFiles(self._session.json("GET", f"/jobs/{segment(job_id)}/files"))
+
+    def results(self, job_id: str) -> Results:
+        """What its program measured. Raises ``NotFound`` while that is nothing."""
+        return Results(self._session.json("GET", f"/jobs/{segment(job_id)}/results"))
+
+    def compare(self, job_id: str, other_id: str) -> Comparison:
+        """In what two runs differ."""
+        path = f"/jobs/{segment(job_id)}/compare/{segment(other_id)}"
+        return Comparison(self._session.json("GET", path))
+
+    def plan_resubmit(self, job_id: str) -> Rerun:
+        """What has changed since the job ran; nothing is stored."""
+        return Rerun(self._session.json("GET", f"/jobs/{segment(job_id)}/resubmit"))
+
+    def sweep(self, job_id: str) -> Sweep:
+        """The settings of a sweep, and what came of each. Raises ``NotFound``: it is no sweep."""
+        return Sweep(self._session.json("GET", f"/jobs/{segment(job_id)}/sweep"))
+
+    def stop_sweep(self, job_id: str) -> Job:
+        """Cancel what has not ended, but the best task so far."""
+        path = f"/jobs/{segment(job_id)}/sweep/stop"
+        return Job(self._session.json("POST", path, repeatable=True))
+
+    def watch_sweep(self, job_id: str) -> Iterator[Sweep]:
+        """The sweep now, and again each time something of it changes, until it has ended."""
+        from aitne.client.events import events
+
+        seen = self.sweep(job_id)
+        yield seen
+        if self._over(job_id):
+            return
+        for event in events(self._session):
+            if event is None or event.job_id in {job_id, *(task.job_id for task in seen.tasks)}:
+                found = self.sweep(job_id)
+                if found != seen:
+                    seen = found
+                    yield seen
+                if self._over(job_id):
+                    return
+
+    def _over(self, job_id: str) -> bool:
+        return Job(self._session.json("GET", f"/jobs/{segment(job_id)}")).ended

@@ -1,0 +1,204 @@
+"""A terminal, a program, or an SSH server in a running job, over one WebSocket.
+
+Both directions have a window: what was sent and not yet taken by the other side is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import ExitStack
+
+from aitne.client.session import API, segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, Self
+
+    from aitne.client.session import Session
+
+OUT, ERRORS = 1, 2
+"""What a piece of output is: the program's standard output (of a terminal all), or its errors."""
+_PIECE = 32 << 10
+_OPEN_WITHIN_S = 90.0
+_CLOSE_WITHIN_S = 2.0
+_LARGEST_MESSAGE = 4 << 20
+
+
+class Terminal:
+    """Made by ``client.jobs.attach``; a context manager. One thread may read while others write."""
+
+    def __init__(
+        self, session: Session, job_id: str, *, node: str | None, start: dict[str, Any]
+    ) -> None:
+        from websockets.exceptions import WebSocketException
+        from websockets.sync.client import connect
+
+        path = f"/jobs/{segment(job_id)}/terminal"
+        ticket = session.json("POST", path, body={"node": node}, repeatable=True)
+        self.node: str = ticket["node"]
+        self.account: str = ticket["account"]
+        url = session.platform.url.rstrip("/")
+        self._open = ExitStack()
+        try:
+            self._socket = self._open.enter_context(
+                connect(
+                    f"ws{url.removeprefix('http')}{API}{path}",
+                    open_timeout=_OPEN_WITHIN_S,
+                    close_timeout=_CLOSE_WITHIN_S,
+                    max_size=_LARGEST_MESSAGE,
+                    compression=None,
+                    proxy=None,
+                    user_agent_header="aitne-client",
+                )
+            )
+        except (OSError, WebSocketException) as error:
+            from aitne.client.errors import Unreachable
+
+            raise Unreachable(
+                f"{url} opens no WebSocket: {error}. A proxy before the platform has to pass "
+                "WebSockets on (docs/howto/terminal-and-ssh.md)."
+            ) from error
+        self._room = threading.Condition()
+        self._on_its_way = 0
+        self._written = 0
+        self._ended = False
+        self.exit_code: int | None = None
+        """Once it has ended; None then means that nobody knows."""
+        self.reason: str | None = None
+        """Why it ended, where that was not its own doing."""
+        try:
+            self._send({"type": "open", "ticket": ticket["ticket"], "start": start})
+            started = self._next(_OPEN_WITHIN_S)
+        except BaseException:
+            self.close()
+            raise
+        self._window = int(started["window"])
+        self.where: str = started["where"]
+        """``container``, ``node``, or ``beside`` where the job's container cannot be entered."""
+        self.host_key: str | None = started.get("host_key")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self) -> Iterator[tuple[int, bytes]]:
+        """Pieces of output as they come, each ``OUT`` or ``ERRORS``, until it has ended.
+
+        Raises:
+            Unreachable: the connection broke.
+            AitneError: the platform ended it.
+        """
+        received = 0
+        try:
+            while True:
+                message = self._receive(None)
+                if isinstance(message, bytes):
+                    yield message[0], message[1:]
+                    received += len(message)
+                    self._send({"type": "ack", "bytes": received})
+                    continue
+                facts = self._parsed(message)
+                if facts["type"] == "ack":
+                    with self._room:
+                        self._on_its_way = self._written - int(facts["bytes"])
+                        self._room.notify_all()
+                elif facts["type"] == "exit":
+                    self.exit_code, self.reason = facts["code"], facts["reason"]
+                    return
+        finally:
+            with self._room:
+                self._ended = True
+                self._room.notify_all()
+
+    def write(self, data: bytes) -> None:
+        """Input; waits while too much is on its way. After the end it goes nowhere."""
+        for start in range(0, len(data), _PIECE):
+            piece = data[start : start + _PIECE]
+            with self._room:
+                while self._on_its_way + len(piece) > self._window and not self._ended:
+                    self._room.wait()
+                if self._ended:
+                    return
+                self._on_its_way += len(piece)
+                self._written += len(piece)
+            self._send(piece)
+
+    def resize(self, rows: int, cols: int) -> None:
+        """The terminal has another size."""
+        self._send({"type": "resize", "rows": rows, "cols": cols})
+
+    def end_input(self) -> None:
+        """Nothing more is written."""
+        self._send({"type": "eof"})
+
+    def close(self) -> None:
+        """Hang up: what was started ends."""
+        with self._room:
+            self._ended = True
+            self._room.notify_all()
+        self._open.close()
+
+    def _send(self, message: bytes | dict[str, Any]) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            self._socket.send(message if isinstance(message, bytes) else json.dumps(message))
+        except ConnectionClosed:
+            return  # who reads is told
+
+    def _receive(self, timeout_s: float | None) -> bytes | str:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            return self._socket.recv(timeout_s)
+        except (ConnectionClosed, TimeoutError) as error:
+            from aitne.client.errors import Unreachable
+
+            raise Unreachable(
+                f"The connection to the job on {self.node} broke ({error}); what ran in it has ended."
+            ) from error
+
+    def _next(self, timeout_s: float) -> Any:
+        message = self._receive(timeout_s)
+        return self._parsed(message if isinstance(message, str) else "{}")
+
+    def _parsed(self, message: str) -> Any:
+        facts = json.loads(message)
+        if facts.get("type") == "error":
+            from aitne.client.errors import from_problem
+
+            problem = facts["problem"]
+            raise from_problem(problem["status"], {}, json.dumps(problem).encode())
+        return facts
+
+
+def attach(
+    session: Session,
+    job_id: str,
+    argv: Sequence[str] = (),
+    *,
+    node: str | None,
+    tty: bool,
+    rows: int,
+    cols: int,
+    term: str,
+) -> Terminal:
+    """See ``Jobs.attach``."""
+    start = {
+        "kind": "shell",
+        "argv": [*argv],
+        "tty": tty,
+        "rows": rows,
+        "cols": cols,
+        "term": term,
+    }
+    return Terminal(session, job_id, node=node, start=start)
+
+
+def attach_ssh(session: Session, job_id: str, public_key: str, *, node: str | None) -> Terminal:
+    """See ``Jobs.attach_ssh``."""
+    return Terminal(session, job_id, node=node, start={"kind": "ssh", "public_key": public_key})

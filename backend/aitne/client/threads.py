@@ -1,0 +1,65 @@
+"""Waiting for blocking calls without blocking an event loop: a thread for each call, gone with it.
+
+Daemon threads of their own, not a pool: streams wait as long as nothing happens, and neither use up
+a pool's threads nor keep a program from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+
+_END = object()
+
+
+async def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What ``function`` returns or raises, called in a thread. Who is cancelled while waiting leaves
+    the call to its end, of which nobody hears."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def tell(set_: Callable[[], None]) -> None:
+        def unless_left() -> None:
+            if not future.done():
+                set_()
+
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(unless_left)
+
+    def run() -> None:
+        try:
+            result = function(*args, **kwargs)
+        except StopIteration as error:  # a future takes none
+            reason = RuntimeError("a call ended an iteration that it had not begun")
+            reason.__cause__ = error
+            tell(lambda: future.set_exception(reason))
+        except BaseException as error:  # noqa: BLE001 - it is the caller's, who waits elsewhere
+            caught = error
+            tell(lambda: future.set_exception(caught))
+        else:
+            tell(lambda: future.set_result(result))
+
+    threading.Thread(target=run, name="aitne-client", daemon=True).start()
+    return await future
+
+
+async def stream(
+    make: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
+) -> AsyncIterator[T]:
+    """The items of the iterator that ``make`` returns, each fetched when it is asked for."""
+    items = await call(make, *args, **kwargs)
+    try:
+        while (item := await call(next, items, _END)) is not _END:
+            yield item  # type: ignore[misc]
+    finally:
+        close = getattr(items, "close", None)
+        if close is not None:
+            await call(close)
