@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from aitne.adapters.programs import run
 from aitne.dev.plan import Plan
-from aitne.dev.processes import environment, run
+from aitne.dev.processes import environment, wait_until
 from aitne.dev.users import ACCOUNTS, OPERATOR, USERS
 
 QOS_MAX_WALL = "00:10:00"
 QOS_MAX_GPUS = 8
+_REGISTERED_S = 30.0
 
 
 def make_database(plan: Plan) -> None:
@@ -70,7 +72,16 @@ def associations(cluster: str) -> str:
 
 def limit_gpus(plan: Plan) -> None:
     """The QOS's GPUs: the database knows what a GPU is once a controller has registered. Raises ``SetupError``."""
+    wait_until(
+        lambda: "gres/gpu" in _tres(plan), _REGISTERED_S
+    )  # sacctmgr says it if they never are
     _sacctmgr(plan, "modify", "qos", "short", "set", f"GrpTRES=gres/gpu={QOS_MAX_GPUS}")
+
+
+def _tres(plan: Plan) -> list[str]:
+    argv = [*plan.prefix, "sacctmgr", "--noheader", "--parsable2", "show", "tres"]
+    lines = run(argv, env=environment(plan.root, plan.slurm_conf)).splitlines()
+    return ["/".join(filter(None, line.split("|")[:2])) for line in lines]
 
 
 def _sacctmgr(plan: Plan, *words: str) -> None:

@@ -46,5 +46,9 @@ def settings(plan: Plan, python: str, peers: set[int]) -> str:
         f"operator = {json.dumps(OPERATOR)}",
         f"software_dir = {json.dumps(str(plan.software))}",
         f"python = {json.dumps(python)}",
+        "",
+        "[[storage.areas]]",
+        'name = "scratch"',
+        f"path = {json.dumps(f'{plan.scratch}/{{user}}')}",
     ]
     return "\n".join(lines) + "\n"

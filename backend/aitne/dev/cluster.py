@@ -7,6 +7,9 @@ import signal
 import time
 from pathlib import Path
 
+from aitne.adapters import debian
+from aitne.adapters.debian import Progress
+from aitne.adapters.programs import run
 from aitne.core.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster
 from aitne.core.errors import SetupError
 from aitne.dev import (
@@ -22,9 +25,8 @@ from aitne.dev import (
     users,
 )
 from aitne.dev.locks import ALL, locked
-from aitne.dev.packages import Progress
 from aitne.dev.plan import HOME, Plan, ReleaseName, check_name, check_request, read_plan
-from aitne.dev.processes import environment, run
+from aitne.dev.processes import environment
 
 PYTHON = "/usr/bin/python3"
 _STEPS_END_S = 5.0
@@ -107,7 +109,8 @@ def _running(name: str, progress: Progress) -> DevCluster | None:
 def _prepare(release: ReleaseName, progress: Progress) -> Path | None:
     if release != "system":
         return roots.ensure(release, progress)
-    packages.ensure((*packages.SLURM, "python3"), progress)
+    needed = (*packages.SLURM, "python3")
+    debian.ensure(needed, progress, purpose=packages.PURPOSE)
     return None
 
 
@@ -155,6 +158,7 @@ def _describe(plan: Plan, release: str) -> DevCluster:
         operator=users.OPERATOR,
         broker_socket=plan.broker_socket,
         software_dir=plan.software,
+        scratch_dir=plan.scratch,
         python=PYTHON,
         nodes=plan.node_names,
         users=users.USERS,

@@ -36,6 +36,7 @@ def make(plan: Plan, version: tuple[int, ...]) -> None:
     _folder(root / "etc")
     # Whoever called sudo may start the platform without it, which then puts its agent here.
     _folder(plan.software, owner=broker.caller())
+    _folder(plan.scratch)
     _folder(root / "spool")
     _folder(root / "dev")
     _folder(root / "tmp")

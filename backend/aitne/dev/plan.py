@@ -97,6 +97,11 @@ class Plan(Frozen):
         return self.root / "software"
 
     @property
+    def scratch(self) -> Path:
+        """Where the users' areas lie: root's, and the broker makes a folder for each in it."""
+        return self.root / "scratch"
+
+    @property
     def node_names(self) -> tuple[str, ...]:
         """The nodes with a slurmd."""
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))

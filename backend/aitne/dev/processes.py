@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.core.errors import SetupError
+from aitne.adapters.programs import PATH, tail
 from aitne.dev.plan import Plan
 
 ROOT_MARK = "AITNE_DEV_ROOT"
 DAEMON_MARK = "AITNE_DEV_DAEMON"
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 POLL_S = 0.02
-TAIL_LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,45 +39,6 @@ def environment(root: Path, slurm_conf: Path, daemon: str = "") -> dict[str, str
     """A small environment of known content: the caller's proxies, tokens and locale stay outside."""
     found = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": "/", "SLURM_CONF": str(slurm_conf)}
     return found | {ROOT_MARK: str(root), DAEMON_MARK: daemon} if daemon else found
-
-
-def run(
-    argv: Sequence[str],
-    *,
-    env: dict[str, str],
-    timeout_s: float = 60,
-    stdin: str = "",
-) -> str:
-    """Run a program to its end and return what it printed.
-
-    Raises:
-        SetupError: it is missing, failed, or did not end in time; with the last lines it printed.
-    """
-    try:
-        done = subprocess.run(
-            argv,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=env,
-            cwd="/",
-            timeout=timeout_s,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise SetupError(f"{error.filename} is not installed on this machine.") from error
-    except subprocess.TimeoutExpired as error:
-        raise SetupError(f"`{' '.join(argv)}` did not end within {timeout_s:g} s.") from error
-    if done.returncode:
-        said = tail((done.stderr or done.stdout).splitlines())
-        raise SetupError(f"`{' '.join(argv)}` failed ({done.returncode}): {said}")
-    return done.stdout
-
-
-def tail(lines: Iterable[str]) -> str:
-    """The last lines that say something, in one."""
-    return " / ".join([line.strip() for line in lines if line.strip()][-TAIL_LINES:])
 
 
 def tail_of(*logs: Path) -> str:

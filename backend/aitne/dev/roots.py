@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from aitne.adapters import debian
+from aitne.adapters.debian import Progress
+from aitne.adapters.programs import PATH, run
 from aitne.core.dev_cluster import DESCRIPTORS
 from aitne.core.errors import SetupError
 from aitne.core.settings import cache_dir
 from aitne.dev import packages
-from aitne.dev.packages import Progress
 from aitne.dev.plan import Plan
-from aitne.dev.processes import PATH, run, wait_until
+from aitne.dev.processes import wait_until
 
 PACKAGES = (*packages.SLURM, "python3", "python3-venv", "python3-pip", "ca-certificates")
 _MAKE_S = 1_200
@@ -28,7 +30,6 @@ _COPIED = (
     "etc/ssl/certs/ca-certificates.crt",
 )
 """What programs in the root need to reach what this machine reaches."""
-_MIRROR_OPTIONS = ("::Proxy", "::Check-Valid-Until", "::Check-Date")
 _KERNEL_TREES = ("/proc", "/sys", "/dev")
 """Shared with what is mounted in them. Of other folders that must not be copied: whoever made a mount
 in `/tmp` could not remove its folder, and the cluster's own folder would hold itself."""
@@ -45,7 +46,7 @@ def ensure(suite: str, progress: Progress) -> Path:
     base = cache_dir() / "roots" / f"{suite}-{digest}"
     if base.exists():
         return base
-    packages.ensure(packages.BOOTSTRAP, progress)
+    debian.ensure(packages.BOOTSTRAP, progress, purpose=packages.PURPOSE)
     base.parent.mkdir(parents=True, exist_ok=True)
     with _locked(base.parent):
         if base.exists():
@@ -56,36 +57,16 @@ def ensure(suite: str, progress: Progress) -> Path:
         argv = [
             "mmdebstrap",
             "--variant=minbase",
-            *(f"--aptopt={option}" for option in _apt_options()),
+            *(f"--aptopt={option}" for option in debian.mirror_options()),
             f"--include={','.join(PACKAGES)}",
             suite,
             str(partial),
-            _mirror(),
+            debian.mirror(),
         ]
         # With the caller's environment: that is where a proxy would be named.
         run(argv, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, timeout_s=_MAKE_S)
         partial.rename(base)
     return base
-
-
-def _apt_options() -> list[str]:
-    """What this machine's apt was told about the way to its mirror, and about that mirror's age."""
-    argv = ["apt-config", "dump", "--no-empty", "--format", '%F "%v"%n', "Acquire"]
-    return [
-        line
-        for line in run(argv, env=dict(os.environ)).splitlines()
-        if line.partition(" ")[0].endswith(_MIRROR_OPTIONS)
-    ]
-
-
-def _mirror() -> str:
-    argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
-    addresses = run(argv, env=dict(os.environ)).split()
-    if not addresses:
-        raise SetupError(
-            "apt knows no Debian mirror on this machine: `apt-get indextargets` lists none."
-        )
-    return addresses[0]
 
 
 @contextmanager

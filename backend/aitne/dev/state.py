@@ -7,12 +7,13 @@ from contextlib import suppress
 
 from pydantic import Field
 
+from aitne.adapters.programs import run
 from aitne.core.dev_cluster import DevCluster, NoDevCluster, find_dev_cluster
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen
 from aitne.dev import daemons, processes
 from aitne.dev.plan import Plan, read_plan
-from aitne.dev.processes import environment, run
+from aitne.dev.processes import environment
 
 IDLE_S = 120.0
 _ASK_S = 15.0

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from aitne.adapters.programs import PATH, run
 from aitne.core.dev_cluster import DevUser
 from aitne.dev.plan import HOME
-from aitne.dev.processes import PATH, run
 
 OPERATOR = "aitne-op"
 USERS = (

@@ -7,7 +7,6 @@ lets one builder in, and ``.complete`` is written last; a folder without it is m
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -15,12 +14,12 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
 from aitne.core.settings import cache_dir
 from aitne.supervisor.node import find_node
@@ -184,19 +183,6 @@ def _run(name: str, argv: Sequence[str], watch: Progress, cwd: Path | None = Non
             f"or set {_override(name)} to an environment that has what "
             f"{LOCKS / (name if name == 'proxy' else name + '.txt')} lists."
         )
-
-
-@contextmanager
-def only_builder(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Let one process at a time make ``folder``; ``waiting`` is called if another one does."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _check_space() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import aitne
+from aitne.core import settings_source
 from aitne.core.settings import Settings, config_path
 from aitne.supervisor import environments, software
 from aitne.supervisor.plan import ChildPlan, Plan
@@ -108,6 +109,7 @@ def _base_env(settings: Settings) -> dict[str, str]:
         if not name.startswith("AITNE_") or name in _NOT_SETTINGS
     }
     env |= settings_env(settings)
+    env[settings_source.VARIABLE] = settings_source.written(settings)
     env["AITNE_CONFIG"] = str(config_path(settings.data_dir).absolute())
     env["AITNE_SESSION_ENV"] = str(_session_env(settings))
     env["PYTHONUNBUFFERED"] = "1"

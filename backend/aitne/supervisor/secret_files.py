@@ -12,6 +12,8 @@ NAMES = (
     "oauth_client_secret",
     "proxy_auth_token",
     "hub_cookie_secret",
+    "second_factor_key",
+    "webhook_key",
 )
 BYTES = 32
 

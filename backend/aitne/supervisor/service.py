@@ -1,9 +1,9 @@
 """The supervisor's own process: keeps the children running and answers on a socket.
 
 Standard library only, and one thread. The socket takes one JSON object per line, ``{"verb": …}``:
-``status`` (``brief``) answers with one line; ``where`` with the addresses alone; ``down`` (``keep_jobs``)
-ends the platform, with a line per step and ``{"done": true}`` last; ``hurry`` shortens that; ``restart``
-(``name``) ends one child, which starts again.
+``status`` (``brief``) answers with one line; ``where`` with the addresses alone; ``settings`` with those
+of all processes, as variables; ``down`` (``keep_jobs``) ends the platform, with a line per step and
+``{"done": true}`` last; ``hurry`` shortens that; ``restart`` (``name``) ends one child, which starts again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ SETTLING_S = 0.15
 STEADY_S = 3.0
 INIT_LOG = "init.log"
 DRAIN_LOG = "drain.log"
+_VERBS = "verb is one of status, where, settings, down, hurry, restart (name)"
 
 Say = Callable[[str], Awaitable[None]]
 
@@ -281,6 +282,9 @@ class Supervisor:
             case "where":
                 url = self.plan.ready_url.removesuffix("/readyz")
                 await answer({"url": self.plan.url, "api_url": url})
+            case "settings":
+                variables = {k: v for k, v in self.plan.base_env.items() if k.startswith("AITNE_")}
+                await answer({"url": self.plan.url, "settings": variables})
             case "down":
                 await asyncio.shield(self.end(keep_jobs=bool(request.get("keep_jobs")), say=say))
                 await answer({"done": True})
@@ -291,7 +295,7 @@ class Supervisor:
                 self.children[request["name"]].signal(signal.SIGTERM)
                 await answer({"done": True})
             case _:
-                await answer({"error": "verb is one of status, where, down, hurry, restart (name)"})
+                await answer({"error": _VERBS})
 
     def _env(self, env: dict[str, str], secret_env: dict[str, str]) -> dict[str, str]:
         secrets = {name: self._secret(file) for name, file in secret_env.items()}

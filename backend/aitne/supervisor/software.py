@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aitne.adapters.node_software import SoftwareFolder
+from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv, only_builder
+from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv
 
 MARKER = ".complete"
 """Holds the version of the Python that the environment was made with."""

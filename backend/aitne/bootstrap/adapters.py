@@ -1,0 +1,157 @@
+"""Which adapters the settings name. Each is only made here: nothing is opened or connected."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aitne.adapters.accounting.none import NoAccounting
+from aitne.adapters.accounting.slurm import SlurmAccounting
+from aitne.adapters.accounts import OwnAccount, UnixAccounts, permitted_user
+from aitne.adapters.command.local import LocalCommand
+from aitne.adapters.files import OwnFiles
+from aitne.adapters.node_software import SoftwareFolder
+from aitne.adapters.places import BrokerPlaces, OwnPlaces
+from aitne.core.ports.accounting import Accounting
+from aitne.core.ports.accounts import Accounts
+from aitne.core.ports.attach import Attacher
+from aitne.core.ports.channel import Channel
+from aitne.core.ports.files import JobFiles
+from aitne.core.ports.identity import IdentitySource
+from aitne.core.ports.runtime import Runtime
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.storage import Places, Storage
+from aitne.core.ports.tools import Tools
+from aitne.core.registry import Registry
+from aitne.core.settings import Settings
+from aitne.core.storage_settings import StorageSettings
+
+SCHEDULERS: Registry[Scheduler] = Registry(
+    "scheduler", "aitne.adapters.schedulers", "aitne.schedulers"
+)
+RUNTIMES: Registry[Runtime] = Registry("runtime", "aitne.adapters.runtimes", "aitne.runtimes")
+IDENTITIES: Registry[IdentitySource] = Registry(
+    "source of logins", "aitne.adapters.identity", "aitne.identity"
+)
+STORAGES: Registry[Storage] = Registry("storage adapter", "aitne.adapters.storage", "aitne.storage")
+CHANNELS: Registry[Channel] = Registry("channel", "aitne.adapters.channels", "aitne.channels")
+
+
+def utc_now() -> datetime:
+    """The clock of every process."""
+    return datetime.now(UTC)
+
+
+def make_scheduler(settings: Settings) -> Scheduler:
+    """The scheduler that the settings name, or the broker that holds it.
+
+    Raises:
+        SetupError: there is none of that name.
+    """
+    if settings.broker.socket is not None:
+        from aitne.adapters.broker import BrokerScheduler
+
+        return BrokerScheduler(settings)
+    make = SCHEDULERS.get(settings.scheduler)
+    return make(settings, Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles()))
+
+
+def shared_scheduler(settings: Settings) -> Scheduler | None:
+    """The scheduler for a process that is not the controller, if it can have one of its own."""
+    if settings.broker.socket is None and not getattr(
+        SCHEDULERS.get(settings.scheduler), "shared", False
+    ):
+        return None
+    return make_scheduler(settings)
+
+
+def attacher_of(scheduler: object, settings: Settings, tools: Tools) -> Attacher | None:
+    """What starts programs beside its jobs, by a scheduler or its class; None: it cannot."""
+    make: Callable[[Settings, Tools], Attacher] | None = getattr(scheduler, "attacher", None)
+    return None if make is None else make(settings, tools)
+
+
+def make_attacher(settings: Settings) -> Attacher | None:
+    """The scheduler's own, or the broker that holds it.
+
+    Raises:
+        SetupError: there is no such scheduler.
+    """
+    if settings.broker.socket is not None:
+        from aitne.adapters.broker_attach import BrokerAttacher
+
+        return BrokerAttacher(settings)
+    tools = Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles())
+    return attacher_of(SCHEDULERS.get(settings.scheduler), settings, tools)
+
+
+def make_channels(settings: Settings) -> dict[str, Channel]:
+    """Every channel that carries messages, by name; also those that the site does not use."""
+    return {name: make(settings) for name, make in CHANNELS.all().items()}
+
+
+def make_accounting(settings: Settings) -> Accounting:
+    """Who keeps the accounts: Slurm, by the broker where there is one, or nobody."""
+    if not settings.on_slurm:
+        return NoAccounting(settings.scheduler)
+    if settings.broker.socket is not None:
+        from aitne.adapters.accounting.broker import BrokerAccounting
+
+        return BrokerAccounting(settings)
+    return SlurmAccounting(settings, LocalCommand(settings.slurm.command_prefix))
+
+
+def unix_name(settings: Settings, user: str) -> str:
+    """A portal user's Unix account. Raises ``NotAllowed`` if jobs may not run as it."""
+    return permitted_user(settings.accounts.map.get(user, user), settings.accounts).name
+
+
+def job_files(settings: Settings) -> JobFiles:
+    """Hands on the jobs' files: the broker's, or those of this process."""
+    if settings.broker.socket is not None:
+        from aitne.adapters.broker import BrokerFiles
+
+        return BrokerFiles(settings)
+    return OwnFiles()
+
+
+def job_accounts(settings: Settings) -> Accounts:
+    """Without a broker everybody's jobs run as the platform's own account."""
+    return OwnAccount(settings) if settings.broker.socket is None else UnixAccounts(settings)
+
+
+def storages(settings: StorageSettings) -> dict[str, Storage]:
+    """The storage adapters that the settings name. Raises ``SetupError``: there is none of a name."""
+    names = {settings.home, *(area.storage for area in settings.areas)}
+    return {name: STORAGES.get(name)() for name in sorted(names)}
+
+
+def identity_sources(settings: Settings, clock: Callable[[], datetime]) -> list[IdentitySource]:
+    """Who vouches for people, in the site's order.
+
+    Raises:
+        SetupError: there is none of a name, or what it needs is not installed.
+    """
+    return [IDENTITIES.get(name)(settings, clock) for name in settings.auth.sources]
+
+
+def make_places(settings: Settings) -> Places:
+    """Looks at folders and paths: by the broker, or as the process's own account.
+
+    Raises:
+        SetupError: the settings name a storage adapter that there is not.
+    """
+    if settings.broker.socket is not None:
+        return BrokerPlaces(settings)
+    return OwnPlaces(settings.storage, storages(settings.storage))
+
+
+def make_runtimes(settings: Settings) -> dict[str, Runtime]:
+    """Every container runtime by name."""
+    named = os.environ.get("AITNE_SESSION_ENV")
+    session_env = None if named is None else Path(named)
+    if settings.on_slurm:
+        session_env = session_env or SoftwareFolder(settings).session_env
+    return {name: make(settings, session_env) for name, make in RUNTIMES.all().items()}

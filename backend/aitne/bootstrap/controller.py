@@ -1,0 +1,63 @@
+"""What the controller process needs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aitne.adapters.store.sql import SqlStore
+from aitne.bootstrap.adapters import (
+    job_files,
+    make_accounting,
+    make_channels,
+    make_runtimes,
+    make_scheduler,
+    utc_now,
+)
+from aitne.bootstrap.renderer import make_renderer
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.services.controller import Controller
+from aitne.services.controller.telling import TellingParts
+from aitne.services.secrets import read_secret
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerParts:
+    """The controller and what has to be started before and closed after it."""
+
+    store: Store
+    scheduler: Scheduler
+    controller: Controller
+    close_hub: Callable[[], Awaitable[None]]
+
+
+def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
+    """The controller's own parts. ``holder`` names the process in the lease.
+
+    Raises:
+        SetupError: a plug-in or a secret that the settings name is not there.
+    """
+    # It brings httpx along, which the API's process does without.
+    from aitne.adapters.hub import HubClient
+
+    store = SqlStore(settings.database_url)
+    scheduler = make_scheduler(settings)
+    hub = HubClient(
+        f"http://127.0.0.1:{settings.port_of_hub}", read_secret(settings, "hub_api_token")
+    )
+    controller = Controller(
+        store,
+        scheduler,
+        job_files(settings),
+        hub,
+        make_renderer(settings, make_runtimes(settings)),
+        utc_now,
+        holder=holder,
+        sessions_origin=settings.sessions_origin,
+        poll_interval_s=settings.poll_interval_s,
+        accounting=make_accounting(settings) if settings.on_slurm else None,
+        telling=TellingParts(make_channels(settings), settings.portal_url, settings.idle),
+    )
+    return ControllerParts(store, scheduler, controller, hub.close)

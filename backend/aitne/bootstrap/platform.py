@@ -1,0 +1,236 @@
+"""The services over one store: what the API and the one-shot programs need.
+
+``build`` only constructs: nothing is opened or connected before ``start`` is called on the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from aitne.adapters.accounts import (
+    own_account_name,
+)
+from aitne.adapters.identity.password import PasswordIdentity
+from aitne.adapters.image_files import ImagesFolder
+from aitne.adapters.manifests import ManifestFolder
+from aitne.adapters.probes import LocalProbes
+from aitne.adapters.store.sql import SqlStore
+from aitne.bootstrap.adapters import (
+    CHANNELS,
+    identity_sources,
+    job_accounts,
+    job_files,
+    make_accounting,
+    make_attacher,
+    make_places,
+    make_runtimes,
+    shared_scheduler,
+    unix_name,
+    utc_now,
+)
+from aitne.bootstrap.renderer import make_renderer
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.settings import Settings
+from aitne.services.account import AccountService
+from aitne.services.addresses import NodeAddresses
+from aitne.services.admission import Admission
+from aitne.services.advice import AdviceService
+from aitne.services.agents import AgentService
+from aitne.services.announcements import AnnouncementService
+from aitne.services.arrivals import Arrivals
+from aitne.services.audit import AuditService
+from aitne.services.bulk import BulkCancel
+from aitne.services.capacity import CapacityService
+from aitne.services.cluster import ClusterService
+from aitne.services.comparison import ComparisonService
+from aitne.services.dataset_paths import DatasetPaths
+from aitne.services.datasets import DatasetService
+from aitne.services.events import EventHub
+from aitne.services.first_run import FirstRun
+from aitne.services.forecast import Forecaster
+from aitne.services.health import HealthService
+from aitne.services.health_checks import Checks
+from aitne.services.identity import IdentityService
+from aitne.services.image_choice import ImageChooser
+from aitne.services.images import ImageService
+from aitne.services.import_accounts import AccountImport
+from aitne.services.invitations import InvitationService
+from aitne.services.jobs import JobService
+from aitne.services.limits import LimitCheck
+from aitne.services.maintenance import MaintenanceService
+from aitne.services.notifications import NotificationService
+from aitne.services.oauth import OAuthService
+from aitne.services.offers import Offers
+from aitne.services.preferences import PreferenceService
+from aitne.services.project_life import ProjectLife
+from aitne.services.project_report import ReportService
+from aitne.services.projects import ProjectService
+from aitne.services.reruns import RerunService
+from aitne.services.second_factor import SecondFactors
+from aitne.services.sessions import SessionService
+from aitne.services.snapshots import SnapshotService
+from aitne.services.storage import StorageService
+from aitne.services.sweeps import SweepService
+from aitne.services.sync import SyncService
+from aitne.services.templates import TemplateCatalog, builtin_folder
+from aitne.services.terminals import TerminalService
+from aitne.services.usage import UsageService
+from aitne.services.usage_months import UsageMonths
+from aitne.services.users import UserService
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The services over one store."""
+
+    settings: Settings
+    store: SqlStore
+    scheduler: Scheduler | None
+    """For what is only asked (forecasts), where several processes may hold one; else None."""
+    clock: Callable[[], datetime]
+    templates: TemplateCatalog
+    jobs: JobService
+    sessions: SessionService
+    identity: IdentityService
+    account: AccountService
+    users: UserService
+    projects: ProjectService
+    project_life: ProjectLife
+    invitations: InvitationService
+    reports: ReportService
+    sync: SyncService
+    usage: UsageService
+    storage: StorageService
+    images: ImageService
+    datasets: DatasetService
+    oauth: OAuthService
+    events: EventHub
+    cluster: ClusterService
+    agents: AgentService
+    first_run: FirstRun
+    snapshots: SnapshotService
+    sweeps: SweepService
+    comparisons: ComparisonService
+    reruns: RerunService
+    bulk: BulkCancel
+    capacity: CapacityService
+    advice: AdviceService
+    preferences: PreferenceService
+    audit: AuditService
+    notifications: NotificationService
+    terminals: TerminalService
+    announcements: AnnouncementService
+    maintenance: MaintenanceService
+    health: HealthService
+
+
+def build(settings: Settings) -> Platform:
+    """Everything over a store that is not open yet: call ``platform.store.start()``."""
+    store = SqlStore(settings.database_url)
+    accounts = PasswordIdentity()
+    audit = AuditService(store, utc_now)
+    factors = SecondFactors(store, settings, utc_now)
+    arrivals = Arrivals(store, settings, utc_now, identity_sources(settings, utc_now))
+    templates = TemplateCatalog([builtin_folder(), *settings.templates])
+    events = EventHub(store)
+    runtimes = make_runtimes(settings)
+    renderer = make_renderer(settings, runtimes)
+    scheduler = shared_scheduler(settings)
+    cluster = ClusterService(store, scheduler, settings, utc_now)
+    unix_accounts = job_accounts(settings)
+    places = make_places(settings)
+    storage = StorageService(settings.storage, unix_accounts, places, utc_now)
+    images = ImageService(store, ImagesFolder(settings.images_dir), utc_now)
+    datasets = DatasetService(
+        store,
+        ManifestFolder(settings.manifests_dir),
+        DatasetPaths(settings.storage, unix_accounts, places),
+        utc_now,
+    )
+    chooser = ImageChooser(runtimes, settings.containers, on_slurm=settings.on_slurm)
+    snapshots, sweeps = SnapshotService(store), SweepService(store, utc_now)
+    offers = Offers(images, datasets, storage, places, chooser, settings)
+    admission = Admission(
+        store,
+        templates,
+        renderer,
+        settings,
+        unix_accounts,
+        cluster,
+        LimitCheck(store, utc_now, own_account_name()),
+        offers,
+        utc_now,
+    )
+    forecaster = Forecaster(renderer, scheduler)
+    capacity = CapacityService(store, cluster, utc_now)
+    jobs = JobService(store, admission, renderer, job_files(settings), forecaster, utc_now)
+    users = UserService(store, utc_now, accounts)
+    accounting = make_accounting(settings)
+    unix = partial(unix_name, settings)
+    operators = frozenset(filter(None, [settings.slurm.operator]))
+    alone = settings.broker.socket is None
+    usage = UsageService(store, UsageMonths(store, accounting, utc_now), utc_now)
+    imports = AccountImport(
+        store, accounting, unix, utc_now, map_=settings.accounts.map, operators=operators
+    )
+    return Platform(
+        settings=settings,
+        store=store,
+        scheduler=scheduler,
+        clock=utc_now,
+        templates=templates,
+        jobs=jobs,
+        sessions=SessionService(jobs, store, settings, utc_now),
+        identity=IdentityService(store, settings, utc_now, arrivals, factors, audit),
+        account=AccountService(store, settings, utc_now, accounts, factors),
+        users=users,
+        projects=ProjectService(store, utc_now, None if alone else settings.accounts.map),
+        project_life=ProjectLife(store, settings.projects, utc_now),
+        invitations=InvitationService(store, settings.portal_url, utc_now),
+        reports=ReportService(store, usage, utc_now),
+        sync=SyncService(
+            store,
+            accounting,
+            unix,
+            operators=operators,
+            runs_as=own_account_name() if alone else None,
+        ),
+        usage=usage,
+        storage=storage,
+        images=images,
+        datasets=datasets,
+        oauth=OAuthService(store, settings, utc_now),
+        events=events,
+        cluster=cluster,
+        bulk=BulkCancel(jobs, store, utc_now),
+        capacity=capacity,
+        advice=AdviceService(store, cluster, capacity),
+        preferences=PreferenceService(store),
+        terminals=TerminalService(store, renderer, make_attacher(settings), unix_accounts, utc_now),
+        agents=AgentService(
+            store,
+            utc_now,
+            events,
+            NodeAddresses(store, settings),
+            snapshots,
+            sweeps,
+            trusted=not settings.on_slurm,
+        ),
+        first_run=FirstRun(
+            store, users, settings, utc_now, imports if settings.slurm.import_users else None
+        ),
+        snapshots=snapshots,
+        sweeps=sweeps,
+        comparisons=ComparisonService(store, snapshots, images),
+        reruns=RerunService(store, jobs, admission, snapshots, datasets, templates, places),
+        audit=audit,
+        notifications=NotificationService(store, settings, CHANNELS.names(), utc_now),
+        announcements=AnnouncementService(store, utc_now),
+        maintenance=MaintenanceService(store, utc_now),
+        health=HealthService(
+            Checks(store, settings, LocalProbes(), cluster, events, templates, utc_now), utc_now
+        ),
+    )

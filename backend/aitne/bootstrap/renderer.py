@@ -1,0 +1,18 @@
+"""Jobs' scripts, with the software that the nodes have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aitne.adapters.node_software import SoftwareFolder, own_software, write_own_software
+from aitne.core.ports.runtime import Runtime
+from aitne.core.settings import Settings
+from aitne.services.render import Renderer
+
+
+def make_renderer(settings: Settings, runtimes: Mapping[str, Runtime]) -> Renderer:
+    """For this site's nodes; without Slurm they are this machine, whose software is written down now."""
+    if settings.on_slurm:
+        return Renderer(settings, runtimes, SoftwareFolder(settings).software())
+    write_own_software()
+    return Renderer(settings, runtimes, own_software())
