@@ -8,7 +8,7 @@ export default tseslint.config(
   { ignores: ["dist", "node_modules", "src/api/schema.d.ts"] },
   js.configs.recommended,
   {
-    files: ["src/**/*.{ts,tsx}", "vite.config.ts"],
+    files: ["src/**/*.{ts,tsx}", "vite.config.ts", "mantine-css.ts", "first-load.ts"],
     extends: [...tseslint.configs.strictTypeChecked, ...tseslint.configs.stylisticTypeChecked],
     languageOptions: {
       globals: globals.browser,
@@ -29,7 +29,7 @@ export default tseslint.config(
     extends: [jsxA11y.flatConfigs.strict, reactHooks.configs.flat.recommended],
   },
   {
-    files: ["dev/**/*.mjs", "public/**/*.js"],
+    files: ["scripts/**/*.mjs", "public/**/*.js"],
     languageOptions: { globals: { ...globals.node, ...globals.browser } },
   },
 );

@@ -1,24 +1,32 @@
-import "@mantine/core/styles.css";
+import "virtual:mantine.css";
 import "@mantine/notifications/styles.css";
 import "./app.css";
 import { MantineProvider } from "@mantine/core";
-import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
-import { StrictMode } from "react";
+import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
+import { startLanguage } from "@/i18n";
+import { nonceStyles } from "@/lib/nonce";
 import { queryClient } from "@/query-client";
 import { router } from "@/router";
 import { cssVariables, theme } from "@/theme";
 
+/** Nothing is said before the page is there; what is said meanwhile waits in the library's store. */
+const Notices = lazy(async () => ({ default: (await import("@/components/Notices")).Notices }));
+
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
 
+nonceStyles();
+await startLanguage();
 createRoot(root).render(
   <StrictMode>
     <MantineProvider theme={theme} defaultColorScheme="auto" cssVariablesResolver={cssVariables}>
       <QueryClientProvider client={queryClient}>
-        <Notifications position="top-right" autoClose={6000} limit={4} />
+        <Suspense>
+          <Notices />
+        </Suspense>
         <RouterProvider router={router} />
       </QueryClientProvider>
     </MantineProvider>

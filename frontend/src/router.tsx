@@ -3,28 +3,39 @@ import {
   createRoute,
   createRouter,
   lazyRouteComponent,
+  notFound,
   Outlet,
   redirect,
   stripSearchParams,
 } from "@tanstack/react-router";
 import { isStatus } from "@/api/client";
-import { type JobFilters, meQuery } from "@/api/queries";
+import { meQuery } from "@/api/queries";
 import { PageError } from "@/components/PageError";
 import { PageLoading } from "@/components/PageLoading";
-import { STATE_GROUPS } from "@/lib/states";
+import { readAuditFilters } from "@/lib/audit-filters";
+import { FILTER_DEFAULTS, readFilters } from "@/lib/job-filters";
+import { PROJECT_TABS, type ProjectTab } from "@/lib/project-tabs";
 import { DashboardPage } from "@/pages/Dashboard";
 import { NotFoundPage } from "@/pages/NotFound";
-import { Shell } from "@/pages/Shell";
 import { queryClient, setLoggedOutHandler } from "@/query-client";
+import { Shell } from "@/shell/Shell";
 
 const rootRoute = createRootRouteWithContext()({ component: Outlet, notFoundComponent: NotFoundPage });
 
 const loginRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/login",
-  validateSearch: (search: Record<string, unknown>): { next?: string } =>
-    typeof search.next === "string" ? { next: search.next } : {},
+  validateSearch: (search: Record<string, unknown>): { next?: string; failed?: string } => ({
+    ...(typeof search.next === "string" && { next: search.next }),
+    ...(typeof search.failed === "string" && { failed: search.failed }),
+  }),
   component: lazyRouteComponent(() => import("@/pages/Login"), "LoginPage"),
+});
+
+const resetRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/reset",
+  component: lazyRouteComponent(() => import("@/pages/Reset"), "ResetPage"),
 });
 
 const shellRoute = createRoute({
@@ -51,22 +62,25 @@ const dashboardRoute = createRoute({
   component: DashboardPage,
 });
 
-const FILTER_DEFAULTS: JobFilters = { q: "", all: false };
-
 const jobsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/jobs",
-  validateSearch: (search: Record<string, unknown>): JobFilters => ({
-    state: STATE_GROUPS.find((group) => group.value === search.state)?.value,
-    type: search.type === "job" || search.type === "session" ? search.type : undefined,
-    q: typeof search.q === "string" || typeof search.q === "number" ? String(search.q).slice(0, 200) : "",
-    all: search.all === true || search.all === "true",
-  }),
+  validateSearch: readFilters,
   search: { middlewares: [stripSearchParams(FILTER_DEFAULTS)] },
   component: lazyRouteComponent(() => import("@/pages/Jobs"), "JobsPage"),
 });
 
-export const JOB_TABS = ["log", "tasks", "script", "history"] as const;
+const composeRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/compose",
+  validateSearch: (search: Record<string, unknown>): { from?: string; template?: string } => ({
+    ...(typeof search.from === "string" ? { from: search.from } : {}),
+    ...(typeof search.template === "string" ? { template: search.template } : {}),
+  }),
+  component: lazyRouteComponent(() => import("@/pages/Compose"), "ComposePage"),
+});
+
+export const JOB_TABS = ["log", "sweep", "tasks", "communication", "snapshot", "script", "history"] as const;
 export type JobTab = (typeof JOB_TABS)[number];
 
 const jobRoute = createRoute({
@@ -79,36 +93,205 @@ const jobRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/Job"), "JobPage"),
 });
 
+const compareRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/compare",
+  validateSearch: (search: Record<string, unknown>): { a?: string; b?: string } => ({
+    ...(typeof search.a === "string" && { a: search.a }),
+    ...(typeof search.b === "string" && { b: search.b }),
+  }),
+  component: lazyRouteComponent(() => import("@/pages/Compare"), "ComparePage"),
+});
+
+const terminalRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/jobs/$jobId/terminal",
+  validateSearch: (search: Record<string, unknown>): { node?: string } =>
+    typeof search.node === "string" ? { node: search.node } : {},
+  component: lazyRouteComponent(() => import("@/pages/Terminal"), "TerminalPage"),
+});
+
 const clusterRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/cluster",
   component: lazyRouteComponent(() => import("@/pages/Cluster"), "ClusterPage"),
 });
 
-const tokensRoute = createRoute({
+const imagesRoute = createRoute({
   getParentRoute: () => shellRoute,
+  path: "/images",
+  component: lazyRouteComponent(() => import("@/pages/Images"), "ImagesPage"),
+});
+
+const imageRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/images/$name/$version",
+  component: lazyRouteComponent(() => import("@/pages/Image"), "ImagePage"),
+});
+
+const datasetsRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/datasets",
+  component: lazyRouteComponent(() => import("@/pages/Datasets"), "DatasetsPage"),
+});
+
+const datasetRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/datasets/$name/$version",
+  component: lazyRouteComponent(() => import("@/pages/Dataset"), "DatasetPage"),
+});
+
+const accountRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/account",
+  beforeLoad: ({ location }) => {
+    if (location.pathname === "/account") throw redirect({ to: "/account/profile" });
+  },
+  component: lazyRouteComponent(() => import("@/pages/account/Account"), "AccountPage"),
+});
+
+const profileRoute = createRoute({
+  getParentRoute: () => accountRoute,
+  path: "/profile",
+  component: lazyRouteComponent(() => import("@/pages/account/Profile"), "ProfilePage"),
+});
+
+const securityRoute = createRoute({
+  getParentRoute: () => accountRoute,
+  path: "/security",
+  component: lazyRouteComponent(() => import("@/pages/account/Security"), "SecurityPage"),
+});
+
+const signInsRoute = createRoute({
+  getParentRoute: () => accountRoute,
+  path: "/sign-ins",
+  component: lazyRouteComponent(() => import("@/pages/account/SignIns"), "SignInsPage"),
+});
+
+const accountNotificationsRoute = createRoute({
+  getParentRoute: () => accountRoute,
+  path: "/notifications",
+  component: lazyRouteComponent(() => import("@/pages/account/Notifications"), "AccountNotificationsPage"),
+});
+
+const notificationsRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/notifications",
+  component: lazyRouteComponent(() => import("@/pages/Notifications"), "NotificationsPage"),
+});
+
+const accountTokensRoute = createRoute({
+  getParentRoute: () => accountRoute,
   path: "/tokens",
-  component: lazyRouteComponent(() => import("@/pages/Tokens"), "TokensPage"),
+  component: lazyRouteComponent(() => import("@/pages/account/Tokens"), "TokensPage"),
 });
 
 const projectsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/projects",
-  validateSearch: (search: Record<string, unknown>): { name?: string } =>
-    typeof search.name === "string" ? { name: search.name } : {},
   component: lazyRouteComponent(() => import("@/pages/Projects"), "ProjectsPage"),
 });
 
-const usersRoute = createRoute({
+const projectRoute = createRoute({
   getParentRoute: () => shellRoute,
+  path: "/projects/$name",
+  validateSearch: (search: Record<string, unknown>): { tab?: ProjectTab } => {
+    const tab = PROJECT_TABS.find((name) => name === search.tab);
+    return tab === undefined ? {} : { tab };
+  },
+  component: lazyRouteComponent(() => import("@/pages/Project"), "ProjectPage"),
+});
+
+const projectReportRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/projects/$name/report",
+  validateSearch: (search: Record<string, unknown>): { month?: string } =>
+    typeof search.month === "string" && /^2\d{3}-(0[1-9]|1[0-2])$/.test(search.month) ? { month: search.month } : {},
+  component: lazyRouteComponent(() => import("@/pages/ProjectReport"), "ProjectReportPage"),
+});
+
+const inviteRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/invite",
+  component: lazyRouteComponent(() => import("@/pages/Invite"), "InvitePage"),
+});
+
+/** For administrators; there is no such page for anybody else. */
+const adminRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/admin",
+  beforeLoad: async () => {
+    const me = await queryClient.query({ ...meQuery, staleTime: "static" });
+    if (me.user.role !== "admin") throw notFound();
+  },
+  component: lazyRouteComponent(() => import("@/pages/admin/AdminLayout"), "AdminLayout"),
+});
+
+const adminOverviewRoute = createRoute({
+  getParentRoute: () => adminRoute,
+  path: "/",
+  component: lazyRouteComponent(() => import("@/pages/admin/Overview"), "AdminOverviewPage"),
+});
+
+const adminJobsRoute = createRoute({
+  getParentRoute: () => adminRoute,
+  path: "/jobs",
+  validateSearch: readFilters,
+  search: { middlewares: [stripSearchParams(FILTER_DEFAULTS)] },
+  component: lazyRouteComponent(() => import("@/pages/admin/Work"), "AdminJobsPage"),
+});
+
+const adminNodesRoute = createRoute({
+  getParentRoute: () => adminRoute,
+  path: "/nodes",
+  component: lazyRouteComponent(() => import("@/pages/admin/Nodes"), "AdminNodesPage"),
+});
+
+const adminUsersRoute = createRoute({
+  getParentRoute: () => adminRoute,
   path: "/users",
-  component: lazyRouteComponent(() => import("@/pages/Users"), "UsersPage"),
+  component: lazyRouteComponent(() => import("@/pages/admin/Users"), "AdminUsersPage"),
+});
+
+const adminAnnouncementsRoute = createRoute({
+  getParentRoute: () => adminRoute,
+  path: "/announcements",
+  component: lazyRouteComponent(() => import("@/pages/admin/Announcements"), "AnnouncementsPage"),
+});
+
+const adminCatalogueRoute = createRoute({
+  getParentRoute: () => adminRoute,
+  path: "/catalogue",
+  component: lazyRouteComponent(() => import("@/pages/admin/Catalogue"), "CataloguePage"),
+});
+
+const adminAuditRoute = createRoute({
+  getParentRoute: () => adminRoute,
+  path: "/audit",
+  validateSearch: readAuditFilters,
+  component: lazyRouteComponent(() => import("@/pages/admin/Audit"), "AuditPage"),
+});
+
+const adminSettingsRoute = createRoute({
+  getParentRoute: () => adminRoute,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("@/pages/admin/Settings"), "SettingsPage"),
 });
 
 export const router = createRouter({
   routeTree: rootRoute.addChildren([
     loginRoute,
-    shellRoute.addChildren([dashboardRoute, jobsRoute, jobRoute, clusterRoute, projectsRoute, tokensRoute, usersRoute]),
+    inviteRoute,
+    resetRoute,
+    shellRoute.addChildren([
+      dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, clusterRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
+      projectsRoute, projectRoute, projectReportRoute, notificationsRoute,
+      accountRoute.addChildren([profileRoute, securityRoute, signInsRoute, accountNotificationsRoute, accountTokensRoute]),
+      adminRoute.addChildren([
+        adminOverviewRoute, adminJobsRoute, adminNodesRoute, adminUsersRoute, adminAnnouncementsRoute, adminCatalogueRoute,
+        adminAuditRoute, adminSettingsRoute,
+      ]),
+    ]),
   ]),
   defaultPreload: "intent",
   defaultPendingComponent: PageLoading,

@@ -7,6 +7,7 @@ import {
   type MantineColorsTuple,
   type VariantColorsResolver,
 } from "@mantine/core";
+import i18next from "i18next";
 
 const indigo: MantineColorsTuple = [
   "#eff1fd", "#dde1f8", "#bac2ee", "#95a1e4", "#7584dc", "#6172d7", "#5264cf", "#4453b5", "#3a479d", "#2f3b86",
@@ -37,12 +38,18 @@ const variants: VariantColorsResolver = (input) => {
       return { background: soft, hover: stronger, color, border: "1px solid transparent" };
     case "subtle":
       return { background: "transparent", hover: soft, color, border: "1px solid transparent" };
+    case "filled":
+      // Mantine's red is too light for white words.
+      return tone === "bad" ? { background: "var(--bad-strong)", hover: "color-mix(in srgb, var(--bad-strong), #000 12%)", color: "#fff", border: "1px solid transparent" } : defaultVariantColorsResolver(input);
     case "outline":
       return { background: "transparent", hover: soft, color, border: `1px solid color-mix(in srgb, ${color} 45%, transparent)` };
     default:
       return defaultVariantColorsResolver(input);
   }
 };
+
+/** Its title line is a <header>, which would count as a second banner of the page. */
+const dialog = { overlayProps: { backgroundOpacity: 0.45, blur: 2 }, attributes: { header: { role: "presentation" } } };
 
 export const theme = createTheme({
   variantColorResolver: variants,
@@ -60,18 +67,24 @@ export const theme = createTheme({
   headings: { fontWeight: "650" },
   components: {
     Alert: Alert.extend({ styles: { message: { color: "var(--mantine-color-text)" } } }),
+    Notification: { styles: { description: { color: "var(--mantine-color-dimmed)" } } },
     Tooltip: { defaultProps: { openDelay: 250, withArrow: true, events: { hover: true, focus: true, touch: true } } },
-    Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.45, blur: 2 } } },
-    Drawer: { defaultProps: { overlayProps: { backgroundOpacity: 0.45, blur: 2 } } },
-    Menu: { defaultProps: { shadow: "md", position: "bottom-end" } },
+    // Dialogs, drawers and notices have one: an icon, which a screen reader cannot say.
+    CloseButton: { defaultProps: () => ({ "aria-label": i18next.t("Close") }) },
+    Modal: { defaultProps: { centered: true, ...dialog } },
+    Drawer: { defaultProps: dialog },
+    // Its placeholder for the first focus is no item, which a menu must not have.
+    Menu: { defaultProps: { shadow: "md", position: "bottom-end", withInitialFocusPlaceholder: false } },
   },
 });
 
 export const cssVariables: CSSVariablesResolver = () => ({
-  variables: { "--mono": "var(--mantine-font-family-monospace)" },
+  variables: { "--mono": "var(--mantine-font-family-monospace)", "--bad-strong": "#b3261e" },
   light: {
     "--mantine-color-body": "#ffffff",
     "--mantine-color-dimmed": "#586178",
+    "--mantine-color-error": "var(--bad)",
+    "--mantine-color-anchor": "var(--active)",
     "--page": "#f5f6fa",
     "--card": "#ffffff",
     "--line": "#e3e6ef",
@@ -101,6 +114,10 @@ export const cssVariables: CSSVariablesResolver = () => ({
   dark: {
     "--mantine-color-body": "#1d2130",
     "--mantine-color-dimmed": "#9aa1b8",
+    "--mantine-color-error": "var(--bad)",
+    "--mantine-color-anchor": "var(--active)",
+    "--mantine-color-disabled": "#2a3042",
+    "--mantine-color-disabled-color": "#8890a8",
     "--page": "#12151f",
     "--card": "#1a1e2b",
     "--line": "#2b3144",

@@ -1,20 +1,7 @@
 /** What the portal asks the API to change. */
 import { client, done, must, setCsrfToken } from "@/api/client";
-import type { ClusterNode, Job, JobFile, Me, NewToken, NewUser, TokenSecret, User, UserChanges } from "@/api/types";
-
-async function entered(call: Promise<Me>): Promise<Me> {
-  const me = await call;
-  setCsrfToken(me.csrf_token ?? null);
-  return me;
-}
-
-export function login(username: string, password: string): Promise<Me> {
-  return entered(must(client.POST("/api/v1/auth/login", { body: { username, password } })));
-}
-
-export function loginByLink(token: string): Promise<Me> {
-  return entered(must(client.POST("/api/v1/auth/login-link", { body: { token } })));
-}
+import type { CancelResults, ClusterNode, ImportedJobFile, Job, JobFile, NewToken, NewUser, TokenSecret, User, UserChanges } from "@/api/types";
+import type { JobSearch } from "@/lib/job-filters";
 
 export async function logout(): Promise<void> {
   await done(client.POST("/api/v1/auth/logout"));
@@ -50,8 +37,9 @@ export function extendSession(id: string, duration: string): Promise<Job> {
   );
 }
 
-export async function openSession(id: string): Promise<string> {
-  const answer = await must(client.POST("/api/v1/sessions/{job_id}/open", { params: { path: { job_id: id } } }));
+export async function openSession(id: string, app?: string): Promise<string> {
+  const query = app === undefined ? {} : { app };
+  const answer = await must(client.POST("/api/v1/sessions/{job_id}/open", { params: { path: { job_id: id }, query } }));
   return answer.url;
 }
 
@@ -77,4 +65,23 @@ export function createUser(body: NewUser): Promise<User> {
 
 export function changeUser(name: string, body: UserChanges): Promise<User> {
   return must(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body }));
+}
+
+/** Each is judged by itself: the answer says what became of it. */
+export function cancelJobs(ids: string[]): Promise<CancelResults> {
+  return must(client.POST("/api/v1/jobs:cancel", { body: { ids } }));
+}
+
+/** All that match and still live; refused (409) if they are not as many as `expected`. */
+export function cancelMatching(filter: JobSearch, expected: number): Promise<CancelResults> {
+  return must(client.POST("/api/v1/jobs:cancel", { body: { filter, expected } }));
+}
+
+/** How many of the jobs that match have not ended. */
+export async function countLive(search: JobSearch): Promise<number> {
+  return (await must(client.GET("/api/v1/jobs:count", { params: { query: search } }))).live;
+}
+
+export function importScript(script: string): Promise<ImportedJobFile> {
+  return must(client.POST("/api/v1/jobs:import", { body: { script } }));
 }

@@ -1,5 +1,7 @@
 /** What the API says when something is wrong (RFC 9457), as one error class. */
+import i18next from "i18next";
 import type { FieldProblem } from "@/api/types";
+import { PROBLEM_TITLES } from "@/i18n/server";
 
 export class ApiProblem extends Error {
   constructor(
@@ -28,10 +30,12 @@ export function problemFrom(status: number, body: unknown, headers: Headers): Ap
     return typeof value === "string" && value !== "" ? value : fallback;
   };
   const retry = Number(headers.get("retry-after") ?? NaN);
+  const code = text("code", status === 0 ? "unreachable" : `http_${status}`);
+  const title = PROBLEM_TITLES[code];
   return new ApiProblem(
     status,
-    text("code", status === 0 ? "unreachable" : `http_${status}`),
-    text("title", defaultTitle(status)),
+    code,
+    title === undefined ? text("title", defaultTitle(status)) : i18next.t(title),
     text("detail", text("title", defaultDetail(status))),
     fieldProblems(record.problems),
     Number.isFinite(retry) ? Math.max(0, retry) : null,
@@ -42,22 +46,22 @@ export function unreachable(): ApiProblem {
   return new ApiProblem(
     0,
     "unreachable",
-    "The platform does not answer",
-    "The platform does not answer. Your jobs and sessions are not affected; this page tries again by itself.",
+    i18next.t("The platform does not answer"),
+    i18next.t("The platform does not answer. Your jobs and sessions are not affected; this page tries again by itself."),
   );
 }
 
 /** The sentence to show for anything that was thrown. */
 export function messageOf(error: unknown): string {
   if (error instanceof Error && error.message !== "") return error.message;
-  return "Something went wrong. Reload the page and try again.";
+  return i18next.t("Something went wrong. Reload the page and try again.");
 }
 
 function fieldProblems(value: unknown): FieldProblem[] {
   if (!Array.isArray(value)) return [];
   return value.filter(isRecord).map((entry) => ({
     field: typeof entry.field === "string" ? entry.field : "",
-    message: typeof entry.message === "string" ? entry.message : "Not accepted.",
+    message: typeof entry.message === "string" ? entry.message : i18next.t("Not accepted."),
     value: typeof entry.value === "string" ? entry.value : null,
     allowed: typeof entry.allowed === "string" ? entry.allowed : null,
   }));
@@ -68,15 +72,15 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 function defaultTitle(status: number): string {
-  if (status === 0 || status >= 502) return "The platform does not answer";
-  if (status === 404) return "Not found";
-  if (status === 403) return "Not allowed";
-  return status >= 500 ? "The platform made a mistake" : "Not accepted";
+  if (status === 0 || status >= 502) return i18next.t("The platform does not answer");
+  if (status === 404) return i18next.t("Not found");
+  if (status === 403) return i18next.t("Not allowed");
+  return status >= 500 ? i18next.t("The platform made a mistake") : i18next.t("Not accepted");
 }
 
 function defaultDetail(status: number): string {
-  if (status >= 502) return "The platform is starting or restarting. This page tries again by itself.";
-  if (status >= 500) return "The platform made a mistake. Try again; if it stays, tell an administrator.";
-  if (status === 404) return "There is nothing here that you may see.";
-  return `The platform did not accept this (HTTP ${status}).`;
+  if (status >= 502) return i18next.t("The platform is starting or restarting. This page tries again by itself.");
+  if (status >= 500) return i18next.t("The platform made a mistake. Try again; if it stays, tell an administrator.");
+  if (status === 404) return i18next.t("There is nothing here that you may see.");
+  return i18next.t("The platform did not accept this (HTTP {{status}}).", { status });
 }

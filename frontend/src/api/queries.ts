@@ -1,17 +1,11 @@
 /** What the portal asks the API, with the cache keys that the live feed patches. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { client, getRaw, must, setCsrfToken } from "@/api/client";
-import type { Job, JobFile } from "@/api/types";
-import { type StateGroup, statesOfGroup } from "@/lib/states";
+import { client, getRaw, isStatus, must, setCsrfToken } from "@/api/client";
+import type { Job, JobFile, JobProfile, Template } from "@/api/types";
+import { said } from "@/i18n/server";
+import { type JobFilters, toSearch } from "@/lib/job-filters";
 
-/** Filters of the jobs table, as its URL has them. */
-export interface JobFilters {
-  state?: StateGroup | undefined;
-  type?: "job" | "session" | undefined;
-  q?: string | undefined;
-  /** Set: everyone's jobs that I may see; else only mine. */
-  all?: boolean | undefined;
-}
+export type { JobFilters };
 
 export const keys = {
   me: ["me"],
@@ -29,6 +23,7 @@ export const keys = {
   script: (id: string, attempt: number) => ["job-script", id, attempt],
   record: (id: string, version: number) => ["job-record", id, version],
   metrics: (id: string) => ["job-metrics", id],
+  profile: (id: string) => ["job-profile", id],
   tokens: ["tokens"],
   users: ["users"],
 } as const;
@@ -47,8 +42,15 @@ export const templatesQuery = queryOptions({
   queryKey: keys.templates,
   queryFn: async ({ signal }) =>
     must(client.GET("/api/v1/templates", { signal })),
+  select: (found) => ({ ...found, items: found.items.map(inOwnWords) }),
   staleTime: 60_000,
 });
+
+/** A template as the reader's language has it: those that come with the platform are known there. */
+function inOwnWords(template: Template): Template {
+  const words = <Text extends { title: string; description: string }>(text: Text): Text => ({ ...text, title: said(text.title).text, description: said(text.description).text });
+  return { ...words(template), parameters: template.parameters.map(words) };
+}
 
 export const nodesQuery = queryOptions({
   queryKey: keys.nodes,
@@ -85,7 +87,32 @@ export const recentQuery = (owner: string) =>
       ),
   });
 
-export const PAGE = 50;
+const WHOLE_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** For the command palette: somebody's jobs and sessions of a name, or the one of an id. */
+export const findJobsQuery = (text: string, owner: string) =>
+  queryOptions({
+    queryKey: ["find", text, owner],
+    queryFn: async ({ signal }): Promise<Job[]> => {
+      if (WHOLE_ID.test(text)) {
+        try {
+          return [await fetchJob(text, signal)];
+        } catch (error) {
+          if (isStatus(error, 404)) return [];
+          throw error;
+        }
+      }
+      const page = await must(
+        client.GET("/api/v1/jobs", { params: { query: { owner, q: text, top_level: true, limit: 7 } }, signal }),
+      );
+      return page.items;
+    },
+    placeholderData: keepPreviousData,
+    staleTime: 10_000,
+    gcTime: 60_000,
+  });
+
+export const PAGE = 200;
 
 export const jobsQuery = (filters: JobFilters, owner: string) =>
   infiniteQueryOptions({
@@ -95,12 +122,10 @@ export const jobsQuery = (filters: JobFilters, owner: string) =>
         client.GET("/api/v1/jobs", {
           params: {
             query: {
-              ...(filters.all ? {} : { owner }),
-              ...(filters.state ? { state: [...statesOfGroup(filters.state)] } : {}),
-              ...(filters.type ? { type: filters.type } : {}),
-              ...(filters.q ? { q: filters.q } : {}),
+              ...toSearch(filters, owner),
+              sort: filters.sort ?? "created",
+              order: filters.order ?? "desc",
               ...(pageParam === null ? {} : { cursor: pageParam }),
-              top_level: true,
               limit: PAGE,
             },
           },
@@ -144,6 +169,21 @@ export const jobEventsQuery = (id: string) =>
       must(client.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id } }, signal })),
   });
 
+/** Null until the job's ranks have told something. The live feed says when there is more. */
+export const profileQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.profile(id),
+    queryFn: async ({ signal }): Promise<JobProfile | null> => {
+      try {
+        const answer = await must(client.GET("/api/v1/jobs/{job_id}/profile", { params: { path: { job_id: id } }, signal }));
+        return typeof answer === "string" ? null : answer; // Text is what Prometheus asks for.
+      } catch (error) {
+        if (isStatus(error, 404)) return null;
+        throw error;
+      }
+    },
+  });
+
 export const metricsQuery = (id: string) =>
   queryOptions({
     queryKey: keys.metrics(id),
@@ -185,4 +225,19 @@ export const usersQuery = queryOptions({
   queryKey: keys.users,
   queryFn: async ({ signal }) =>
     must(client.GET("/api/v1/users", { params: { query: { limit: 500 } }, signal })),
+});
+
+/** The job file that would make the same job again. */
+export const jobFileQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["job-file", id],
+    queryFn: async ({ signal }) => must(client.GET("/api/v1/jobs/{job_id}/file", { params: { path: { job_id: id } }, signal })),
+    staleTime: Infinity,
+  });
+
+/** Counted from the running jobs' time limits; the platform itself renews it every few seconds. */
+export const capacityQuery = queryOptions({
+  queryKey: ["capacity"],
+  queryFn: async ({ signal }) => must(client.GET("/api/v1/cluster/capacity", { signal })),
+  refetchInterval: 30_000,
 });

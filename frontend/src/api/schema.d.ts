@@ -4,6 +4,26 @@
  */
 
 export interface paths {
+    "/api/v1/auth/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The ways to log in that this platform offers
+         * @description The ways to log in that this platform offers.
+         */
+        get: operations["list_login_sources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/auth/login": {
         parameters: {
             query?: never;
@@ -14,10 +34,70 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Login
-         * @description Log in with name and password; the answer sets the login cookie.
+         * Log in with name and password
+         * @description Log in with name and password; the answer sets the login cookie, or 202 asks for a code.
          */
         post: operations["login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/totp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Finish a login with a code of the second factor
+         * @description Finish a login with a code of the second factor; the answer sets the login cookie.
+         */
+        post: operations["finish_login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/{source}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Send the browser to a provider that logs people in
+         * @description Send the browser to a provider that logs people in.
+         */
+        get: operations["start_login"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/{source}/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Where a provider sends the browser back to
+         * @description Where a provider sends the browser back to; it ends on a page of the portal.
+         */
+        get: operations["end_login"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -34,7 +114,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Use Login Link
+         * Log in with the token of a one-time link
          * @description Log in with the token of a one-time link; the answer sets the login cookie.
          */
         post: operations["use_login_link"];
@@ -54,10 +134,30 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create Login Link
+         * Make a one-time link that logs you in, in another browser for instance
          * @description Make a one-time link that logs you in, in another browser for instance.
          */
         post: operations["create_login_link"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Set a new password with the token of an administrator's link
+         * @description Set a new password with the token of an administrator's link; all sign-ins end.
+         */
+        post: operations["reset_password"];
         delete?: never;
         options?: never;
         head?: never;
@@ -74,10 +174,30 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Logout
+         * End the login of this browser
          * @description End the login of this browser. Without one there is nothing to do.
          */
         post: operations["logout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/end-impersonation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Be yourself again, after having looked at the platform as somebody else
+         * @description Be yourself again, after having looked at the platform as somebody else.
+         */
+        post: operations["end_impersonation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -92,12 +212,296 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Me
+         * Who you are, your projects, and which platform this is
          * @description Who you are, your projects, and which platform this is.
          */
         get: operations["get_me"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/account": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Your account, and how it is protected
+         * @description Your account, and how it is protected.
+         */
+        get: operations["get_account"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/account/sign-ins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The browsers in which you are logged in
+         * @description The browsers in which you are logged in.
+         */
+        get: operations["list_sign_ins"];
+        put?: never;
+        post?: never;
+        /**
+         * Log out everywhere
+         * @description Log out everywhere.
+         */
+        delete: operations["revoke_sign_ins"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/account/sign-ins/{sign_in_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Log out one browser
+         * @description Log out one browser.
+         */
+        delete: operations["revoke_sign_in"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/account/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Set your password
+         * @description Set your password. All sign-ins but the one in use end.
+         */
+        post: operations["change_password"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/account/second-factor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin to set up a second factor
+         * @description Begin to set up a second factor: nothing is asked for until it is confirmed.
+         */
+        post: operations["enrol_second_factor"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/account/second-factor/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take the second factor into use with a first code
+         * @description Take the second factor into use with a first code.
+         */
+        post: operations["confirm_second_factor"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/account/second-factor/recovery-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make new recovery codes
+         * @description Make new recovery codes; those of before work no more.
+         */
+        post: operations["renew_recovery_codes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/account/second-factor/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove the second factor, against a code or your password
+         * @description Remove the second factor, against a code or your password.
+         */
+        post: operations["disable_second_factor"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/protection": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How an account is protected, and whether it is locked
+         * @description How an account is protected, and whether it is locked.
+         */
+        get: operations["get_protection"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/reset-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a link with which somebody sets a new password, once
+         * @description Make a link with which somebody sets a new password, once.
+         */
+        post: operations["create_reset_link"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/unlock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let somebody try again who failed to log in too often
+         * @description Let somebody try again who failed to log in too often.
+         */
+        post: operations["unlock_user"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/reset-second-factor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove somebody's second factor, and end their sign-ins
+         * @description Remove somebody's second factor, and end their sign-ins.
+         */
+        post: operations["reset_second_factor"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/sign-ins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End all sign-ins of somebody
+         * @description End all sign-ins of somebody.
+         */
+        delete: operations["sign_out_user"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/impersonate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Look at the platform as somebody else, for an hour at most, in this browser
+         * @description Look at the platform as somebody else, for an hour at most, in this browser.
+         */
+        post: operations["impersonate_user"];
         delete?: never;
         options?: never;
         head?: never;
@@ -112,13 +516,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Tokens
+         * The personal access tokens, without their secrets
          * @description The personal access tokens, without their secrets.
          */
         get: operations["list_tokens"];
         put?: never;
         /**
-         * Create Token
+         * Make a personal access token
          * @description Make a personal access token. Its secret is shown this once.
          */
         post: operations["create_token"];
@@ -139,7 +543,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete Token
+         * Revoke a token
          * @description Revoke a token: from now on it opens nothing.
          */
         delete: operations["delete_token"];
@@ -156,13 +560,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Users
+         * All accounts, for administrators
          * @description All accounts, for administrators.
          */
         get: operations["list_users"];
         put?: never;
         /**
-         * Create User
+         * Make an account, for administrators
          * @description Make an account, for administrators.
          */
         post: operations["create_user"];
@@ -180,7 +584,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get User
+         * One account
          * @description One account: your own, or any for administrators.
          */
         get: operations["get_user"];
@@ -190,7 +594,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Update User
+         * Change an account
          * @description Change an account. A new password, or disabling it, ends its logins.
          */
         patch: operations["update_user"];
@@ -204,14 +608,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Projects
+         * Your projects, or all for administrators
          * @description Your projects, or all for administrators.
          */
         get: operations["list_projects"];
         put?: never;
         /**
-         * Create Project
-         * @description Make a project, for administrators. Slurm has it after the next sync.
+         * Make a project, or ask for one where the site wants administrators to approve them
+         * @description Make a project, or ask for one where the site wants administrators to approve them.
          */
         post: operations["create_project"];
         delete?: never;
@@ -228,7 +632,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Project
+         * One project of yours, or any for administrators
          * @description One project of yours, or any for administrators.
          */
         get: operations["get_project"];
@@ -238,10 +642,150 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Update Project
-         * @description Give a project another title, for administrators.
+         * Give a project another title or description, for its managers
+         * @description Give a project another title or description, for its managers.
          */
         patch: operations["update_project"];
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let a requested project begin, for administrators
+         * @description Let a requested project begin, for administrators. Slurm has it after the next sync.
+         */
+        post: operations["approve_project"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/decline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Refuse a requested project, or the later end that was asked for, for administrators
+         * @description Refuse a requested project, or the later end that was asked for, for administrators.
+         */
+        post: operations["decline_project"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take no new jobs from now on, for its managers
+         * @description Take no new jobs from now on, for its managers. Jobs that wait or run stay.
+         */
+        post: operations["close_project"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/reopen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take jobs again, for its managers
+         * @description Take jobs again, for its managers; what an administrator closed, for administrators.
+         */
+        post: operations["reopen_project"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set when the project ends, for administrators
+         * @description Set when the project ends, for administrators; an expired one is active again by that.
+         */
+        put: operations["set_project_end"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/extension": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask an administrator for a later end, for its managers
+         * @description Ask an administrator for a later end, for its managers.
+         */
+        post: operations["ask_for_time"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set how many hours the project may use, for administrators
+         * @description Set how many hours the project may use, for administrators; an empty one is none.
+         */
+        put: operations["set_project_budget"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/projects/{name}/members": {
@@ -252,8 +796,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Members
-         * @description Who works in the project, with the limits of each.
+         * Who works in the project, with the role and the limits of each
+         * @description Who works in the project, with the role and the limits of each.
          */
         get: operations["list_members"];
         put?: never;
@@ -273,14 +817,14 @@ export interface paths {
         };
         get?: never;
         /**
-         * Put Member
-         * @description Make somebody a member, or change a member's limits, for administrators.
+         * Make somebody a member, or change a member's role and limits, for the project's managers
+         * @description Make somebody a member, or change a member's role and limits, for the project's managers.
          */
         put: operations["put_member"];
         post?: never;
         /**
-         * Remove Member
-         * @description End a membership, for administrators. Jobs go on.
+         * End a membership, for the project's managers
+         * @description End a membership, for the project's managers; everybody may leave. Jobs go on.
          */
         delete: operations["remove_member"];
         options?: never;
@@ -296,16 +840,60 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Limits
+         * What the project and its members may use, and what is in use of it by whom
          * @description What the project and its members may use, and what is in use of it by whom.
          */
         get: operations["get_limits"];
         /**
-         * Set Limits
-         * @description Replace the project's limits, for administrators. Slurm has them after the next sync.
+         * Replace what the project is granted, for administrators
+         * @description Replace what the project is granted, for administrators. Slurm has it after the next sync.
          */
         put: operations["set_limits"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/limits/own": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Hold the project to less than it was granted, for its managers
+         * @description Hold the project to less than it was granted, for its managers.
+         */
+        put: operations["set_own_limits"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What differs between the projects here and Slurm's accounts
+         * @description What differs between the projects here and Slurm's accounts. Changes nothing.
+         */
+        get: operations["compare_accounts"];
+        put?: never;
+        /**
+         * Bring Slurm's accounts in line with the projects, exactly as it was shown
+         * @description Bring Slurm's accounts in line with the projects, exactly as it was shown.
+         */
+        post: operations["sync_accounts"];
         delete?: never;
         options?: never;
         head?: never;
@@ -320,10 +908,90 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Project Usage
+         * What each user's jobs of the project have used in a month
          * @description What each user's jobs of the project have used in a month. Each GPU counts.
          */
         get: operations["project_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/usage.csv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The same as lines of CSV (RFC 4180), a column for each type of GPU
+         * @description The same as lines of CSV (RFC 4180), a column for each type of GPU.
+         */
+        get: operations["project_usage_csv"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/balance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the project has left of its budget, as of a few minutes ago
+         * @description What the project has left of its budget, as of a few minutes ago.
+         */
+        get: operations["project_balance"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A month on one page
+         * @description A month on one page: usage by member and type of GPU, waiting times, outcomes, the balance.
+         */
+        get: operations["project_report"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/waiting": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The project's jobs that wait, whose they are, why, and when they may start
+         * @description The project's jobs that wait, whose they are, why, and when they may start.
+         */
+        get: operations["project_waiting"];
         put?: never;
         post?: never;
         delete?: never;
@@ -340,7 +1008,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Usage
+         * The same of all your projects, or of everything for administrators
          * @description The same of all your projects, or of everything for administrators.
          */
         get: operations["usage"];
@@ -352,7 +1020,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/admin/sync": {
+    "/api/v1/projects/{name}/invitations": {
         parameters: {
             query?: never;
             header?: never;
@@ -360,16 +1028,76 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Compare Accounts
-         * @description What differs between the projects here and Slurm's accounts. Changes nothing.
+         * The project's invitations, for its managers
+         * @description The project's invitations, for its managers; without their links.
          */
-        get: operations["compare_accounts"];
+        get: operations["list_invitations"];
         put?: never;
         /**
-         * Sync Accounts
-         * @description Bring Slurm's accounts in line with the projects, exactly as it was shown.
+         * Make a link that lets people join, for the project's managers
+         * @description Make a link that lets people join, for the project's managers. It is shown this once.
          */
-        post: operations["sync_accounts"];
+        post: operations["create_invitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/invitations/{invitation_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Take an invitation back, for the project's managers
+         * @description Take an invitation back, for the project's managers. Who has joined stays.
+         */
+        delete: operations["revoke_invitation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations/look": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Who invites to what, for everybody who has the link
+         * @description Who invites to what, for everybody who has the link: it is seen before one logs in.
+         */
+        post: operations["look_at_invitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Join the project that a link leads to
+         * @description Join the project that a link leads to. Who is a member stays one, and uses nothing up.
+         */
+        post: operations["accept_invitation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -386,7 +1114,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Plan Job
+         * What would be submitted, whether it fits and starts now
          * @description What would be submitted, whether it fits and starts now. Nothing is stored.
          */
         post: operations["plan_job"];
@@ -404,16 +1132,57 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Jobs
+         * The jobs and sessions that you may see, newest first
          * @description The jobs and sessions that you may see, newest first.
          */
         get: operations["list_jobs"];
         put?: never;
         /**
-         * Create Job
+         * Submit a job file, ``type`` included
          * @description Submit a job file, ``type`` included.
          */
         post: operations["create_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs:count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many there are of each state, of the jobs and sessions that you may see
+         * @description How many there are of each state, of the jobs and sessions that you may see.
+         */
+        get: operations["count_jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs:cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for the end of many at once
+         * @description Ask for the end of many at once: of those named, or of all that match and still live, if
+         *     they are as many as you saw (else 409, and none is ended). Each is judged by itself.
+         */
+        post: operations["cancel_jobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -428,7 +1197,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Job
+         * One job
          * @description One job.
          */
         get: operations["get_job"];
@@ -450,7 +1219,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel Job
+         * Ask for its end, whatever it does now
          * @description Ask for its end, whatever it does now. A job that has ended is left as it is.
          */
         post: operations["cancel_job"];
@@ -467,10 +1236,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * What has changed since it ran, and whether it can be run again
+         * @description What has changed since it ran, and whether it can be run again. Nothing is stored.
+         */
+        get: operations["plan_resubmit"];
         put?: never;
         /**
-         * Resubmit Job
+         * Submit the same again as a new job
          * @description Submit the same again as a new job.
          */
         post: operations["resubmit_job"];
@@ -488,8 +1261,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Job Queue
-         * @description Where it stands in line, while it waits and the scheduler tells.
+         * Where it stands in line while it waits, as far as the scheduler tells, and what would help
+         * @description Where it stands in line while it waits, as far as the scheduler tells, and what would help.
          */
         get: operations["get_job_queue"];
         put?: never;
@@ -508,7 +1281,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Job Record
+         * What the scheduler said of it at its last change, in its own words
          * @description What the scheduler said of it at its last change, in its own words.
          */
         get: operations["get_job_record"];
@@ -528,7 +1301,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Job Script
+         * The exact batch script
          * @description The exact batch script.
          */
         get: operations["get_job_script"];
@@ -548,10 +1321,30 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Job Metrics
+         * What its own processes used
          * @description What its own processes used.
          */
         get: operations["get_job_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How the ranks of a distributed job exchange
+         * @description How the ranks of a distributed job exchange; as text/plain in Prometheus' text format.
+         */
+        get: operations["get_job_profile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -568,7 +1361,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Job Events
+         * Its history, oldest first
          * @description Its history, oldest first.
          */
         get: operations["get_job_events"];
@@ -588,12 +1381,152 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Job Logs
+         * What its program wrote, stdout and stderr merged
          * @description What its program wrote, stdout and stderr merged.
          */
         get: operations["get_job_logs"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What it ran on
+         * @description What it ran on: commit and changes of its folder, packages, image, datasets, node, job file.
+         */
+        get: operations["get_job_snapshot"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The files of its folder that were changed while it ran
+         * @description The files of its folder that were changed while it ran.
+         */
+        get: operations["get_job_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What its program measured
+         * @description What its program measured: the last value of each metric, and its course.
+         */
+        get: operations["get_job_results"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/sweep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The settings of a sweep, what came of each, and which is the best so far
+         * @description The settings of a sweep, what came of each, and which is the best so far.
+         */
+        get: operations["get_job_sweep"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/sweep/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel what has not ended, but the best task so far
+         * @description Cancel what has not ended, but the best task so far.
+         */
+        post: operations["stop_job_sweep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/compare/{other_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * In what two runs differ
+         * @description In what two runs differ: job file, code, packages, data, nodes, outcome, use, metrics.
+         */
+        get: operations["compare_jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{job_id}/continue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a session that has ended again, with the notebooks that were open in it
+         * @description Start a session that has ended again, with the notebooks that were open in it.
+         */
+        post: operations["continue_session"];
         delete?: never;
         options?: never;
         head?: never;
@@ -608,13 +1541,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Sessions
+         * The sessions that you may see, newest first
          * @description The sessions that you may see, newest first.
          */
         get: operations["list_sessions"];
         put?: never;
         /**
-         * Create Session
+         * Launch a session
          * @description Launch a session.
          */
         post: operations["create_session"];
@@ -632,7 +1565,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Session
+         * One session
          * @description One session.
          */
         get: operations["get_session"];
@@ -654,7 +1587,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Open Session
+         * Where it answers
          * @description Where it answers; 409 until it is READY.
          */
         post: operations["open_session"];
@@ -674,10 +1607,30 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Extend Session
+         * Give it more time, as far as the limits allow
          * @description Give it more time, as far as the limits allow.
          */
         post: operations["extend_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{job_id}/keep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say that it is in use
+         * @description Say that it is in use: an idle session is then not ended until it has been idle anew.
+         */
+        post: operations["keep_session"];
         delete?: never;
         options?: never;
         head?: never;
@@ -694,7 +1647,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Relaunch Session
+         * Start the same again after it has ended
          * @description Start the same again after it has ended.
          */
         post: operations["relaunch_session"];
@@ -714,10 +1667,373 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Stop Session
+         * End it
          * @description End it.
          */
         post: operations["stop_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/images": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The images you may use, or all for administrators, without their packages
+         * @description The images you may use, or all for administrators, without their packages.
+         */
+        get: operations["list_images"];
+        put?: never;
+        /**
+         * Take an image in, for administrators
+         * @description Take an image in, for administrators: its files are read through and must have the digests
+         *     that are given. A version that is there gets the further artifacts; the same again changes
+         *     nothing.
+         */
+        post: operations["register_image"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/images/{name}/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One image, with its software bill
+         * @description One image, with its software bill.
+         */
+        get: operations["get_image"];
+        put?: never;
+        post?: never;
+        /**
+         * Take an image that is not offered and not in use out of the catalogue, for administrators
+         * @description Take an image that is not offered and not in use out of the catalogue, for administrators.
+         *     Its files stay where they are; the answer says which they were.
+         */
+        delete: operations["remove_image"];
+        options?: never;
+        head?: never;
+        /**
+         * Retire an image or offer it again, or say which projects see it, for administrators
+         * @description Retire an image or offer it again, or say which projects see it, for administrators.
+         */
+        patch: operations["update_image"];
+        trace?: never;
+    };
+    "/api/v1/images/{name}/{version}/verification": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep what a verification found, for administrators
+         * @description Keep what a verification found, for administrators. A damaged image is not offered.
+         */
+        post: operations["note_image_verification"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The datasets you may read, or all for administrators
+         * @description The datasets you may read, or all for administrators; every version, the retired ones too.
+         */
+        get: operations["list_datasets"];
+        put?: never;
+        /**
+         * Add a version of a dataset, whose manifest was uploaded
+         * @description Add a version of a dataset, whose manifest was uploaded. How many files and bytes it has is
+         *     read there. The problem ``manifest_missing`` says that the upload comes first.
+         */
+        post: operations["add_dataset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/manifests/{sha256}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Upload a manifest, compressed with gzip, before the dataset that has it
+         * @description Upload a manifest, compressed with gzip, before the dataset that has it. It is read to its
+         *     end and kept for a day, or for good once a dataset names it.
+         */
+        put: operations["upload_manifest"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The versions of one dataset that you may read, newest first
+         * @description The versions of one dataset that you may read, newest first.
+         */
+        get: operations["list_dataset_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{name}/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One version of a dataset that you may read
+         * @description One version of a dataset that you may read.
+         */
+        get: operations["get_dataset"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Retire a version of your dataset, or offer it again
+         * @description Retire a version of your dataset, or offer it again.
+         */
+        patch: operations["update_dataset"];
+        trace?: never;
+    };
+    "/api/v1/datasets/{name}/{version}/manifest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The manifest of a dataset that you may read, compressed with gzip
+         * @description The manifest of a dataset that you may read, compressed with gzip.
+         */
+        get: operations["get_dataset_manifest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{name}/{version}/projects/{project}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Let the members of a project of yours read your dataset
+         * @description Let the members of a project of yours read your dataset. Administrators may name any.
+         */
+        put: operations["grant_dataset"];
+        post?: never;
+        /**
+         * Take that back
+         * @description Take that back. Jobs that run go on.
+         */
+        delete: operations["revoke_dataset"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{name}/{version}/verification": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep what a verification of a dataset that you may read has found
+         * @description Keep what a verification of a dataset that you may read has found.
+         */
+        post: operations["note_dataset_verification"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/storage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Your folders with their space and quotas, as they were found within the last seconds
+         * @description Your folders with their space and quotas, as they were found within the last seconds.
+         *
+         *     What could not be found out is null, and `problems` says what you should know.
+         */
+        get: operations["get_storage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/me/preferences/portal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What you prefer (portal)
+         * @description What you prefer (portal); the defaults if you never chose.
+         */
+        get: operations["get_portal_preferences"];
+        /**
+         * Keep what you prefer (portal), in place of what was there
+         * @description Keep what you prefer (portal), in place of what was there.
+         */
+        put: operations["put_portal_preferences"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/me/preferences/job_views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What you prefer (job views)
+         * @description What you prefer (job views); the defaults if you never chose.
+         */
+        get: operations["get_job_views_preferences"];
+        /**
+         * Keep what you prefer (job views), in place of what was there
+         * @description Keep what you prefer (job views), in place of what was there.
+         */
+        put: operations["put_job_views_preferences"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/me/preferences/last_launch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What you prefer (last launch)
+         * @description What you prefer (last launch); the defaults if you never chose.
+         */
+        get: operations["get_last_launch_preferences"];
+        /**
+         * Keep what you prefer (last launch), in place of what was there
+         * @description Keep what you prefer (last launch), in place of what was there.
+         */
+        put: operations["put_last_launch_preferences"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs:import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * The job file that does what a batch script does
+         * @description The job file that does what a batch script does. Nothing is stored.
+         */
+        post: operations["import_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The job file that would make the same job again
+         * @description The job file that would make the same job again.
+         */
+        get: operations["get_job_file"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -732,7 +2048,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Templates
+         * The entries of the launch form
          * @description The entries of the launch form.
          */
         get: operations["list_templates"];
@@ -752,7 +2068,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Template
+         * One template with its parameters and limits
          * @description One template with its parameters and limits.
          */
         get: operations["get_template"];
@@ -772,7 +2088,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Nodes
+         * The nodes as the scheduler last described them
          * @description The nodes as the scheduler last described them; 304 to an ETag that still holds.
          */
         get: operations["list_nodes"];
@@ -792,10 +2108,30 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List Partitions
+         * The partitions with their limits and what their nodes have
          * @description The partitions with their limits and what their nodes have; 304 as for the nodes.
          */
         get: operations["list_partitions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/capacity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Free and used GPUs by type, and when others become free by the time limits of what runs
+         * @description Free and used GPUs by type, and when others become free by the time limits of what runs.
+         */
+        get: operations["get_capacity"];
         put?: never;
         post?: never;
         delete?: never;
@@ -814,7 +2150,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Drain Node
+         * Give it no new work
          * @description Give it no new work; what runs there goes on. The node as it was before.
          */
         post: operations["drain_node"];
@@ -834,10 +2170,50 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Resume Node
+         * Let it take work again
          * @description Let it take work again. The node as it was before.
          */
         post: operations["resume_node"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/nodes/{name}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What kept it from work, and who drained and resumed it, newest first
+         * @description What kept it from work, and who drained and resumed it, newest first.
+         */
+        get: operations["node_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/drains": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who drained which node last, when and why
+         * @description Who drained which node last, when and why.
+         */
+        get: operations["list_drains"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -852,7 +2228,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Stream Events
+         * Server-sent events
          * @description Server-sent events: what changes, as it changes.
          *
          *     The first message is ``hello``. ``reset`` means that events were left out: fetch anew.
@@ -866,24 +2242,628 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who did what to what, newest first
+         * @description Who did what to what, newest first.
+         */
+        get: operations["list_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The audit log as a file, oldest first
+         * @description The audit log as a file, oldest first: whole, or what the filter leaves.
+         */
+        get: operations["export_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/audit/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Walk along the chain of hashes
+         * @description Walk along the chain of hashes: whether an entry was changed, removed or inserted.
+         */
+        get: operations["check_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/announcements": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What you should know now
+         * @description What you should know now; for administrators also all that there are.
+         */
+        get: operations["list_announcements"];
+        put?: never;
+        /**
+         * Tell people something, for administrators
+         * @description Tell people something, for administrators.
+         */
+        post: operations["create_announcement"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/announcements/{announcement_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One that you are shown, or any for administrators
+         * @description One that you are shown, or any for administrators.
+         */
+        get: operations["get_announcement"];
+        put?: never;
+        post?: never;
+        /**
+         * Take it away, for administrators
+         * @description Take it away, for administrators.
+         */
+        delete: operations["delete_announcement"];
+        options?: never;
+        head?: never;
+        /**
+         * Change it, for administrators
+         * @description Change it, for administrators. Who had put it away sees it again if it says something new.
+         */
+        patch: operations["update_announcement"];
+        trace?: never;
+    };
+    "/api/v1/announcements/{announcement_id}/dismissal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Put it away, for yourself
+         * @description Put it away, for yourself. Critical ones stay.
+         */
+        put: operations["dismiss_announcement"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/maintenance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Whether new work begins, and when that changes
+         * @description Whether new work begins, and when that changes.
+         */
+        get: operations["get_maintenance"];
+        /**
+         * Begin a maintenance now or later, for administrators
+         * @description Begin a maintenance now or later, for administrators; one that was set is replaced.
+         *
+         *     What runs goes on. What is submitted is accepted, and held until the end.
+         */
+        put: operations["set_maintenance"];
+        post?: never;
+        /**
+         * End the maintenance, or forget the one that was to come, for administrators
+         * @description End the maintenance, or forget the one that was to come, for administrators.
+         */
+        delete: operations["end_maintenance"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Every part of the platform
+         * @description Every part of the platform: how it does, since when, and what to do about it.
+         */
+        get: operations["get_health"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Every setting with its value and where that is from
+         * @description Every setting with its value and where that is from. Secrets are masked.
+         */
+        get: operations["list_settings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/terminal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for a ticket that opens one terminal, or one SSH connection, in your running job
+         * @description Ask for a ticket that opens one terminal, or one SSH connection, in your running job.
+         *
+         *     Within a minute open the WebSocket `/api/v1/jobs/{job_id}/terminal` and send the ticket in its first
+         *     message; docs/reference/terminal-protocol.md says what follows.
+         */
+        post: operations["create_terminal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/ssh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What an SSH client has to be told before it can reach your jobs
+         * @description What an SSH client has to be told before it can reach your jobs.
+         */
+        get: operations["get_ssh"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What you were told, newest first
+         * @description What you were told, newest first.
+         */
+        get: operations["list_notifications"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notifications/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mark some or all as read
+         * @description Mark some or all as read.
+         */
+        post: operations["read_notifications"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notifications/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What you are told, and how
+         * @description What you are told, and how.
+         */
+        get: operations["get_notification_settings"];
+        /**
+         * Say what you are to be told, and how
+         * @description Say what you are to be told, and how.
+         */
+        put: operations["put_notification_settings"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notifications/mail/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send yourself a mail, to see whether it arrives
+         * @description Send yourself a mail, to see whether it arrives.
+         */
+        post: operations["test_mail"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notifications/mail/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The last mails to you, and what became of them
+         * @description The last mails to you, and what became of them.
+         */
+        get: operations["list_mail_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Your webhooks, without their secrets
+         * @description Your webhooks, without their secrets.
+         */
+        get: operations["list_webhooks"];
+        put?: never;
+        /**
+         * Have a URL told of your notifications
+         * @description Have a URL told of your notifications. The secret that signs them is shown this once.
+         */
+        post: operations["create_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One of your webhooks
+         * @description One of your webhooks.
+         */
+        get: operations["get_webhook"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a webhook, with what still waits for it
+         * @description Remove a webhook, with what still waits for it.
+         */
+        delete: operations["delete_webhook"];
+        options?: never;
+        head?: never;
+        /**
+         * Change where a webhook leads, disable it, or enable it again
+         * @description Change where a webhook leads, disable it, or enable it again.
+         */
+        patch: operations["update_webhook"];
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a new secret, shown this once
+         * @description Make a new secret, shown this once. The old one signs nothing more.
+         */
+        post: operations["rotate_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a webhook a test message, once
+         * @description Send a webhook a test message, once. What became of it stands among its deliveries.
+         */
+        post: operations["test_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The last messages to a webhook, and what became of them
+         * @description The last messages to a webhook, and what became of them.
+         */
+        get: operations["list_webhook_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/idle-gpus": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The batch jobs that leave their GPUs idle, for administrators
+         * @description The batch jobs that leave their GPUs idle, for administrators.
+         */
+        get: operations["list_idle_gpus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description One's own account. */
+        AccountView: {
+            /** @description The login name. */
+            name: string;
+            /** @description The full name. */
+            display_name: string;
+            /** @description Where notifications go. */
+            mail: string | null;
+            /** @description What one may do on the whole platform. */
+            role: components["schemas"]["Role"];
+            /** @description What jobs are accounted to unless they say more. */
+            default_project: string;
+            /**
+             * Format: date-time
+             * @description Since when there is an account.
+             */
+            created_at: string;
+            /**
+             * @description Who vouches for it: `password` is the platform itself.
+             * @example ldap
+             */
+            source: string;
+            /** @description Whether the platform knows a password of it. */
+            has_password: boolean;
+            /** @description The second factor. */
+            second_factor: components["schemas"]["FactorView"];
+        };
         /**
          * @description What the one who asks may do with the job now.
          * @enum {string}
          */
-        Action: "open" | "extend" | "stop" | "cancel" | "resubmit";
+        Action: "open" | "extend" | "stop" | "cancel" | "attach" | "resubmit" | "continue";
+        /** @description One thing that would help, or that tells when help comes. */
+        Advice: {
+            /** @description A sentence; before `at`, the beginning of one. */
+            text: string;
+            /** @description The moment that the sentence speaks of. */
+            at?: string | null;
+            /**
+             * @description The jobs that the sentence speaks of.
+             * @default []
+             */
+            jobs: components["schemas"]["NamedJob"][];
+        };
+        /** @description What is not given stays. ``ends_at`` null: until it is deleted. */
+        AnnouncementChanges: {
+            /** @description Plain text. */
+            text?: string | null;
+            /** @description How much it matters. */
+            severity?: components["schemas"]["Severity"] | null;
+            /** @description Whom it concerns; empty: everybody. */
+            projects?: string[] | null;
+            /** @description From when it is shown. */
+            starts_at?: string | null;
+            /** @description Until when; null: until it is deleted. */
+            ends_at?: string | null;
+        };
+        /** @description One page of announcements. */
+        AnnouncementPage: {
+            /** @description Yours: the most important first; all: the newest start first. */
+            items: components["schemas"]["AnnouncementView"][];
+            /** @description The next page; null on the last one. */
+            next_cursor: string | null;
+            /** @description How many there are in all. */
+            total: number;
+        };
+        /** @description An announcement as the one who asks sees it. */
+        AnnouncementView: {
+            /**
+             * @description Its id, which never changes.
+             * @example 5f2d1c0b9a8e7d6c
+             */
+            id: string;
+            /** @description How much it matters; critical ones stay in sight. */
+            severity: components["schemas"]["Severity"];
+            /**
+             * @description Plain text.
+             * @example The file system is slow until noon.
+             */
+            text: string;
+            /**
+             * @description Whom it concerns: members of these projects; empty: everybody.
+             * @default []
+             */
+            projects: string[];
+            /**
+             * Format: date-time
+             * @description From when it is shown.
+             */
+            starts_at: string;
+            /** @description Until when; null: until it is deleted. */
+            ends_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description Who made it. */
+            created_by: string;
+            /**
+             * Format: date-time
+             * @description When it was changed last.
+             */
+            updated_at: string;
+            /** @description You have put it away. */
+            dismissed: boolean;
+            /** @description You may put it away; critical ones stay. */
+            dismissible: boolean;
+        };
         /** @description ``AppSpec`` as a template file writes it: strict. */
         AppFile: {
+            /** @description Its name. */
             name: string;
+            /** @description How it is called where people read. */
             title: string;
-            /** @default jupyterhub */
+            /**
+             * @description A name from the portal's icon set.
+             * @default notebook
+             */
+            icon: string;
+            /**
+             * @description An image need not have it; the session is then without.
+             * @default false
+             */
+            optional: boolean;
+            /**
+             * @description Who starts it.
+             * @default jupyterhub
+             */
             kind: string;
-            /** @default /lab */
+            /**
+             * @description Where Open leads, below the app's base URL.
+             * @default /lab
+             */
             path: string;
             /**
+             * @description When it counts as answering.
              * @default {
              *       "path": "/",
              *       "timeout_s": 120
@@ -892,19 +2872,39 @@ export interface components {
             readiness: components["schemas"]["ReadinessFile"];
         };
         /**
-         * @description A program of a session that listens on a port.
+         * @description A way into a session. The first is the program that listens on a port; the others are further
+         *     pages of that program.
          *
          *     ``kind`` names who starts it: ``jupyterhub`` is the single-user server that the Hub hands its
          *     environment to.
          */
         AppSpec: {
+            /** @description Its name. */
             name: string;
+            /** @description How it is called where people read. */
             title: string;
-            /** @default jupyterhub */
+            /**
+             * @description A name from the portal's icon set.
+             * @default notebook
+             */
+            icon: string;
+            /**
+             * @description An image need not have it; the session is then without.
+             * @default false
+             */
+            optional: boolean;
+            /**
+             * @description Who starts it.
+             * @default jupyterhub
+             */
             kind: string;
-            /** @default /lab */
+            /**
+             * @description Where Open leads, below the app's base URL.
+             * @default /lab
+             */
             path: string;
             /**
+             * @description When it counts as answering.
              * @default {
              *       "path": "/",
              *       "timeout_s": 120
@@ -912,13 +2912,522 @@ export interface components {
              */
             readiness: components["schemas"]["Readiness"];
         };
+        /** @description What an approved project gets. What is not given is as it was asked for, or none. */
+        Approval: {
+            /** @description Its end; null: the one that was asked for. */
+            expires_at?: string | null;
+            /** @description Hours that it may use. */
+            budget?: components["schemas"]["Budget"] | null;
+            /** @description What it may use at once. */
+            limits?: components["schemas"]["Limits-Input"] | null;
+        };
+        /** @description A user's or project's folder. */
+        Area: {
+            /** @description `home`, `scratch`, … */
+            name: string;
+            /** @description Whose it is. */
+            kind: components["schemas"]["AreaKind"];
+            /** @description Where it lies, as an absolute path. */
+            path: string;
+            /**
+             * @description What looks after it: `posix`, `nfs`, `beegfs`, …
+             * @default posix
+             */
+            adapter: string;
+            /** @description Of a project's folder: which one. */
+            project?: string | null;
+            /** @description The mount point it lies on, where a site named one. */
+            mount?: string | null;
+        };
+        /** @description What was found at an area. What could not be found out is None, and ``problem`` says why. */
+        AreaFacts: {
+            /** @description The folder. */
+            area: components["schemas"]["Area"];
+            /** @description Whether the folder is there, on a file system that is mounted. */
+            there: boolean;
+            /**
+             * @description Whether its user may write there.
+             * @default false
+             */
+            writable: boolean;
+            /** @description `ext4`, `nfs4`, `beegfs`, … */
+            file_system?: string | null;
+            /** @description How large the file system is. */
+            total_bytes?: number | null;
+            /** @description How much of that is free. */
+            free_bytes?: number | null;
+            /** @description What holds for the user; null: nothing, or nobody says. */
+            user_quota?: components["schemas"]["Quota"] | null;
+            /** @description What holds for the project; null: nothing, or nobody says. */
+            project_quota?: components["schemas"]["Quota"] | null;
+            /** @description null: not a parallel file system. */
+            striping?: components["schemas"]["Striping"] | null;
+            /**
+             * @description Where a parallel file system keeps the content.
+             * @default []
+             */
+            targets: components["schemas"]["StorageTarget"][];
+            /** @description What is wrong or could not be asked, as a sentence. */
+            problem?: string | null;
+        };
+        /**
+         * @description Whose an area is.
+         * @enum {string}
+         */
+        AreaKind: "user" | "project";
+        /** @description An image as one runtime takes it. */
+        Artifact: {
+            /** @description The runtime's name: `apptainer` or `docker`. */
+            runtime: string;
+            /** @description Of the file, or Docker's own id of the image. */
+            digest: string;
+            /** @description Its size in bytes. */
+            size_bytes: number;
+            /** @description The file, absolute; null: the runtime's own store holds it under the digest. */
+            path?: string | null;
+            /** @description Of the file when it was verified: a node that sees another looks at the content. */
+            mtime_ns?: number | null;
+        };
+        /** @description What an image's artifacts were. */
+        ArtifactList: {
+            /** @description What this page has. */
+            items: components["schemas"]["Artifact"][];
+        };
+        /** @description What a walk along the whole chain found. */
+        AuditCheck: {
+            /** @description Nothing was changed, removed or inserted. */
+            whole: boolean;
+            /** @description How many entries are in order, from the first on. */
+            entries: number;
+            /** @description The hash of the last of them: note it elsewhere, and even somebody who makes all hashes anew is found out. */
+            last_hash: string | null;
+            /** @description The number of the first that is wrong. */
+            broken_entry?: number | null;
+            /** @description What is wrong with it. */
+            problem?: string | null;
+        };
+        /** @description One entry of the log. */
+        AuditEntry: {
+            /** @description When it happened. */
+            time: string;
+            /**
+             * @description Whose rights were used, or the name that was given to log in.
+             * @example ada
+             */
+            actor: string;
+            /** @description The administrator who acted as that person; null: nobody else did. */
+            impersonator?: string | null;
+            /**
+             * @description The operation of the API, such as drain_node, or login.
+             * @example drain_node
+             */
+            action: string;
+            /**
+             * @description What it was done to: the parts of its address, with slashes between.
+             * @example gpu03
+             * @example vision/ada
+             */
+            object?: string | null;
+            /** @description Whether it was done. */
+            outcome: components["schemas"]["Outcome"];
+            /**
+             * @description The network address it came from.
+             * @example 192.0.2.17
+             */
+            address?: string | null;
+            /**
+             * @description What else there is to say: the status of the answer, a reason, what changed.
+             * @example {
+             *       "reason": "new fans",
+             *       "status": 202
+             *     }
+             */
+            details?: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description Counted from 1, without gaps.
+             * @example 1042
+             */
+            id: number;
+            /** @description The hash of the entry before; zeros for the first. */
+            previous: string;
+            /** @description SHA-256 over the canonical JSON of all other fields. */
+            hash: string;
+        };
+        /** @description One page of the audit log, newest first. */
+        AuditPage: {
+            /** @description The entries. */
+            items: components["schemas"]["AuditEntry"][];
+            /** @description The next page; null on the last one. */
+            next_cursor: string | null;
+            /** @description How many entries match in all. */
+            total: number;
+        };
+        /** @description A project's budget and what of it is used. */
+        Balance: {
+            /** @description The project. */
+            project: string;
+            /** @description `month`: since its first day, in UTC; `total`: since `since`. */
+            period: string;
+            /**
+             * Format: date-time
+             * @description What was used is counted from here on.
+             */
+            since: string;
+            /** @description Then a monthly budget begins anew; null: never. */
+            until: string | null;
+            /** @description When usage was last looked at; null: not yet. */
+            as_of: string | null;
+            /** @description GPU-hours: two GPUs for an hour are two. */
+            gpu_hours: components["schemas"]["Share"];
+            /** @description CPU-hours. */
+            cpu_hours: components["schemas"]["Share"];
+            /** @description Whether new jobs are refused because nothing is left. */
+            spent: boolean;
+        };
+        /** @description A script for sbatch. */
+        BatchScript: {
+            /**
+             * @description As it would be given to sbatch.
+             * @example #!/bin/bash
+             *     #SBATCH --gpus=1
+             *     python train.py
+             */
+            script: string;
+        };
+        /** @description Hours that a project may use: each month anew, or in all. What is not given is not limited. */
+        Budget: {
+            /**
+             * @description GPU-hours; two GPUs for an hour are two.
+             * @example 500
+             */
+            gpu_hours?: number | null;
+            /**
+             * @description CPU-hours.
+             * @example 20000
+             */
+            cpu_hours?: number | null;
+            /**
+             * @description `month`: so much each month, in UTC; `total`: so much in all.
+             * @default month
+             * @enum {string}
+             */
+            period: "month" | "total";
+            /** @description The first month that a budget in all counts; unset: the one it is set in. */
+            since?: string | null;
+        };
+        /** @description Either ``ids``, or ``filter`` and ``expected``. */
+        CancelJobs: {
+            /** @description End these jobs and sessions. */
+            ids?: string[] | null;
+            /** @description End all that match and have not ended yet. */
+            filter?: components["schemas"]["JobSearch"] | null;
+            /** @description How many that are, as you saw it; needed with filter. */
+            expected?: number | null;
+        };
+        /**
+         * @description What became of the wish.
+         * @enum {string}
+         */
+        CancelOutcome: "asked" | "ended" | "not_found" | "not_allowed";
+        /** @description What became of each. */
+        CancelResults: {
+            /** @description So many end now. */
+            asked: number;
+            /** @description What this page has. */
+            items: components["schemas"]["Cancelled"][];
+        };
+        /** @description What became of the wish for one job. */
+        Cancelled: {
+            /**
+             * Format: uuid
+             * @description Its id, which never changes.
+             */
+            id: string;
+            /** @description What became of it. */
+            outcome: components["schemas"]["CancelOutcome"];
+            /** @description Its name. */
+            name?: string | null;
+            /** @description Where it stands. */
+            state?: components["schemas"]["JobState"] | null;
+            /** @description Why nothing was done, as a sentence. */
+            reason?: string | null;
+        };
+        /** @description The GPUs of the cluster by type; ``stale`` when the scheduler was silent for too long. */
+        Capacity: {
+            /** @description GPUs, by type. */
+            gpus: components["schemas"]["GpuCapacity"][];
+            /** @description When it was looked at. */
+            as_of: string | null;
+            /** @description Whether that is longer ago than it should be. */
+            stale: boolean;
+        };
+        /** @description Something that is not as it was when the job ran. */
+        Change: {
+            /** @description code, packages, image, dataset or template. */
+            what: string;
+            /** @description As it was. */
+            before: string | null;
+            /** @description As it is; null: it is gone, or cannot be told. */
+            now: string | null;
+            /** @description A sentence for people. */
+            message: string;
+        };
+        /** @description Why a project is closed, for its members. */
+        Closing: {
+            /**
+             * @description In a sentence or two.
+             * @default
+             * @example The grant is over.
+             */
+            reason: string;
+        };
+        /** @description A code of the device, or a recovery code. */
+        CodeUse: {
+            /**
+             * @description Six digits of the device, or one of the recovery codes.
+             * @example 123456
+             */
+            code: string;
+        };
+        /** @description One of the two runs, for the head of its column. */
+        Compared: {
+            /**
+             * Format: uuid
+             * @description The job's id.
+             */
+            id: string;
+            /** @description The job's name. */
+            name: string;
+            /** @description Who ran it. */
+            owner: string;
+            /** @description How far it is. */
+            state: components["schemas"]["JobState"];
+            /**
+             * Format: date-time
+             * @description When it was asked for.
+             */
+            created_at: string;
+            /** @description Of an array's task: its index. */
+            array_task_id: number | null;
+            /** @description Its uncommitted changes; null: it is not known. */
+            diff: string | null;
+        };
+        /** @description Everything in which two runs may differ. */
+        Comparison: {
+            /** @description The first run. */
+            a: components["schemas"]["Compared"];
+            /** @description The second run. */
+            b: components["schemas"]["Compared"];
+            /** @description How many rows differ. */
+            differences: number;
+            /** @description What they may differ in. */
+            sections: components["schemas"]["Section"][];
+        };
+        /** @description The ``container`` part of a job file: how the image is run. */
+        ContainerFile: {
+            /** @description apptainer or docker; omitted: the site's choice among the image's. */
+            runtime?: string | null;
+            /**
+             * @description Let the image's own files be changed; the changes end with the job.
+             * @default false
+             */
+            writable: boolean;
+            /**
+             * @description False: no network but loopback.
+             * @default true
+             */
+            network: boolean;
+        };
+        /** @description ``ContainerFile``, resolved. */
+        ContainerOptions: {
+            /**
+             * @description The image can be written to; what is written is gone at the end.
+             * @default false
+             */
+            writable: boolean;
+            /**
+             * @description False: no network but loopback.
+             * @default true
+             */
+            network: boolean;
+        };
+        /** @description One version of one dataset. In the catalogue only once its manifest is complete. */
+        Dataset: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its version. */
+            version: string;
+            /**
+             * @description What it is, in a sentence or two.
+             * @default
+             */
+            description: string;
+            /**
+             * @description Under which terms it may be used.
+             * @default
+             */
+            licence: string;
+            /** @description Whose it is: a login name. */
+            owner: string;
+            /** @description Where it lies, as an absolute path. */
+            path: string;
+            /** @description Its size in bytes. */
+            size_bytes: number;
+            /** @description How many files it has. */
+            files: number;
+            /** @description sha256 of the manifest's text (`core.manifest`), by which the platform keeps it. */
+            manifest: string;
+            /**
+             * @description Whose members may read it. The owner always may.
+             * @default []
+             */
+            projects: string[];
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description When it was compared with its checksums last; null: never. */
+            verified_at?: string | null;
+            /** @description Who did that. */
+            verified_by?: string | null;
+            /** @description How many paths differed, were missing or additional at the last verification; null: there was none. */
+            damaged_files?: number | null;
+            /**
+             * @description New jobs may not name it.
+             * @default false
+             */
+            retired: boolean;
+        };
+        /** @description What can be changed of a version. */
+        DatasetChanges: {
+            /** @description Whether new jobs may not name it. */
+            retired: boolean;
+        };
+        /** @description Versions of datasets by name, newest first. */
+        DatasetList: {
+            /** @description What this page has. */
+            items: components["schemas"]["Dataset"][];
+        };
+        /** @description Which version of which dataset a job reads: fixed when the job is made. */
+        DatasetUse: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its version. */
+            version: string;
+            /** @description Where it lies, as an absolute path. */
+            path: string;
+            /** @description What names the files: the digest of their manifest. */
+            manifest: string;
+        };
+        /** @description What a verification of a dataset found. */
+        DatasetVerification: {
+            /** @description The manifest that the files were compared with. */
+            manifest: string;
+            /** @description How many were missing or differed. */
+            damaged_files: number;
+        };
+        /** @description The last messages, newest first. */
+        DeliveryList: {
+            /** @description The last 20. */
+            items: components["schemas"]["DeliveryView"][];
+        };
+        /**
+         * @description How far a delivery has come.
+         * @enum {string}
+         */
+        DeliveryState: "waiting" | "sent" | "failed";
+        /** @description One message on its way. */
+        DeliveryView: {
+            /** @description Grows with time. */
+            id: number;
+            /**
+             * @description Of the notification, or `test`.
+             * @example job_finished
+             */
+            kind: string;
+            /** @description What it says. */
+            title: string;
+            /** @description `waiting` is tried again; `failed` was given up. */
+            state: components["schemas"]["DeliveryState"];
+            /** @description How often it was tried. */
+            tries: number;
+            /**
+             * @description What the other side answered last.
+             * @example 200
+             */
+            status: number | null;
+            /** @description Why the last try failed. */
+            error: string | null;
+            /**
+             * Format: date-time
+             * @description When it was written.
+             */
+            created_at: string;
+            /** @description When it is tried again. */
+            next_try_at: string | null;
+            /** @description When it was sent or given up. */
+            finished_at: string | null;
+        };
         /** @description One thing that differs, in words. */
         Difference: {
+            /** @description Whose account it is. */
             project: string;
+            /** @description Whose association it is; null: the project's own. */
             user: string | null;
+            /** @description What differs: an account, an association, a limit. */
             what: string;
+            /** @description What Slurm has. */
             slurm: string;
+            /** @description What the platform has, and Slurm will have. */
             portal: string;
+        };
+        /** @description The ``distributed`` part of a job file: its commands run on every rank of every node. */
+        DistributedFile: {
+            /** @description Omitted: one for each GPU of a node, else one. */
+            ranks_per_node?: number | null;
+            /**
+             * @description What carries the tensors: auto, gloo, nccl, or a transport's name.
+             * @default auto
+             * @example gloo
+             */
+            backend: string;
+            /**
+             * @description How gradients are exchanged.
+             * @default allreduce
+             */
+            strategy: string;
+            /**
+             * @description How gradients are made smaller on their way.
+             * @default none
+             * @example fp16
+             */
+            compress: string;
+        };
+        /** @description ``DistributedFile``, resolved: how the ranks of a program are started and exchange. */
+        DistributedSpec: {
+            /**
+             * @description Programs on each node.
+             * @default 1
+             */
+            ranks_per_node: number;
+            /**
+             * @description What carries the exchange between ranks; auto: the fastest there is.
+             * @default auto
+             */
+            backend: string;
+            /**
+             * @description How gradients are exchanged.
+             * @default allreduce
+             */
+            strategy: string;
+            /**
+             * @description How they are made smaller on their way.
+             * @default none
+             */
+            compress: string;
         };
         /** @description Why a node gets no new work. */
         Drain: {
@@ -927,8 +3436,73 @@ export interface components {
         };
         /** @description The time limit with its default and the most for this template. */
         DurationLimit: {
+            /** @description What holds where nothing is said. */
             default: number;
+            /** @description The most. */
             max?: number | null;
+        };
+        /** @description How many ended. */
+        Ended: {
+            /** @description How many sign-ins that were. */
+            ended: number;
+        };
+        /** @description What an authenticator has to learn. It is shown this once. */
+        EnrolmentView: {
+            /** @description To be typed in where no camera is. */
+            secret: string;
+            /** @description The same for programs, `otpauth://…`. */
+            uri: string;
+            /** @description The same as a picture. */
+            qr_svg: string;
+        };
+        /** @description One of the ways into a session. */
+        EntryPoint: {
+            /** @description What `open` takes as `app`. */
+            name: string;
+            /** @description How it is called where people read. */
+            title: string;
+            /** @description A name from the portal's icon set. */
+            icon: string;
+            /** @description Where it leads; null until the session is READY. */
+            url: string | null;
+        };
+        /** @description The ``environment`` part of a job file: what is loaded on the node before the program. */
+        EnvironmentFile: {
+            /**
+             * @description Environment modules to load, in this order.
+             * @example [
+             *       "cuda/12.6"
+             *     ]
+             */
+            modules?: string[];
+            /** @description The name or path of a conda environment. */
+            conda?: string | null;
+            /** @description The path of a Python virtual environment, absolute or ~/... */
+            venv?: string | null;
+            /** @description Lines of bash that run before each command; the first that fails ends the job. */
+            setup?: string[];
+        };
+        /**
+         * @description Where the packages lie.
+         * @enum {string}
+         */
+        EnvironmentKind: "venv" | "conda" | "system" | "image";
+        /** @description ``EnvironmentFile``, resolved. */
+        EnvironmentSpec: {
+            /**
+             * @description Environment modules to load, in this order.
+             * @default []
+             */
+            modules: string[];
+            /** @description A conda environment to activate: a name or a path. */
+            conda?: string | null;
+            /** @description A Python virtual environment to activate. */
+            venv?: string | null;
+            /**
+             * @description Shell lines before the program.
+             * @default []
+             */
+            setup: string[];
         };
         /**
          * @description One event row. ``id`` grows in commit order, so a reader that has seen N has seen all before.
@@ -937,19 +3511,29 @@ export interface components {
          *     who may see it (None: everyone who is logged in).
          */
         Event: {
+            /** @description Its id, which never changes. */
             id: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it changed.
+             */
             time: string;
+            /** @description What changed: `job.state`, `nodes.changed`, … */
             kind: string;
+            /** @description The job it is about; null: it is about none. */
             job_id?: string | null;
+            /** @description Whom it concerns; null: everybody, or a project. */
             owner?: string | null;
+            /** @description Whose members it concerns. */
             project?: string | null;
+            /** @description What changed, by kind. */
             data?: {
                 [key: string]: unknown;
             };
         };
         /** @description A job's history. */
         EventList: {
+            /** @description Oldest first. */
             items: components["schemas"]["Event"][];
         };
         /** @description How much longer a session may run. */
@@ -957,56 +3541,496 @@ export interface components {
             /** @description Such as 1h; it is added to the time that is left. */
             duration: number | string;
         };
+        /** @description A manager's wish for a later end. */
+        ExtensionRequest: {
+            /**
+             * Format: date-time
+             * @description The end that is asked for.
+             */
+            until: string;
+            /**
+             * @description Why, in the manager's words.
+             * @default
+             */
+            reason: string;
+            /** @description Who asks. */
+            by: string;
+            /**
+             * Format: date-time
+             * @description Since when it waits for an answer.
+             */
+            at: string;
+        };
+        /** @description What proves that it is oneself: one of the two. */
+        FactorRemoval: {
+            /** @description Of the authenticator, or a recovery code. */
+            code?: string | null;
+            /** @description One's own password. */
+            password?: string | null;
+        };
+        /** @description How it stands with the second factor. */
+        FactorView: {
+            /** @description Whether a code is asked for. */
+            enabled: boolean;
+            /** @description Whether this platform wants one. */
+            required: boolean;
+            /**
+             * @description Of whom it wants one.
+             * @enum {string}
+             */
+            rule: "optional" | "admins" | "all";
+            /** @description Since when there is one. */
+            confirmed_at: string | null;
+            /** @description How many are not used yet. */
+            recovery_codes_left: number;
+        };
+        /**
+         * @description One thing that is wrong with one field of what was asked for.
+         *
+         *     ``field`` is a dotted path as the user wrote it (``resources.gpu``), ``value`` what was given,
+         *     ``allowed`` what would have been accepted.
+         */
+        FieldProblem: {
+            /** @description Where, as a dotted path: `resources.gpu`. */
+            field: string;
+            /** @description The same in a sentence for people. */
+            message: string;
+            /** @description What was given, as text; null: nothing. */
+            value?: string | null;
+            /** @description What would have been accepted; null: see the message. */
+            allowed?: string | null;
+        };
         /** @description One field that is wrong, as the user wrote it, and what would have been accepted. */
         FieldProblemView: {
+            /** @description Where, as a dotted path: `resources.gpu`. */
             field: string;
+            /** @description The same in a sentence for people. */
             message: string;
+            /** @description What was given, as text; null: nothing. */
             value: string | null;
+            /** @description What would have been accepted; null: see the message. */
             allowed: string | null;
+        };
+        /** @description How many GPUs of a type are free from a moment on. */
+        FreeGpus: {
+            /**
+             * Format: date-time
+             * @description From when.
+             */
+            at: string;
+            /** @description How much is free. */
+            free: number;
+        };
+        /** @description The working copy that the job's folder lies in. */
+        GitState: {
+            /** @description Its top folder. */
+            root: string;
+            /** @description What is checked out; null before the first commit. */
+            commit?: string | null;
+            /** @description Null: no branch. */
+            branch?: string | null;
+            /** @description Where it is fetched from, without user and password. */
+            remote?: string | null;
+            /**
+             * @description Whether tracked files differed from the commit.
+             * @default false
+             */
+            dirty: boolean;
+            /**
+             * @description How, as a unified diff that `git apply` takes.
+             * @default
+             */
+            diff: string;
+            /**
+             * @description How long the diff was before it was cut.
+             * @default 0
+             */
+            diff_bytes: number;
+            /**
+             * @description Whether the diff is only the beginning.
+             * @default false
+             */
+            diff_cut: boolean;
+            /**
+             * @description Files that git was not told of, by name.
+             * @default []
+             */
+            untracked: string[];
+            /**
+             * @description Whether there were more of them.
+             * @default false
+             */
+            untracked_cut: boolean;
+        };
+        /**
+         * @description Which values of the metric are better.
+         * @enum {string}
+         */
+        Goal: "min" | "max";
+        /** @description The GPUs of one type on all nodes. */
+        GpuCapacity: {
+            /** @description null: of no type. */
+            type: string | null;
+            /** @description How many there are. */
+            total: number;
+            /** @description A job could get them now. */
+            free: number;
+            /** @description How much is in use. */
+            used: number;
+            /** @description On nodes that take no work. */
+            out: number;
+            /** @description In use by what the platform cannot tell the end of, such as jobs that went past it. */
+            without_end: number;
+            /** @description Asked for by jobs that wait; those that named no type count with every type. */
+            waiting: number;
+            /** @description When the next one is given back at the latest; null: nobody can tell. */
+            next_free_at: string | null;
+            /** @description Steps of how many are free, the first of them now, if nothing else is started. */
+            forecast: components["schemas"]["FreeGpus"][];
         };
         /** @description GPUs of one type on one node (a MIG profile is a type of its own). */
         GpuCount: {
+            /** @description null: of no type. */
             type: string | null;
+            /** @description How many there are. */
             total: number;
+            /** @description How much is in use. */
             used: number;
         };
         /** @description GPUs per node with their default and the most for this template. */
         GpuLimit: {
             /**
+             * @description What holds where nothing is said.
              * @default {
              *       "count": 0
              *     }
              */
             default: components["schemas"]["GpuRequest"];
+            /** @description The most. */
             max?: number | null;
         };
         /** @description GPUs on each node: how many, and of which type if that matters. */
         GpuRequest: {
+            /** @description How many. */
             count: number;
+            /** @description Of which type. */
             type?: string | null;
         };
         /** @description GPUs of one type on several nodes. ``free`` are those that a job could get now. */
         GpuSum: {
+            /** @description null: of no type. */
             type: string | null;
+            /** @description How many there are. */
             total: number;
+            /** @description How much is in use. */
             used: number;
+            /** @description How much is free. */
             free: number;
         };
         /** @description Another generic resource on one node, such as ``shard``. */
         GresCount: {
+            /** @description Its name. */
             name: string;
+            /** @description How many there are. */
             total: number;
+            /** @description How much is in use. */
             used: number;
+        };
+        /** @description Every part, the worst first. */
+        Health: {
+            /** @description That of the worst part. */
+            state: components["schemas"]["HealthState"];
+            /**
+             * @description The platform's release.
+             * @example 0.6.0
+             */
+            version: string;
+            /**
+             * Format: date-time
+             * @description When it was looked at.
+             */
+            as_of: string;
+            /** @description The worst first. */
+            parts: components["schemas"]["PartHealth"][];
+        };
+        /**
+         * @description How one part does.
+         * @enum {string}
+         */
+        HealthState: "ok" | "unknown" | "degraded" | "down";
+        /** @description Who, beside the scheduler, holds a job to its memory and CPUs. */
+        HeldBy: {
+            /**
+             * @description The container runtime holds it.
+             * @default false
+             */
+            runtime: boolean;
+            /**
+             * @description The agent ends it when it takes more memory.
+             * @default false
+             */
+            agent_memory: boolean;
+            /**
+             * @description The agent binds it to its CPUs.
+             * @default false
+             */
+            agent_cpus: boolean;
+        };
+        /** @description The first node. */
+        HostState: {
+            /** @description Its name. */
+            node: string;
+            /** @description Its operating system. */
+            system?: string | null;
+            /** @description Its kernel's release. */
+            kernel?: string | null;
+            /** @description Its processor. */
+            cpu?: string | null;
+            /** @description The version of its GPU driver. */
+            gpu_driver?: string | null;
+        };
+        /** @description Jobs that leave their GPUs idle. */
+        IdleGpuJobs: {
+            /** @description Longest first. */
+            items: components["schemas"]["JobView"][];
+            /** @description How many GPUs they hold together. */
+            gpus: number;
+        };
+        /** @description One version of one image in the catalogue. Only what was verified is ever in it. */
+        Image: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its version. */
+            version: string;
+            /**
+             * @description What it is, in a sentence or two.
+             * @default
+             */
+            description: string;
+            /** @description The apps that sessions may start in it. */
+            apps?: {
+                [key: string]: components["schemas"]["ImageApp"];
+            };
+            /**
+             * @description What a node must have to run it.
+             * @default {}
+             */
+            needs: components["schemas"]["ImageNeeds"];
+            /** @description Variables for its programs. */
+            env?: {
+                [key: string]: string;
+            };
+            /** @description At least one, at most one of each runtime. */
+            artifacts: components["schemas"]["Artifact"][];
+            /**
+             * @description The software bill; left out of lists.
+             * @default []
+             */
+            packages: components["schemas"]["Package"][];
+            /**
+             * @description Where it stands.
+             * @default offered
+             */
+            state: components["schemas"]["ImageState"];
+            /**
+             * @description Whose members see it; empty: everybody.
+             * @default []
+             */
+            projects: string[];
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description Who made it. */
+            created_by: string;
+            /** @description When it was compared with its checksums last; null: never. */
+            verified_at?: string | null;
+            /** @description What the last verification found wrong, as a sentence; such an image is not offered. */
+            damage?: string | null;
+        };
+        /** @description A program of the image that a session can show, by the kind of app that starts it. */
+        ImageApp: {
+            /**
+             * @description Of which kind.
+             * @default jupyterhub
+             */
+            kind: string;
+            /** @description Of kind jupyterhub: the interpreter that has JupyterLab and JupyterHub. */
+            python?: string | null;
+        };
+        /** @description What is not given stays as it is. */
+        ImageChanges: {
+            /** @description Retire it, or offer it again. */
+            state?: components["schemas"]["ImageState"] | null;
+            /** @description Whose members see it; an empty list: everybody. */
+            projects?: string[] | null;
+        };
+        /** @description Images by name, newest first, without their packages. */
+        ImageList: {
+            /** @description What this page has. */
+            items: components["schemas"]["Image"][];
+        };
+        /** @description What an image asks of the node. */
+        ImageNeeds: {
+            /** @description The CUDA it was built with: the node's driver must support it or a later. */
+            cuda?: string | null;
+        };
+        /**
+         * @description Whether new jobs may use it.
+         * @enum {string}
+         */
+        ImageState: "offered" | "retired";
+        /** @description Which image a job runs in: fixed when the job is made, so that a new version changes nothing. */
+        ImageUse: {
+            /** @description `name:version`, or the path of an image of the user's own. */
+            reference: string;
+            /** @description null: the user's own image, which nobody has verified. */
+            digest?: string | null;
+            /** @description Where it lies, as an absolute path. */
+            path?: string | null;
+            /** @description Its size in bytes. */
+            size_bytes?: number | null;
+            /** @description When an image of the user's own was changed last, in nanoseconds since 1970. */
+            mtime_ns?: number | null;
+            /** @description Variables for its programs. */
+            env?: {
+                [key: string]: string;
+            };
+            /** @description The interpreter of the app that the job shows. */
+            python?: string | null;
+            /** @description What the node's driver must support. */
+            cuda?: string | null;
+        };
+        /** @description What a verification of an image found. */
+        ImageVerification: {
+            /** @description What is wrong, as a sentence; null: nothing. */
+            damage: string | null;
+        };
+        /** @description An administrator looks at the platform as the user. */
+        Impersonation: {
+            /**
+             * @description The administrator.
+             * @example root
+             */
+            by: string;
+            /**
+             * Format: date-time
+             * @description When it ends by itself.
+             */
+            until: string;
+        };
+        /** @description A job file made from a batch script. */
+        ImportedJobFile: {
+            /** @description As `aitne apply -f` reads it. */
+            yaml: string;
+            /** @description The same as JSON. */
+            file: {
+                [key: string]: unknown;
+            };
+            /** @description What could not be carried over, and why. */
+            notes: components["schemas"]["Note"][];
+        };
+        /** @description After how long without activity a session is ended, by default and at most. */
+        InactivityLimit: {
+            /** @description What holds where nothing is said. */
+            default?: number | null;
+            /** @description The most. */
+            max?: number | null;
         };
         /** @description A count with its default and its bounds for this template. */
         IntLimit: {
+            /** @description What holds where nothing is said. */
             default: number;
-            /** @default 0 */
+            /**
+             * @description The least.
+             * @default 0
+             */
             min: number;
+            /** @description The most. */
             max?: number | null;
         };
+        /** @description A link that makes whoever opens it a member. Its secret is shown once and stored hashed. */
+        Invitation: {
+            /** @description Names the invitation; it is no secret. */
+            id: string;
+            /** @description The project that it leads to. */
+            project: string;
+            /** @description What those who join will be. */
+            role: components["schemas"]["ProjectRole"];
+            /** @description Who invites. */
+            created_by: string;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description It works until then.
+             */
+            expires_at: string;
+            /** @description How many have joined by it. */
+            uses: number;
+            /** @description How many may join by it. */
+            max_uses: number;
+            /** @description When it was taken back. */
+            revoked_at?: string | null;
+        };
+        /** @description An invitation with its link, which is shown this once: only a hash of it is stored. */
+        InvitationLink: {
+            /** @description The invitation. */
+            invitation: components["schemas"]["Invitation"];
+            /** @description Whoever opens this and logs in can join. */
+            url: string;
+        };
+        /** @description A project's invitations, newest first, those that are over too. */
+        InvitationList: {
+            /** @description All of them. */
+            items: components["schemas"]["Invitation"][];
+        };
+        /** @description Who invites to what: what is seen before one joins. */
+        InvitationPreview: {
+            /** @description The project's name. */
+            project: string;
+            /** @description Its title. */
+            title: string;
+            /** @description What it is about. */
+            description: string;
+            /** @description What one will be in it. */
+            role: components["schemas"]["ProjectRole"];
+            /** @description Who made the invitation. */
+            invited_by: string;
+            /** @description The name of that person. */
+            inviter_name: string;
+            /**
+             * Format: date-time
+             * @description The link works until then.
+             */
+            expires_at: string;
+            /** @description Whether it still lets somebody in. */
+            open: boolean;
+            /** @description Why it does not; null: it does. */
+            closed_because: string | null;
+        };
+        /** @description What follows `/invite#` in an invitation's link. */
+        InvitationToken: {
+            /** @description The secret part of the link. */
+            token: string;
+        };
+        /** @description How many jobs there are of each state; a state without any is left out. */
+        JobCounts: {
+            /** @description How many match. */
+            total: number;
+            /** @description So many have not ended. */
+            live: number;
+            /** @description How many of each state. */
+            states: {
+                [key: string]: number;
+            };
+        };
         /** @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one schema. */
-        JobFile: {
+        "JobFile-Input": {
             /**
              * @description job or session.
              * @default job
@@ -1022,21 +4046,110 @@ export interface components {
             parameters?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Omitted: bare, no container. */
+            /**
+             * @description An image's name, name:version, or the path of one's own where the site allows that. Omitted: the template's; bare is the node as it is.
+             * @example jupyter
+             * @example jupyter:1.0
+             */
             image?: string | null;
+            /** @description Only with an image. */
+            container?: components["schemas"]["ContainerFile"] | null;
+            /** @description Only without an image. */
+            environment?: components["schemas"]["EnvironmentFile"] | null;
+            /** @description Read at $AITNE_DATASETS/<name>. Without a version: the newest. */
+            datasets?: string[];
             /** @description Each runs under bash -c; the first that fails ends the job. */
             commands?: string[];
+            /** @description Run the commands on many ranks that exchange tensors. Only for jobs. */
+            distributed?: components["schemas"]["DistributedFile"] | null;
+            /** @description Variables for its programs. */
             env?: {
                 [key: string]: string;
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
-            resources?: components["schemas"]["ResourcesFile"];
+            /** @description What each node gives it. */
+            resources?: components["schemas"]["ResourcesFile-Input"];
             /** @description The time after which it is ended, such as 4h. */
             max_duration?: number | string | null;
+            /**
+             * @description Only for sessions: one in which nobody has worked for so long is ended; off: never. Omitted: the template's, else the site's.
+             * @example 1h
+             * @example off
+             */
+            inactivity_duration?: number | string | "off" | null;
+            /** @description When it runs again by itself; left out: never. */
             retry?: components["schemas"]["RetryFile"] | null;
-            /** @example 0-9%2 */
+            /**
+             * @description Run it once for each index, at most so many at once after `%`; only for jobs.
+             * @example 0-9%2
+             */
             array?: string | null;
+            /** @description Run it once for each of many settings; only for jobs, instead of array. */
+            sweep?: components["schemas"]["SweepFile"] | null;
+            /** @description Jobs that must have completed first. */
+            after?: string[];
+            /** @description Only where Slurm schedules. */
+            slurm?: components["schemas"]["SlurmFile"] | null;
+        };
+        /** @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one schema. */
+        "JobFile-Output": {
+            /**
+             * @description job or session.
+             * @default job
+             */
+            type: components["schemas"]["JobType"];
+            /** @description Any text; shown, never run. */
+            name?: string | null;
+            /** @description Omitted: your default project. */
+            project?: string | null;
+            /** @description A template's name. */
+            template?: string | null;
+            /** @description Values of the template's parameters. */
+            parameters?: {
+                [key: string]: string | number | boolean;
+            };
+            /**
+             * @description An image's name, name:version, or the path of one's own where the site allows that. Omitted: the template's; bare is the node as it is.
+             * @example jupyter
+             * @example jupyter:1.0
+             */
+            image?: string | null;
+            /** @description Only with an image. */
+            container?: components["schemas"]["ContainerFile"] | null;
+            /** @description Only without an image. */
+            environment?: components["schemas"]["EnvironmentFile"] | null;
+            /** @description Read at $AITNE_DATASETS/<name>. Without a version: the newest. */
+            datasets?: string[];
+            /** @description Each runs under bash -c; the first that fails ends the job. */
+            commands?: string[];
+            /** @description Run the commands on many ranks that exchange tensors. Only for jobs. */
+            distributed?: components["schemas"]["DistributedFile"] | null;
+            /** @description Variables for its programs. */
+            env?: {
+                [key: string]: string;
+            };
+            /** @description An absolute path or one below home (~/...). */
+            workdir?: string | null;
+            /** @description What each node gives it. */
+            resources?: components["schemas"]["ResourcesFile-Output"];
+            /** @description The time after which it is ended, such as 4h. */
+            max_duration?: number | null;
+            /**
+             * @description Only for sessions: one in which nobody has worked for so long is ended; off: never. Omitted: the template's, else the site's.
+             * @example 1h
+             * @example off
+             */
+            inactivity_duration?: number | "off" | null;
+            /** @description When it runs again by itself; left out: never. */
+            retry?: components["schemas"]["RetryFile"] | null;
+            /**
+             * @description Run it once for each index, at most so many at once after `%`; only for jobs.
+             * @example 0-9%2
+             */
+            array?: string | null;
+            /** @description Run it once for each of many settings; only for jobs, instead of array. */
+            sweep?: components["schemas"]["SweepFile"] | null;
             /** @description Jobs that must have completed first. */
             after?: string[];
             /** @description Only where Slurm schedules. */
@@ -1044,49 +4157,171 @@ export interface components {
         };
         /** @description What a job used, measurement by measurement and in sum. */
         JobMetrics: {
+            /** @description The measurements, oldest first. */
             samples: components["schemas"]["Sample"][];
+            /** @description The whole run. */
             summary: components["schemas"]["SampleSummary"];
         };
         /** @description One page of jobs, newest first; ``total`` counts all that match. */
         JobPage: {
+            /** @description What this page has. */
             items: components["schemas"]["JobView"][];
+            /** @description To be sent as `cursor` for the next page; null on the last one. */
             next_cursor: string | null;
+            /** @description How many there are on all pages. */
             total: number;
         };
         /** @description A job's place in line, by the scheduler's priority, among the jobs of this platform. */
         JobQueue: {
             /** @description null: it does not wait, or the scheduler gives no priorities. */
             place: components["schemas"]["QueuePlace"] | null;
+            /** @description What would help, as far as the platform can tell; often nothing. */
+            advice: components["schemas"]["Advice"][];
         };
         /** @description The scheduler's raw record; null: it has none, or has said nothing yet. */
         JobRecord: {
+            /** @description Its fields as the scheduler names them. */
             record: {
                 [key: string]: unknown;
             } | null;
         };
+        /** @description As for sessions, and which type. */
+        JobSearch: {
+            /**
+             * @description Only these states; may be given many times.
+             * @default []
+             */
+            state: components["schemas"]["JobState"][];
+            /** @description Only this user's. */
+            owner?: string | null;
+            /** @description Only this project's. */
+            project?: string | null;
+            /**
+             * @description Part of the name.
+             * @example edsr
+             */
+            q?: string | null;
+            /**
+             * @description Only of this template.
+             * @example jupyterlab
+             */
+            template?: string | null;
+            /** @description Only in this image: its name, or name:version. */
+            image?: string | null;
+            /** @description Only what ran or runs on this node. */
+            node?: string | null;
+            /**
+             * @description Only from this moment on.
+             * @example 2026-01-01T00:00:00Z
+             */
+            created_from?: string | null;
+            /**
+             * @description Only from before this moment.
+             * @example 2027-01-01T00:00:00Z
+             */
+            created_before?: string | null;
+            /** @description At least so many GPUs on all nodes together. */
+            min_gpus?: number | null;
+            /**
+             * @description Only what asked for this type of GPU.
+             * @example a100
+             */
+            gpu_type?: string | null;
+            /** @description True: only array jobs; false: none of them. */
+            array?: boolean | null;
+            /** @description Only the tasks of this array job. */
+            array_job_id?: string | null;
+            /**
+             * @description Leave array tasks out.
+             * @default false
+             */
+            top_level: boolean;
+            /** @description Only jobs, or only sessions. */
+            type?: components["schemas"]["JobType"] | null;
+        };
+        /**
+         * @description What a list of jobs is sorted by. What has no such time yet counts as the latest.
+         * @enum {string}
+         */
+        JobSort: "created" | "started" | "ended" | "duration" | "name" | "owner" | "project" | "state" | "gpus";
         /** @description What will be run, resolved: template expanded, defaults filled in, limits checked. */
         JobSpec: {
+            /** @description Of which type. */
             type: components["schemas"]["JobType"];
+            /** @description Its name. */
             name: string;
+            /** @description The project that it is accounted to. */
             project: string;
+            /** @description The template that it is made of; null: none. */
             template?: string | null;
+            /** @description The version of that template. */
             template_version?: string | null;
+            /** @description What the template's parameters are set to. */
             parameters?: {
                 [key: string]: string | number | boolean;
             };
-            /** @default bare */
+            /**
+             * @description `bare`, `name:version`, or the path of an image of the owner's own.
+             * @default bare
+             */
             image: string;
-            /** @default bare */
+            /**
+             * @description What runs the image; `bare` without one.
+             * @default bare
+             */
             runtime: string;
-            /** @default [] */
+            /** @description null: the node as it is. */
+            image_use?: components["schemas"]["ImageUse"] | null;
+            /**
+             * @description How the image is run.
+             * @default {
+             *       "writable": false,
+             *       "network": true
+             *     }
+             */
+            container: components["schemas"]["ContainerOptions"];
+            /**
+             * @description What is loaded on the node before the program.
+             * @default {
+             *       "modules": [],
+             *       "setup": []
+             *     }
+             */
+            environment: components["schemas"]["EnvironmentSpec"];
+            /**
+             * @description The versions that it reads.
+             * @default []
+             */
+            datasets: components["schemas"]["DatasetUse"][];
+            /** @description The home folder of the account that it runs as; null in records from before there were images. */
+            home?: string | null;
+            /**
+             * @description The owner's other folders, and the project's.
+             * @default []
+             */
+            areas: components["schemas"]["Area"][];
+            /** @description Where caches go instead of home. */
+            caches?: string | null;
+            /**
+             * @description What is run, one after the other, each by `bash -c`.
+             * @default []
+             */
             commands: string[];
-            /** @default [] */
+            /** @description null: the commands run once, on the first node; else on every rank. */
+            distributed?: components["schemas"]["DistributedSpec"] | null;
+            /**
+             * @description The programs that a session serves.
+             * @default []
+             */
             apps: components["schemas"]["AppSpec"][];
+            /** @description The user's variables and the template's `AITNE_PARAM_*`; never a secret. */
             env?: {
                 [key: string]: string;
             };
+            /** @description The folder that its commands start in. */
             workdir?: string | null;
             /**
+             * @description What each node gives it.
              * @default {
              *       "nodes": 1,
              *       "cpu": 1,
@@ -1098,25 +4333,51 @@ export interface components {
              *     }
              */
             resources: components["schemas"]["Resources"];
-            /** @default 3600 */
-            max_duration_s: number;
             /**
+             * @description Who holds it to its memory and CPUs beside the scheduler.
+             * @default {
+             *       "runtime": false,
+             *       "agent_memory": false,
+             *       "agent_cpus": false
+             *     }
+             */
+            held_by: components["schemas"]["HeldBy"];
+            /**
+             * @description Ended after so many seconds.
+             * @default 3600
+             */
+            max_duration_s: number;
+            /** @description Sessions: ended after so long without activity; null: never. */
+            inactivity_duration_s?: number | null;
+            /**
+             * @description When it runs again by itself.
              * @default {
              *       "max": 0,
              *       "on": []
              *     }
              */
             retry: components["schemas"]["RetryPolicy"];
+            /** @description The indices of an array job's tasks, such as `0-9%2`. */
             array?: string | null;
-            /** @default [] */
+            /** @description Its tasks' settings follow from it; `array` has one index for each. */
+            sweep?: components["schemas"]["SweepSpec"] | null;
+            /**
+             * @description Jobs that must have succeeded before it begins.
+             * @default []
+             */
             after: string[];
             /**
+             * @description What only Slurm knows.
              * @default {
              *       "exclusive": false,
              *       "extra": []
              *     }
              */
             slurm: components["schemas"]["SlurmSpec"];
+            /** @description Of a session: the ended one whose work it takes up. */
+            continues?: string | null;
+            /** @description Of a session that continues another: the first of them, which all share its workspace. */
+            lineage?: string | null;
         };
         /**
          * @description Where a job is on its path. Values are what the API, the CLI and the database say.
@@ -1130,39 +4391,84 @@ export interface components {
         JobType: "job" | "session";
         /** @description A job, session or array task, flat, with its stages and what may be done with it. */
         JobView: {
-            /** Format: uuid */
+            /**
+             * Format: uuid
+             * @description Its id, which never changes.
+             */
             id: string;
+            /** @description A batch job, or a session. */
             type: components["schemas"]["JobType"];
+            /** @description Its name. */
             name: string;
+            /** @description Whose it is: a login name. */
             owner: string;
+            /** @description The project that it is accounted to. */
             project: string;
+            /** @description The cluster's name. */
             cluster: string;
+            /** @description The template that it is made of; null: none. */
             template: string | null;
+            /** @description The version of that template. */
             template_version: string | null;
+            /** @description What the template's parameters are set to. */
             parameters: {
                 [key: string]: string | number | boolean;
             };
+            /** @description `bare`, `name:version`, or the path of an image of the owner's own. */
             image: string;
+            /** @description What runs the image; bare without one. */
+            runtime: string;
+            /** @description Fixed when the job was made; null without a known image. */
+            image_digest: string | null;
+            /** @description How the image is run. */
+            container: components["schemas"]["ContainerOptions"];
+            /** @description What is loaded on the node before the program. */
+            environment: components["schemas"]["EnvironmentSpec"];
+            /** @description The versions that it reads. */
+            datasets: components["schemas"]["DatasetUse"][];
+            /** @description What is run, one after the other, each by `bash -c`. */
             commands: string[];
+            /** @description How its ranks are started; null: it has none. */
+            distributed: components["schemas"]["DistributedSpec"] | null;
+            /** @description Variables for its programs. */
             env: {
                 [key: string]: string;
             };
+            /** @description The folder that its commands start in. */
             workdir: string | null;
+            /** @description What each node gives it. */
             resources: components["schemas"]["Resources"];
+            /** @description Ended after so many seconds. */
             max_duration_s: number;
+            /** @description Sessions: ended after so long without activity; null: never. */
+            inactivity_duration_s: number | null;
+            /** @description The indices of an array job's tasks, such as `0-9%2`; null: no array job. */
             array: string | null;
+            /** @description What its tasks try; null: no sweep. */
+            sweep: components["schemas"]["SweepSpec"] | null;
+            /** @description Of a session: the ended one whose work it takes up. */
+            continues: string | null;
+            /** @description Jobs that must have succeeded before it begins. */
             after: string[];
+            /** @description When it runs again by itself. */
             retry: components["schemas"]["RetryPolicy"];
+            /** @description What only Slurm knows. */
             slurm: components["schemas"]["SlurmSpec"];
+            /** @description Where it stands. */
             state: components["schemas"]["JobState"];
             /** @description Why it ended. */
             reason: components["schemas"]["TerminationReason"] | null;
             /** @description Why it waits or why it ended, in words. */
             message: string | null;
+            /** @description How many times it was tried, this one included. */
             attempt: number;
+            /** @description How many times the scheduler began it again. */
             restart_count: number;
+            /** @description Of its program; null: none yet, or a signal ended it. */
             exit_code: number | null;
+            /** @description The number of the signal that ended its program; null: none did. */
             signal: number | null;
+            /** @description The names of the nodes that it runs or ran on. */
             nodes: string[];
             /** @description The Unix account it runs as. */
             account: string | null;
@@ -1170,26 +4476,112 @@ export interface components {
             partition: string | null;
             /** @description The scheduler's number while it waits: higher is sooner. */
             priority: number | null;
+            /** @description Of an array task: its array job. */
             array_job_id: string | null;
+            /** @description Of an array task: its index. */
             array_task_id: number | null;
+            /** @description What the scheduler calls it. */
             scheduler_id: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
             created_at: string;
+            /** @description When the scheduler took it. */
             submitted_at: string | null;
+            /** @description When it was given its nodes. */
             allocated_at: string | null;
+            /** @description When it began. */
             started_at: string | null;
+            /** @description Sessions: when the app answered. */
             ready_at: string | null;
+            /** @description When it ended. */
             ended_at: string | null;
+            /** @description When it is ended because its time is over; null: it has none yet. */
             expires_at: string | null;
+            /** @description When the scheduler means to begin it; null: it does not say. */
             expected_start_at: string | null;
+            /** @description When it is ended unless somebody works in it again; null: not soon. */
+            idle_ends_at: string | null;
+            /** @description Since when its GPUs have had next to nothing to do; null: they have. */
+            gpu_idle_since: string | null;
             /** @description Sessions: where Open leads, once READY. */
             url: string | null;
+            /** @description Sessions: the ways in, the one that Open leads to first; empty for a job. */
+            entry_points: components["schemas"]["EntryPoint"][];
+            /** @description Somebody has asked for its end. */
             cancel_requested: boolean;
             /** @description Grows with every change. */
             version: number;
+            /** @description The steps on its way. */
             stages: components["schemas"]["Stage"][];
+            /** @description What you may do with it now. */
             actions: components["schemas"]["Action"][];
         };
+        /** @description The saved views of the jobs page, and the columns of the table that has no name. */
+        JobViews: {
+            /**
+             * @description Empty: the usual ones.
+             * @default []
+             */
+            columns: string[];
+            /**
+             * @description In the order in which they are shown.
+             * @default []
+             */
+            views: components["schemas"]["SavedView"][];
+        };
+        /** @description What was launched last, newest first. */
+        "LastLaunch-Input": {
+            /**
+             * @description Newest first.
+             * @default []
+             */
+            items: components["schemas"]["Launch-Input"][];
+        };
+        /** @description What was launched last, newest first. */
+        "LastLaunch-Output": {
+            /**
+             * @description Newest first.
+             * @default []
+             */
+            items: components["schemas"]["Launch-Output"][];
+        };
+        /** @description Something that was launched, so that it can be launched again. */
+        "Launch-Input": {
+            /**
+             * @description What it is called where it is offered.
+             * @default
+             */
+            title: string;
+            /** @description What was submitted. */
+            file: components["schemas"]["JobFile-Input"];
+            /**
+             * Format: date-time
+             * @description When it was launched.
+             */
+            launched_at: string;
+        };
+        /** @description Something that was launched, so that it can be launched again. */
+        "Launch-Output": {
+            /**
+             * @description What it is called where it is offered.
+             * @default
+             */
+            title: string;
+            /** @description What was submitted. */
+            file: components["schemas"]["JobFile-Output"];
+            /**
+             * Format: date-time
+             * @description When it was launched.
+             */
+            launched_at: string;
+        };
+        /**
+         * @description How urgent it looks.
+         * @enum {string}
+         */
+        Level: "info" | "success" | "warning" | "error";
         /** @description Each is at most; None is no limit. The names in brackets are sacctmgr's for an association. */
         "Limits-Input": {
             /** @description GPUs in use at once (GrpTRES gres/gpu). */
@@ -1248,78 +4640,402 @@ export interface components {
         };
         /** @description A name and its password. */
         Login: {
+            /** @description The login name. */
             username: string;
+            /** @description The password. */
             password: string;
+        };
+        /** @description A provider that the browser is sent to. */
+        LoginButton: {
+            /**
+             * @description The source.
+             * @example oidc
+             */
+            name: string;
+            /**
+             * @description What the button says.
+             * @example University login
+             */
+            label: string;
+            /**
+             * @description Where it leads.
+             * @example /api/v1/auth/oidc/start
+             */
+            url: string;
         };
         /** @description Works once, until ``expires_at``. Whoever opens it is logged in: do not share it. */
         LoginLink: {
+            /** @description To be opened once in a browser. */
             url: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Until when it works; null: without an end.
+             */
             expires_at: string;
         };
         /** @description What follows `#link=` in a login link. */
         LoginLinkUse: {
+            /** @description What follows `#token=` in the link. */
             token: string;
+        };
+        /** @description The ways into this platform. */
+        LoginSources: {
+            /** @description The platform's name. */
+            title: string;
+            /** @description Whether a name and a password are taken. */
+            form: boolean;
+            /** @description Providers that log people in. */
+            buttons: components["schemas"]["LoginButton"][];
+        };
+        /** @description Whether new work begins, and when that changes. */
+        MaintenanceView: {
+            /** @description on: new work is held until the end. */
+            phase: components["schemas"]["Phase"];
+            /** @description When it begins, or began. */
+            starts_at?: string | null;
+            /** @description When it ends by itself; null: when an administrator says so. */
+            ends_at?: string | null;
+            /**
+             * @description Why, as the administrator wrote it.
+             * @default
+             */
+            message: string;
+            /** @description Who set it. */
+            created_by?: string | null;
+            /** @description When it was set. */
+            created_at?: string | null;
+        };
+        /** @description What a manifest amounts to. */
+        ManifestSummary: {
+            /** @description What names the manifest: SHA-256 of its content. */
+            digest: string;
+            /** @description How many files it has. */
+            files: number;
+            /** @description How many symbolic links it has. */
+            links: number;
+            /** @description Of the files. */
+            size_bytes: number;
         };
         /** @description Who is logged in. ``csrf_token`` goes into ``X-CSRF-Token``; null for a token's bearer. */
         Me: {
+            /** @description Who is logged in. */
             user: components["schemas"]["MeUser"];
+            /** @description The names of those that one belongs to. */
             projects: string[];
+            /** @description To be sent as `X-CSRF-Token`; null for a token's bearer. */
             csrf_token: string | null;
+            /** @description Which platform this is. */
             platform: components["schemas"]["PlatformInfo"];
+            /** @description Set while an administrator looks at the platform as this user. */
+            impersonation?: components["schemas"]["Impersonation"] | null;
         };
         /** @description The user who is logged in. */
         MeUser: {
+            /** @description Its name. */
             name: string;
+            /** @description The name for people. */
             display_name: string;
+            /** @description What one may do. */
             role: components["schemas"]["Role"];
+            /** @description The project of a job that names none. */
             default_project: string;
         };
-        /** @description A membership. What is not given stays as it is. */
-        MemberChanges: {
-            /** @description The member's own; replaces all of them. */
-            limits?: components["schemas"]["Limits-Input"] | null;
-            /**
-             * @description Make it the user's default project.
-             * @default false
-             */
-            default: boolean;
-        };
-        /** @description One user in one project. */
-        Membership: {
+        /** @description A member, what holds for it, and whether the scheduler knows it. */
+        Member: {
+            /** @description The project. */
             project: string;
+            /** @description A login name. */
             user: string;
             /**
+             * @description What holds for this user here, beside the project's limits.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
              *     }
              */
             limits: components["schemas"]["Limits-Output"];
+            /**
+             * @description What the user may do in it.
+             * @default member
+             */
+            role: components["schemas"]["ProjectRole"];
+            /**
+             * @description The most that the member can use: the least of its own limits and the project's.
+             * @default {
+             *       "max_gpus_by_type": {},
+             *       "qos": []
+             *     }
+             */
+            effective: components["schemas"]["Limits-Output"];
+            /** @description Whether Slurm lets the member work in it; false: not before an administrator brings the two in line. null: nobody keeps accounts. */
+            in_slurm: boolean | null;
+        };
+        /** @description A membership. What is not given stays as it is. */
+        MemberChanges: {
+            /** @description The member's own; replaces all of them. */
+            limits?: components["schemas"]["Limits-Input"] | null;
+            /** @description What the member may do in the project. */
+            role?: components["schemas"]["ProjectRole"] | null;
+            /**
+             * @description Make it the user's default project; administrators only.
+             * @default false
+             */
+            default: boolean;
+        };
+        /** @description One user in one project. */
+        Membership: {
+            /** @description The project. */
+            project: string;
+            /** @description A login name. */
+            user: string;
+            /**
+             * @description What holds for this user here, beside the project's limits.
+             * @default {
+             *       "max_gpus_by_type": {},
+             *       "qos": []
+             *     }
+             */
+            limits: components["schemas"]["Limits-Output"];
+            /**
+             * @description What the user may do in it.
+             * @default member
+             */
+            role: components["schemas"]["ProjectRole"];
         };
         /** @description Members with their own limits. */
         MembershipList: {
-            items: components["schemas"]["Membership"][];
+            /** @description All of them, by name. */
+            items: components["schemas"]["Member"][];
         };
         /** @description Memory per node with its default and its bounds for this template. */
         MemoryLimit: {
+            /** @description What holds where nothing is said. */
             default: number;
-            /** @default 1048576 */
+            /**
+             * @description The least.
+             * @default 1048576
+             */
             min: number;
+            /** @description The most. */
             max?: number | null;
         };
-        /** @description A project, without members yet. */
-        NewProject: {
+        /**
+         * @description How the settings are chosen.
+         * @enum {string}
+         */
+        Method: "grid" | "random" | "list";
+        /** @description What all members together used in one month. */
+        MonthSum: {
+            /** @description Such as 2026-03. */
+            month: string;
+            /** @description Jobs that ran. */
+            jobs: number;
+            /** @description CPU-hours. */
+            cpu_hours: number;
+            /** @description GPU-hours. */
+            gpu_hours: number;
+        };
+        /** @description A job that something is said about. */
+        NamedJob: {
+            /**
+             * Format: uuid
+             * @description Its id, which never changes.
+             */
+            id: string;
+            /** @description Its name. */
             name: string;
-            /** @default  */
+        };
+        /** @description Something that people should know. */
+        NewAnnouncement: {
+            /**
+             * @description Plain text.
+             * @example The file system is slow until noon.
+             */
+            text: string;
+            /**
+             * @description How much it matters.
+             * @default info
+             */
+            severity: components["schemas"]["Severity"];
+            /**
+             * @description Only for members of these projects; empty: for everybody.
+             * @default []
+             * @example [
+             *       "vision"
+             *     ]
+             */
+            projects: string[];
+            /** @description From when it is shown; omitted: now. */
+            starts_at?: string | null;
+            /**
+             * @description Until when; omitted: until it is deleted.
+             * @example null
+             */
+            ends_at?: string | null;
+        };
+        /** @description An image as one runtime takes it. */
+        NewArtifact: {
+            /**
+             * @description What takes it.
+             * @example apptainer
+             */
+            runtime: string;
+            /** @description Of the file, or Docker's own id of the image. */
+            digest: string;
+            /**
+             * @description Only without a path: of a file the platform looks itself.
+             * @default 0
+             */
+            size_bytes: number;
+            /** @description The file, in the images' folder; omitted: the runtime's own store has it. */
+            path?: string | null;
+        };
+        /** @description A dataset whose manifest was uploaded. */
+        NewDataset: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its version. */
+            version: string;
+            /**
+             * @description What it is, in a sentence or two.
+             * @default
+             */
+            description: string;
+            /**
+             * @description Under which terms it may be used.
+             * @default
+             */
+            licence: string;
+            /** @description Absolute, on the cluster. */
+            path: string;
+            /** @description Whose members may read it first; omitted: the adder's default project. */
+            project?: string | null;
+            /** @description sha256 of the manifest's text. */
+            manifest: string;
+        };
+        /** @description When a project ends. */
+        NewEnd: {
+            /** @description null: it has no end. */
+            expires_at: string | null;
+        };
+        /** @description A version of an image that was built and tried. */
+        NewImage: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its version. */
+            version: string;
+            /**
+             * @description What it is, in a sentence or two.
+             * @default
+             */
+            description: string;
+            /** @description The apps that sessions may start in it. */
+            apps?: {
+                [key: string]: components["schemas"]["ImageApp"];
+            };
+            /**
+             * @description What a node must have to run it.
+             * @default {}
+             */
+            needs: components["schemas"]["ImageNeeds"];
+            /** @description Variables for its programs. */
+            env?: {
+                [key: string]: string;
+            };
+            /** @description The image itself, once for each runtime. */
+            artifacts: components["schemas"]["NewArtifact"][];
+            /** @description What is installed in it. */
+            packages?: components["schemas"]["NewPackage"][];
+            /** @description Whose members see it; empty: everybody. */
+            projects?: string[];
+        };
+        /** @description A link to a project. */
+        NewInvitationBody: {
+            /**
+             * @description What those who join will be.
+             * @default member
+             */
+            role: components["schemas"]["ProjectRole"];
+            /**
+             * @description How many may join by it.
+             * @default 1
+             * @example 1
+             */
+            max_uses: number;
+            /**
+             * @description How long it works; at most 90 days.
+             * @default 604800
+             */
+            lifetime: number | string;
+        };
+        /** @description A time in which no new work begins. */
+        NewMaintenance: {
+            /** @description When it begins; omitted: now. */
+            starts_at?: string | null;
+            /** @description When it ends by itself; omitted: when it is turned off. */
+            ends_at?: string | null;
+            /**
+             * @description Why, for everybody.
+             * @default
+             * @example New network switches
+             */
+            message: string;
+        };
+        /** @description One entry of the software bill. */
+        NewPackage: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its version. */
+            version: string;
+            /**
+             * @description Where it came from.
+             * @example debian
+             * @example python
+             */
+            source: string;
+        };
+        /** @description One's own password. */
+        NewPassword: {
+            /** @description The new one. */
+            password: string;
+            /** @description The one until now; needed if there is one. */
+            current_password?: string | null;
+        };
+        /** @description A project. An administrator's has no members yet; everybody else's has its maker as manager. */
+        NewProject: {
+            /**
+             * @description Its name, which stays.
+             * @example vision
+             */
+            name: string;
+            /**
+             * @description Its title.
+             * @default
+             * @example Computer vision
+             */
             title: string;
             /**
+             * @description What it is about.
+             * @default
+             */
+            description: string;
+            /**
+             * @description For the administrator who is to approve it.
+             * @example A new grant.
+             */
+            reason?: string | null;
+            /** @description From then on it takes no new jobs. */
+            expires_at?: string | null;
+            /**
+             * @description Granted limits; administrators only.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
              *     }
              */
             limits: components["schemas"]["Limits-Input"];
+            /** @description Hours that it may use; administrators only. */
+            budget?: components["schemas"]["Budget"] | null;
         };
         /** @description What a personal access token is to be. */
         NewToken: {
@@ -1343,43 +5059,138 @@ export interface components {
         };
         /** @description An account. Without a password the user can log in by a link or a token only. */
         NewUser: {
+            /** @description Its name. */
             name: string;
+            /** @description The password. */
             password?: string | null;
-            /** @default  */
+            /**
+             * @description The name for people.
+             * @default
+             */
             display_name: string;
-            /** @default user */
+            /**
+             * @description What the account may do.
+             * @default user
+             */
             role: components["schemas"]["Role"];
             /** @description Made if it is missing; omitted: a project of the user's own name. */
             default_project?: string | null;
         };
         /** @description One node: what it has, and how much of that is given to jobs. */
         Node: {
+            /** @description Its name. */
             name: string;
-            /** @default local */
+            /**
+             * @description The cluster's name.
+             * @default local
+             */
             cluster: string;
+            /** @description Where it stands. */
             state: components["schemas"]["NodeState"];
+            /** @description Why it is down or drained, and who said so when the scheduler tells. */
             reason?: string | null;
+            /** @description How many CPUs it has. */
             cpu_total: number;
+            /** @description How many of them are given to jobs. */
             cpu_used: number;
+            /** @description Memory that jobs may be given. */
             memory_total_bytes: number;
+            /** @description Allocated, not measured. */
             memory_used_bytes: number;
-            /** @default [] */
+            /**
+             * @description GPUs, by type.
+             * @default []
+             */
             gpus: components["schemas"]["GpuCount"][];
-            /** @default [] */
+            /**
+             * @description Other generic resources.
+             * @default []
+             */
             gres: components["schemas"]["GresCount"][];
-            /** @default [] */
+            /**
+             * @description Words by which jobs ask for it.
+             * @default []
+             */
             features: string[];
-            /** @default [] */
+            /**
+             * @description The partitions it belongs to.
+             * @default []
+             */
             partitions: string[];
+            /** @description Its name or number on the network, if that is not `name`. */
             address?: string | null;
+            /** @description The scheduler's own word, such as `IDLE+DRAIN`. */
             scheduler_state?: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the scheduler told of it last.
+             */
             seen_at: string;
+        };
+        /** @description The last time a node was drained through the platform. */
+        NodeDrain: {
+            /** @description Its id, which never changes. */
+            id: number;
+            /**
+             * Format: date-time
+             * @description When it was seen, or done.
+             */
+            time: string;
+            /**
+             * @description `up`, or a state in which it takes no work; `drain` and `resume` are what somebody did; `gone`: the scheduler knows it no more.
+             * @example drained
+             */
+            what: string;
+            /** @description Why, as the scheduler or the person said. */
+            reason?: string | null;
+            /** @description Who did it; null: the scheduler says so. */
+            actor?: string | null;
+            /**
+             * @description The node.
+             * @example gpu03
+             */
+            node: string;
+        };
+        /** @description The last drain of each node. */
+        NodeDrainList: {
+            /** @description By the node's name. */
+            items: components["schemas"]["NodeDrain"][];
+        };
+        /** @description One thing that happened to a node. */
+        NodeEvent: {
+            /** @description Its id, which never changes. */
+            id: number;
+            /**
+             * Format: date-time
+             * @description When it was seen, or done.
+             */
+            time: string;
+            /**
+             * @description `up`, or a state in which it takes no work; `drain` and `resume` are what somebody did; `gone`: the scheduler knows it no more.
+             * @example drained
+             */
+            what: string;
+            /** @description Why, as the scheduler or the person said. */
+            reason?: string | null;
+            /** @description Who did it; null: the scheduler says so. */
+            actor?: string | null;
+        };
+        /** @description What became of a node, newest first. */
+        NodeEventPage: {
+            /** @description What happened. */
+            items: components["schemas"]["NodeEvent"][];
+            /** @description The next page; null on the last one. */
+            next_cursor: string | null;
+            /** @description How much is remembered in all. */
+            total: number;
         };
         /** @description The nodes as last seen; ``stale`` when that was too long ago to rely on. */
         NodeList: {
+            /** @description What this page has. */
             items: components["schemas"]["Node"][];
+            /** @description When it was looked at. */
             as_of: string | null;
+            /** @description Whether that is longer ago than it should be. */
             stale: boolean;
             /** @description Whether it answers; null: nobody has asked yet. */
             scheduler: components["schemas"]["SchedulerStatus"] | null;
@@ -1389,19 +5200,201 @@ export interface components {
          * @enum {string}
          */
         NodeState: "idle" | "mixed" | "allocated" | "draining" | "drained" | "down" | "reserved" | "powered_off" | "unknown";
+        /** @description Something that the job file does not say as the script did. */
+        Note: {
+            /** @description The line in the script, from 1. */
+            line: number;
+            /** @description The option it is about. */
+            option: string;
+            /** @description The same in a sentence for people. */
+            message: string;
+            /**
+             * @description Whether the job would run otherwise than by sbatch.
+             * @default true
+             */
+            serious: boolean;
+        };
+        /**
+         * @description What a person may be told of.
+         * @enum {string}
+         */
+        NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled";
+        /** @description One page of your inbox, newest first. */
+        NotificationPage: {
+            /** @description What is on this page. */
+            items: components["schemas"]["NotificationView"][];
+            /** @description For the next page; null: this is the last. */
+            next_cursor: string | null;
+            /** @description How many match. */
+            total: number;
+            /** @description How many you have not read, whatever the page shows. */
+            unread: number;
+        };
+        /** @description What you are to be told, and how. */
+        NotificationSettingsChanges: {
+            /**
+             * @description Per kind and channel, whether you are told. What is left out is as usual.
+             * @example {
+             *       "job_finished": {
+             *         "mail": true
+             *       }
+             *     }
+             */
+            choices: {
+                [key: string]: {
+                    [key: string]: boolean;
+                };
+            };
+            /** @description Until then nothing but the inbox is used: no popup, mail or webhook. */
+            quiet_until?: string | null;
+            /**
+             * @description Null: no mail.
+             * @example ada@example.org
+             */
+            mail?: string | null;
+        };
+        /** @description What you are told, and how. */
+        NotificationSettingsView: {
+            /**
+             * @description What this site has; `browser` is the inbox and the portal.
+             * @example [
+             *       "browser",
+             *       "mail",
+             *       "webhook"
+             *     ]
+             */
+            channels: string[];
+            /**
+             * @description Where mail goes; null: nowhere.
+             * @example ada@example.org
+             */
+            mail: string | null;
+            /**
+             * @description Per kind and channel, whether you are told.
+             * @example {
+             *       "job_finished": {
+             *         "browser": true,
+             *         "mail": false
+             *       }
+             *     }
+             */
+            choices: {
+                [key: string]: {
+                    [key: string]: boolean;
+                };
+            };
+            /** @description Until then only the inbox is used. */
+            quiet_until: string | null;
+        };
+        /** @description Something you were told. */
+        NotificationView: {
+            /**
+             * @description Grows with time.
+             * @example 17
+             */
+            id: number;
+            /** @description What happened. */
+            kind: components["schemas"]["NotificationKind"];
+            /** @description How urgent it looks. */
+            level: components["schemas"]["Level"];
+            /**
+             * @description In a few words.
+             * @example train has finished
+             */
+            title: string;
+            /**
+             * @description More, if there is more to say.
+             * @example It ran for 2h.
+             */
+            text: string;
+            /** @description The job, session or array job that it is about. */
+            job_id: string | null;
+            /**
+             * @description Where in the portal there is more.
+             * @example /jobs
+             */
+            path: string;
+            /**
+             * @description Names and numbers of the text, for programs. log: of a job that failed, the last lines of its log.
+             * @example {
+             *       "name": "train"
+             *     }
+             */
+            data: {
+                [key: string]: unknown;
+            };
+            /**
+             * Format: date-time
+             * @description When you were told.
+             */
+            created_at: string;
+            /** @description When you read it; null: not yet. */
+            read_at: string | null;
+        };
+        /**
+         * @description What is drawn from a range.
+         * @enum {string}
+         */
+        NumberType: "float" | "int";
+        /**
+         * @description How it ended.
+         * @enum {string}
+         */
+        Outcome: "allowed" | "denied" | "failed";
+        /** @description One entry of the software bill. */
+        Package: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its version. */
+            version: string;
+            /** @description `debian` or `python`. */
+            source: string;
+        };
+        /** @description The environment that the job's programs found, by its packages' own records. */
+        Packages: {
+            /** @description What it is. */
+            kind: components["schemas"]["EnvironmentKind"];
+            /** @description Where it lies; null in an image. */
+            path?: string | null;
+            /** @description Its Python's version. */
+            python?: string | null;
+            /** @description Name to version. */
+            packages?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Whether there were more.
+             * @default false
+             */
+            cut: boolean;
+        };
         /** @description One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``. */
         Parameter: {
+            /** @description Its name. */
             name: string;
+            /** @description What its value is. */
             type: components["schemas"]["ParameterType"];
+            /** @description How it is called where people read. */
             title: string;
-            /** @default  */
+            /**
+             * @description What it is, in a sentence or two.
+             * @default
+             */
             description: string;
+            /** @description null: the user must give one. */
             default?: string | number | boolean | null;
+            /** @description The least. */
             minimum?: number | null;
+            /** @description The most. */
             maximum?: number | null;
+            /** @description What may be chosen; empty: anything of its type. */
             choices?: string[];
+            /** @description A regular expression that the whole value must match. */
             pattern?: string | null;
-            /** @default 65536 */
+            /**
+             * @description At most so many characters.
+             * @default 65536
+             */
             max_length: number;
         };
         /**
@@ -1409,143 +5402,619 @@ export interface components {
          * @enum {string}
          */
         ParameterType: "string" | "text" | "integer" | "number" | "boolean" | "choice" | "path";
+        /** @description One part of the platform. */
+        PartHealth: {
+            /**
+             * @description api, database, controller, scheduler, queue, events, hub, proxy, broker, storage, disk or templates.
+             * @example scheduler
+             */
+            name: string;
+            /** @description How it does. */
+            state: components["schemas"]["HealthState"];
+            /**
+             * @description The same as a sentence.
+             * @example Slurm answers; last asked 2 s ago.
+             */
+            says: string;
+            /** @description What to do about it; null: nothing. */
+            advice?: string | null;
+            /**
+             * Format: date-time
+             * @description Since when it is in this state, as far as anybody knows.
+             */
+            since: string;
+            /** @description What was wrong when it last was not ok, since the API started. */
+            last_problem?: string | null;
+            /** @description When that was seen last. */
+            last_problem_at?: string | null;
+            /**
+             * @description Numbers behind it: versions, times in seconds, sizes in bytes, counts.
+             * @example {
+             *       "latency_s": 0.002
+             *     }
+             */
+            facts?: {
+                [key: string]: string | number | null;
+            };
+        };
         /** @description The partitions, the default one first; the names that a job may use beside them. */
         PartitionList: {
+            /** @description What this page has. */
             items: components["schemas"]["PartitionSummary"][];
+            /** @description Names of qualities of service. */
             qos: string[];
+            /** @description Those that are known now. */
             reservations: components["schemas"]["Reservation"][];
+            /** @description When it was looked at. */
             as_of: string | null;
+            /** @description Whether that is longer ago than it should be. */
             stale: boolean;
         };
         /** @description A partition with what its nodes have and do. */
         PartitionSummary: {
+            /** @description Its name. */
             name: string;
+            /** @description Whether it takes jobs. */
             up: boolean;
+            /** @description Whether jobs go there that name none. */
             default: boolean;
+            /** @description As Slurm writes lists of nodes: `gpu[01-04]`. */
             nodes: string;
+            /** @description How many nodes it has. */
             node_count: number;
+            /** @description How many nodes of each state. */
             states: {
                 [key: string]: number;
             };
+            /** @description How many CPUs its nodes have. */
             cpu_total: number;
+            /** @description How many of them are given to jobs. */
             cpu_used: number;
+            /** @description GPUs, by type. */
             gpus: components["schemas"]["GpuSum"][];
+            /** @description Words by which jobs ask for nodes. */
             features: string[];
+            /** @description The longest that a job may run, in seconds; null: no limit. */
             max_time_s: number | null;
+            /** @description How long a job runs that says nothing, in seconds. */
             default_time_s: number | null;
+            /** @description The most nodes of a job; null: no limit. */
             max_nodes: number | null;
+            /** @description The accounts that may use it; null: all. */
             allow_accounts: string[] | null;
+            /** @description The qualities of service that may be named; null: all. */
             allow_qos: string[] | null;
         };
+        /**
+         * @description Where the platform stands.
+         * @enum {string}
+         */
+        Phase: "off" | "scheduled" | "on";
         /** @description What would be submitted, shown before anything is: nothing is stored. */
         Plan: {
+            /** @description The job as it would be made. */
             spec: components["schemas"]["JobSpec"];
+            /** @description Whether the cluster, empty, could ever run it. */
             fits: boolean;
+            /** @description Whether the resources are free at this moment. */
             starts_now: boolean;
+            /** @description If it does not start now: why, in plain words. */
             waits_for?: string | null;
-            /** @default [] */
+            /**
+             * @description What would be worth a second look, as sentences.
+             * @default []
+             */
             warnings: string[];
+            /** @description When the scheduler would begin it, by its own plan; null: it gives none. */
             expected_start_at?: string | null;
+            /**
+             * @description Who holds it to its memory and its CPUs, a sentence each.
+             * @default []
+             */
+            limits: string[];
+            /** @description The exact batch script. */
             script: string;
+            /**
+             * @description Of a sweep: what each of its tasks will be given, by index.
+             * @default []
+             */
+            settings: {
+                [key: string]: string | number | boolean;
+            }[];
         };
         /** @description What platform this is. */
         PlatformInfo: {
+            /** @description How it is called where people read. */
             title: string;
+            /** @description Its version. */
             version: string;
+            /** @description The cluster's name. */
             cluster: string;
+            /** @description What runs its jobs: `local`, `slurm_cli`, … */
             scheduler: string;
+            /** @description The origin that sessions answer at. */
             sessions_origin: string;
+        };
+        /** @description A stretch of the run, for a chart. */
+        Point: {
+            /** @description Seconds since the run began. */
+            t_s: number;
+            /** @description How many steps this stretch has. */
+            steps: number;
+            /** @description Seconds in a step, on average. */
+            step_s?: number | null;
+            /** @description Share of the steps in which a collective ran. */
+            communicating?: number | null;
+            /** @description Share of the steps in which the program stood still for it. */
+            blocked?: number | null;
+        };
+        /** @description How the portal looks. */
+        PortalPreferences: {
+            /** @description null: as the browser asks. */
+            language?: ("en" | "de") | null;
+            /**
+             * @description auto: as the browser asks.
+             * @default auto
+             * @enum {string}
+             */
+            theme: "auto" | "light" | "dark";
         };
         /** @description What went wrong (RFC 9457): ``detail`` says why and what to do, ``code`` is for programs. */
         Problem: {
-            /** @example urn:aitne:problem:invalid_input */
+            /**
+             * @description The kind of problem, as a URI.
+             * @example urn:aitne:problem:invalid_input
+             */
             type: string;
+            /** @description What the status means. */
             title: string;
+            /** @description The HTTP status. */
             status: number;
+            /** @description Why, and what to do. */
             detail: string;
+            /** @description The path that was asked for. */
             instance: string;
+            /** @description The kind of problem for programs: a word that stays. */
             code: string;
-            /** @default [] */
+            /**
+             * @description Each field that is wrong.
+             * @default []
+             */
             problems: components["schemas"]["FieldProblemView"][];
+        };
+        /** @description How the ranks of a run have exchanged so far. */
+        Profile: {
+            /**
+             * @description The version of this document.
+             * @default 1
+             * @constant
+             */
+            schema: 1;
+            /**
+             * Format: date-time
+             * @description When the program wrote it.
+             */
+            written_at: string;
+            /**
+             * @description Nothing more will come.
+             * @default false
+             */
+            final: boolean;
+            /** @description How many ranks. */
+            size: number;
+            /**
+             * @description How many steps were done.
+             * @default 0
+             */
+            steps: number;
+            /** @description Seconds in a step, on average. */
+            step_s?: number | null;
+            /**
+             * @description Seconds since the run began.
+             * @default 0
+             */
+            elapsed_s: number;
+            /** @description Share of the steps in which a collective ran. */
+            communicating?: number | null;
+            /** @description Share of the steps in which the program stood still for it. */
+            blocked?: number | null;
+            /** @description Share of the communication that was hidden behind computation. */
+            overlap?: number | null;
+            /** @description null: no rank keeps the others waiting. */
+            straggler?: components["schemas"]["Straggler"] | null;
+            /**
+             * @description By operation and message size.
+             * @default []
+             */
+            table: components["schemas"]["SizeRow"][];
+            /**
+             * @description By rank.
+             * @default []
+             */
+            ranks: components["schemas"]["RankRow"][];
+            /**
+             * @description How the run went, oldest first.
+             * @default []
+             */
+            history: components["schemas"]["Point"][];
         };
         /** @description What jobs are accounted to; its members see each other's jobs. */
         Project: {
+            /** @description Its name. */
             name: string;
-            /** @default  */
+            /**
+             * @description How it is called where people read.
+             * @default
+             */
             title: string;
-            /** @default [] */
+            /**
+             * @description The login names of those who belong to it.
+             * @default []
+             */
             members: string[];
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
             created_at: string;
+            /**
+             * @description Those of the members who lead it.
+             * @default []
+             */
+            managers: string[];
+            /**
+             * @description What it is about.
+             * @default
+             */
+            description: string;
+            /**
+             * @description Only an active project takes new jobs.
+             * @default active
+             */
+            state: components["schemas"]["ProjectState"];
+            /** @description Why it was asked for, closed or declined, in that person's words. */
+            note?: string | null;
+            /** @description Who asked for it; null: nobody had to. */
+            requested_by?: string | null;
+            /** @description `admin`: only an administrator reopens it; `manager`: its managers may too. */
+            closed_by?: string | null;
+            /** @description From then on it takes no new jobs; null: it has no end. */
+            expires_at?: string | null;
+            /** @description Hours that it may use; null: no budget. */
+            budget?: components["schemas"]["Budget"] | null;
+            /** @description A later end that was asked for and not yet answered. */
+            extension?: components["schemas"]["ExtensionRequest"] | null;
         };
-        /** @description What can be changed of a project itself. */
+        /** @description What can be changed of a project itself. What is not given stays. */
         ProjectChanges: {
-            title: string;
+            /** @description Its title. */
+            title?: string | null;
+            /** @description What it is about. */
+            description?: string | null;
         };
         /** @description A project's limits, those of its members, and what is in use. */
         ProjectLimits: {
+            /** @description The project. */
             project: string;
+            /** @description What holds: both of the following at once. */
             limits: components["schemas"]["Limits-Output"];
+            /**
+             * @description What an administrator grants it.
+             * @default {
+             *       "max_gpus_by_type": {},
+             *       "qos": []
+             *     }
+             */
+            granted: components["schemas"]["Limits-Output"];
+            /**
+             * @description What its managers hold it to, within that.
+             * @default {
+             *       "max_gpus_by_type": {},
+             *       "qos": []
+             *     }
+             */
+            own: components["schemas"]["Limits-Output"];
+            /** @description Who works in it, with their own limits. */
             members: components["schemas"]["Membership"][];
+            /** @description Empty where the scheduler keeps no accounts, or has none of this name. */
             use: components["schemas"]["Use"][];
+            /** @description When the scheduler was last looked at. */
             as_of: string | null;
         };
         /** @description Projects with their members. */
         ProjectList: {
+            /** @description What this page has. */
             items: components["schemas"]["Project"][];
+        };
+        /** @description A month of one project: who used what, how long jobs waited, how they ended. */
+        ProjectReport: {
+            /** @description Such as 2026-03. */
+            month: string;
+            /**
+             * Format: date-time
+             * @description Its first moment.
+             */
+            starts_at: string;
+            /**
+             * Format: date-time
+             * @description The first moment after it.
+             */
+            ends_at: string;
+            /**
+             * Format: date-time
+             * @description Until then it is counted.
+             */
+            as_of: string;
+            /** @description One for each user of each project. */
+            rows: components["schemas"]["UsageRow"][];
+            /** @description The project. */
+            project: string;
+            /** @description Its title. */
+            title: string;
+            /** @description `scheduler`: all that ran, by its accounting; `platform`: the platform's jobs. */
+            source: string;
+            /** @description All rows together. */
+            total: components["schemas"]["UsageRow"];
+            /** @description Of the platform's jobs, by user. */
+            waits: components["schemas"]["UserWait"][];
+            /** @description How many jobs ended in each state. */
+            outcomes: {
+                [key: string]: number;
+            };
+            /** @description The twelve months up to this one. */
+            months: components["schemas"]["MonthSum"][];
+            /** @description What is left of the budget now. */
+            balance: components["schemas"]["Balance"];
+        };
+        /**
+         * @description What a member may do in a project.
+         * @enum {string}
+         */
+        ProjectRole: "member" | "manager";
+        /**
+         * @description Where a project is in its life. Only an active one takes new jobs.
+         * @enum {string}
+         */
+        ProjectState: "requested" | "active" | "expired" | "closed";
+        /** @description How an account is protected, for administrators. */
+        ProtectionView: {
+            /**
+             * @description Who vouches for it.
+             * @example password
+             */
+            source: string;
+            /** @description Whether the platform knows a password of it. */
+            has_password: boolean;
+            /** @description Whether it has one. */
+            second_factor: boolean;
+            /** @description Locked because of failed logins until then; null: it is not. */
+            locked_until: string | null;
+            /** @description In how many browsers it is logged in. */
+            sign_ins: number;
         };
         /** @description A place in line, counted from 1, among ``waiting`` jobs of this platform in ``partition``. */
         QueuePlace: {
+            /** @description Counted from 1. */
             place: number;
+            /** @description How many wait there. */
             waiting: number;
+            /** @description The partition it waits for. */
             partition: string;
+        };
+        /** @description How much of a file system somebody may use, and how much of that is used. */
+        Quota: {
+            /** @description How much is used, in bytes. */
+            used_bytes?: number | null;
+            /** @description null: no limit. */
+            limit_bytes?: number | null;
+            /** @description How many files there are. */
+            used_files?: number | null;
+            /** @description null: no limit. */
+            limit_files?: number | null;
+        };
+        /** @description Numbers that a random sweep draws from. */
+        Range: {
+            /** @description The smallest. */
+            min: number;
+            /** @description The largest. */
+            max: number;
+            /**
+             * @description Every factor is as likely as any other, as for rates.
+             * @default false
+             */
+            log: boolean;
+            /**
+             * @description float, or int: whole numbers.
+             * @default float
+             */
+            type: components["schemas"]["NumberType"];
+        };
+        /** @description ``Range``, resolved. */
+        RangeSpec: {
+            /** @description The least. */
+            min: number;
+            /** @description The most. */
+            max: number;
+            /**
+             * @description Every factor is as likely as any other, as for rates.
+             * @default false
+             */
+            log: boolean;
+            /**
+             * @description Of which type.
+             * @default float
+             */
+            type: components["schemas"]["NumberType"];
+        };
+        /** @description One rank. */
+        RankRow: {
+            /** @description Its number. */
+            rank: number;
+            /** @description Number of its node. */
+            node: number;
+            /** @description How many steps it has done. */
+            steps: number;
+            /** @description Seconds in a step, on average. */
+            step_s?: number | null;
+            /** @description Share of its steps in which a collective ran. */
+            communicating?: number | null;
+            /** @description Share of its steps in which it stood still for others. */
+            blocked?: number | null;
+            /** @description Share of its communication that was hidden behind computation. */
+            overlap?: number | null;
+            /** @description What a step lasts without what it waits for others. */
+            own_s?: number | null;
+            /**
+             * @description How many records it has written.
+             * @default 0
+             */
+            records: number;
+            /**
+             * @description Records that were lost.
+             * @default 0
+             */
+            dropped: number;
+        };
+        /** @description Which to mark as read. */
+        ReadNotifications: {
+            /**
+             * @description Omitted: all.
+             * @example [
+             *       17,
+             *       18
+             *     ]
+             */
+            ids?: number[] | null;
         };
         /** @description How the agent tells that an app answers: any HTTP response below 500 on ``path``. */
         Readiness: {
-            /** @default / */
+            /**
+             * @description What is asked for, below the app's base URL.
+             * @default /
+             */
             path: string;
-            /** @default 120 */
+            /**
+             * @description Seconds until an app that does not answer counts as failed.
+             * @default 120
+             */
             timeout_s: number;
         };
         /** @description ``Readiness`` as a template file writes it: strict. */
         ReadinessFile: {
-            /** @default / */
+            /**
+             * @description What is asked for, below the app's base URL.
+             * @default /
+             */
             path: string;
-            /** @default 120 */
+            /**
+             * @description Seconds until an app that does not answer counts as failed.
+             * @default 120
+             */
             timeout_s: number;
+        };
+        /** @description For who lost the device. Each works once; they are shown this once. */
+        RecoveryCodes: {
+            /**
+             * @description The codes.
+             * @example [
+             *       "abcde-fghjk"
+             *     ]
+             */
+            recovery_codes: string[];
+        };
+        /** @description Why not, for whoever asked. */
+        Refusal: {
+            /** @description In a sentence or two. */
+            reason: string;
+        };
+        /** @description What running a job again would mean. Nothing is stored. */
+        Rerun: {
+            /** @description Whether it can be run again as it was. */
+            possible: boolean;
+            /** @description Why not. */
+            problems: components["schemas"]["FieldProblem"][];
+            /** @description What would be different, as far as is known. */
+            changes: components["schemas"]["Change"][];
+            /** @description What could not be compared, as sentences. */
+            notes: string[];
         };
         /** @description Nodes that are kept for some accounts or users for a time. */
         Reservation: {
+            /** @description Its name. */
             name: string;
+            /** @description From when. */
             starts_at?: string | null;
+            /** @description Until when. */
             ends_at?: string | null;
-            /** @default [] */
+            /**
+             * @description The names of its nodes.
+             * @default []
+             */
             nodes: string[];
-            /** @default [] */
+            /**
+             * @description Accounts it is kept for.
+             * @default []
+             */
             accounts: string[];
-            /** @default [] */
+            /**
+             * @description Unix accounts it is kept for.
+             * @default []
+             */
             users: string[];
+        };
+        /** @description Whose password it is now. */
+        ResetDone: {
+            /** @description The login name. */
+            name: string;
+        };
+        /** @description Lets whoever opens it set a new password, once, until ``expires_at``. */
+        ResetLink: {
+            /** @description To be handed over by a way that is safe. */
+            url: string;
+            /**
+             * Format: date-time
+             * @description Until when it works.
+             */
+            expires_at: string;
+        };
+        /** @description A new password, by a link. */
+        ResetUse: {
+            /** @description What follows `#token=`. */
+            token: string;
+            /** @description The new one. */
+            password: string;
         };
         /** @description Resolved resources: nothing is left open. */
         Resources: {
-            /** @default 1 */
+            /**
+             * @description How many nodes.
+             * @default 1
+             */
             nodes: number;
-            /** @default 1 */
+            /**
+             * @description CPUs per node.
+             * @default 1
+             */
             cpu: number;
-            /** @default 1073741824 */
+            /**
+             * @description Memory per node.
+             * @default 1073741824
+             */
             memory_bytes: number;
             /**
+             * @description GPUs per node.
              * @default {
              *       "count": 0
              *     }
              */
             gpu: components["schemas"]["GpuRequest"];
+            /** @description Other generic resources per node, by the scheduler's name (`shard`, `fpga:u280`). */
             gres?: {
                 [key: string]: number;
             };
         };
         /** @description The ``resources`` part of a job file; what is left out comes from the template or the site. */
-        ResourcesFile: {
+        "ResourcesFile-Input": {
             /** @description How many nodes. */
             nodes?: number | null;
             /** @description CPUs on each node. */
@@ -1559,6 +6028,55 @@ export interface components {
                 [key: string]: number;
             } | null;
         };
+        /** @description The ``resources`` part of a job file; what is left out comes from the template or the site. */
+        "ResourcesFile-Output": {
+            /** @description How many nodes. */
+            nodes?: number | null;
+            /** @description CPUs on each node. */
+            cpu?: number | null;
+            /** @description Memory on each node, such as 16G. */
+            memory?: number | null;
+            /** @description GPUs on each node: a number or type:number. */
+            gpu?: components["schemas"]["GpuRequest"] | null;
+            /** @description Other GRES on each node by name, such as shard: 2. */
+            gres?: {
+                [key: string]: number;
+            } | null;
+        };
+        /** @description What a run's program measured: read by its agent from the files that it writes. */
+        Results: {
+            /**
+             * @description Of this document.
+             * @default 1
+             */
+            schema: number;
+            /**
+             * Format: date-time
+             * @description When they were read last.
+             */
+            updated_at: string;
+            /** @description The last value of each metric. */
+            values?: {
+                [key: string]: number;
+            };
+            /** @description Step and value, thinned where there are many. */
+            series?: {
+                [key: string]: [
+                    number,
+                    number
+                ][];
+            };
+            /**
+             * @description The files that they were read from.
+             * @default []
+             */
+            sources: string[];
+            /**
+             * @description What could not be read, as sentences.
+             * @default []
+             */
+            notes: string[];
+        };
         /** @description When and how often a job that ended badly is started again. */
         RetryFile: {
             /**
@@ -1571,9 +6089,15 @@ export interface components {
         };
         /** @description ``RetryFile``, resolved. The default never retries. */
         RetryPolicy: {
-            /** @default 0 */
+            /**
+             * @description At most so many times.
+             * @default 0
+             */
             max: number;
-            /** @default [] */
+            /**
+             * @description The ends after which it runs again.
+             * @default []
+             */
             on: components["schemas"]["TerminationReason"][];
         };
         /**
@@ -1581,31 +6105,95 @@ export interface components {
          * @enum {string}
          */
         Role: "user" | "admin";
+        /** @description One thing that both runs have, or one of them. */
+        Row: {
+            /** @description What it is: a field of the job file, a package, a metric. */
+            field: string;
+            /** @description Of the first run; null: it has none. */
+            a: string | number | boolean | null;
+            /** @description Of the second run; null: it has none. */
+            b: string | number | boolean | null;
+            /** @description Whether they are equal. */
+            same: boolean;
+            /** @description bytes, seconds or share; null: as it is. */
+            unit?: string | null;
+        };
         /** @description One measurement of a job's own processes on one node. */
         Sample: {
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When.
+             */
             time: string;
+            /** @description A node's name. */
             node: string;
+            /** @description CPUs in use since the sample before: 1.0 is one core busy. */
             cpu: number;
+            /** @description Memory in bytes. */
             memory_bytes: number;
-            /** @default 0 */
+            /**
+             * @description How many processes it had.
+             * @default 0
+             */
             processes: number;
-            /** @default [] */
+            /**
+             * @description Per GPU: `index`, `utilization` (0..1), `memory_bytes`.
+             * @default []
+             */
             gpu: {
                 [key: string]: unknown;
             }[];
         };
         /** @description The whole run in three numbers; None while nothing was measured. */
         SampleSummary: {
+            /** @description CPUs in use, on average: 1.0 is one core busy. */
             cpu_mean: number | null;
+            /** @description The most CPUs in use. */
             cpu_max: number | null;
+            /** @description The most memory in use, in bytes. */
             memory_max_bytes: number | null;
+        };
+        /** @description A table of jobs with a name. */
+        SavedView: {
+            /**
+             * @description In this order; empty: those of a new table.
+             * @default []
+             */
+            columns: string[];
+            /**
+             * @description What it is sorted by.
+             * @default created
+             */
+            sort: components["schemas"]["JobSort"];
+            /**
+             * @description The greatest first.
+             * @default true
+             */
+            descending: boolean;
+            /**
+             * @description Which jobs it shows.
+             * @default {
+             *       "state": [],
+             *       "top_level": false
+             *     }
+             */
+            search: components["schemas"]["JobSearch"];
+            /**
+             * @description Its name.
+             * @example Failed this week
+             */
+            name: string;
         };
         /** @description Whether the scheduler answers. While it does not, every state of a job may be old. */
         SchedulerStatus: {
+            /** @description Whether it answered when it was asked last. */
             answering: boolean;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Since when it answers, or when it answered last.
+             */
             since: string;
+            /** @description What it says, or what the attempt to ask it met with. */
             message?: string | null;
         };
         /**
@@ -1613,9 +6201,51 @@ export interface components {
          * @enum {string}
          */
         Scope: "read" | "write" | "admin";
+        /** @description The first step was right; `POST /auth/totp` with the ticket and a code is the second. */
+        SecondFactorNeeded: {
+            /**
+             * @description Always true.
+             * @default true
+             */
+            second_factor_required: boolean;
+            /** @description Works for one login. */
+            ticket: string;
+            /**
+             * Format: date-time
+             * @description Until when.
+             */
+            expires_at: string;
+            /** @description To be set up now, because the site wants one; null: there is one. */
+            enrol: components["schemas"]["EnrolmentView"] | null;
+        };
+        /** @description The second step of a login. */
+        SecondStepUse: {
+            /** @description What the first step answered. */
+            ticket: string;
+            /**
+             * @description Six digits of the device, or one of the recovery codes.
+             * @example 123456
+             */
+            code: string;
+        };
+        /** @description Rows that belong together. */
+        Section: {
+            /** @description job, resources, parameters, code, packages, data, node, outcome, use or metrics. */
+            key: string;
+            /** @description In the order in which they are read. */
+            rows: components["schemas"]["Row"][];
+            /**
+             * @description How many more are equal, and not listed.
+             * @default 0
+             */
+            same_left_out: number;
+            /** @description Why it says less than it might, as a sentence. */
+            note?: string | null;
+        };
         /** @description A job file whose type is session, as it must be here. */
         SessionFile: {
             /**
+             * @description Of which type.
              * @default session
              * @constant
              */
@@ -1630,21 +6260,47 @@ export interface components {
             parameters?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Omitted: bare, no container. */
+            /**
+             * @description An image's name, name:version, or the path of one's own where the site allows that. Omitted: the template's; bare is the node as it is.
+             * @example jupyter
+             * @example jupyter:1.0
+             */
             image?: string | null;
+            /** @description Only with an image. */
+            container?: components["schemas"]["ContainerFile"] | null;
+            /** @description Only without an image. */
+            environment?: components["schemas"]["EnvironmentFile"] | null;
+            /** @description Read at $AITNE_DATASETS/<name>. Without a version: the newest. */
+            datasets?: string[];
             /** @description Each runs under bash -c; the first that fails ends the job. */
             commands?: string[];
+            /** @description Run the commands on many ranks that exchange tensors. Only for jobs. */
+            distributed?: components["schemas"]["DistributedFile"] | null;
+            /** @description Variables for its programs. */
             env?: {
                 [key: string]: string;
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
-            resources?: components["schemas"]["ResourcesFile"];
+            /** @description What each node gives it. */
+            resources?: components["schemas"]["ResourcesFile-Input"];
             /** @description The time after which it is ended, such as 4h. */
             max_duration?: number | string | null;
+            /**
+             * @description Only for sessions: one in which nobody has worked for so long is ended; off: never. Omitted: the template's, else the site's.
+             * @example 1h
+             * @example off
+             */
+            inactivity_duration?: number | string | "off" | null;
+            /** @description When it runs again by itself; left out: never. */
             retry?: components["schemas"]["RetryFile"] | null;
-            /** @example 0-9%2 */
+            /**
+             * @description Run it once for each index, at most so many at once after `%`; only for jobs.
+             * @example 0-9%2
+             */
             array?: string | null;
+            /** @description Run it once for each of many settings; only for jobs, instead of array. */
+            sweep?: components["schemas"]["SweepFile"] | null;
             /** @description Jobs that must have completed first. */
             after?: string[];
             /** @description Only where Slurm schedules. */
@@ -1652,17 +6308,147 @@ export interface components {
         };
         /** @description Where the session answers, on the sessions' own origin. */
         SessionUrl: {
+            /** @description Where it is. */
             url: string;
+        };
+        /** @description The settings of this platform. */
+        SettingList: {
+            /** @description Those without a section first, then by name. */
+            items: components["schemas"]["SettingView"][];
+        };
+        /** @description One setting. */
+        SettingView: {
+            /**
+             * @description As it is written in aitne.toml.
+             * @example limits.max_nodes
+             */
+            name: string;
+            /**
+             * @description As JSON; null: unset. Secrets are masked.
+             * @example 64
+             */
+            value: string | null;
+            /** @description What it would be if nobody had set it, as JSON. */
+            default: string | null;
+            /** @description What set it. */
+            source: components["schemas"]["SourceKind"];
+            /**
+             * @description The file with its line, or the variable; null: neither.
+             * @example /srv/aitne/aitne.toml:12
+             */
+            where: string | null;
+            /** @description What it is for. */
+            description: string;
+        };
+        /**
+         * @description How much it matters.
+         * @enum {string}
+         */
+        Severity: "info" | "warning" | "critical";
+        /** @description Hours of one kind. */
+        Share: {
+            /** @description What may be used; null: as much as there is. */
+            budget: number | null;
+            /** @description What was used; null: that is not known yet. */
+            used: number | null;
+            /** @description What is left, never below zero; null: no budget. */
+            left: number | null;
+        };
+        /** @description Where one is logged in, used last first. */
+        SignInList: {
+            /** @description The sign-ins. */
+            items: components["schemas"]["SignInView"][];
+        };
+        /** @description One browser that is logged in. */
+        SignInView: {
+            /** @description What to call it by; it opens nothing. */
+            id: string;
+            /** @description Who logged in. */
+            owner: string;
+            /**
+             * @description How: `password`, `ldap`, `oidc`, `pam`, or `link` for a one-time link.
+             * @example password
+             */
+            source: string;
+            /**
+             * @description What the browser says of itself, in words.
+             * @example Firefox on Linux
+             */
+            device: string;
+            /** @description From where it was last used. */
+            address: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it was last used, to the minute.
+             */
+            last_seen_at: string;
+            /**
+             * Format: date-time
+             * @description When it ends by itself.
+             */
+            expires_at: string;
+            /** @description The user as whom an administrator looks at the platform. */
+            acting_as?: string | null;
+            /** @description When that ends by itself. */
+            acting_until?: string | null;
+            /** @description Whether this request came by it. */
+            current: boolean;
+        };
+        /** @description Who is logged in now, after the second step. */
+        SignedIn: {
+            /** @description Who is logged in. */
+            user: components["schemas"]["MeUser"];
+            /** @description The names of those that one belongs to. */
+            projects: string[];
+            /** @description To be sent as `X-CSRF-Token`; null for a token's bearer. */
+            csrf_token: string | null;
+            /** @description Which platform this is. */
+            platform: components["schemas"]["PlatformInfo"];
+            /** @description Set while an administrator looks at the platform as this user. */
+            impersonation?: components["schemas"]["Impersonation"] | null;
+            /** @description Of a second factor that was just set up, shown this once; else empty. */
+            recovery_codes: string[];
+        };
+        /** @description One operation, and one range of message sizes: the row of a histogram. */
+        SizeRow: {
+            /** @description The operation: `allreduce`, `broadcast`, … */
+            op: string;
+            /** @description Messages of at least so many bytes. */
+            from_bytes: number;
+            /** @description null: no bound. */
+            to_bytes?: number | null;
+            /** @description Of the rank with most; so `bytes`. */
+            count: number;
+            /** @description How many bytes it moved. */
+            bytes: number;
+            /** @description Mean of the ranks that took part. */
+            time_s: number;
+            /** @description The least that a rank spent, in seconds. */
+            fastest_s?: number | null;
+            /** @description The most that a rank spent, in seconds. */
+            slowest_s?: number | null;
+            /**
+             * @description As NVIDIA's nccl-tests define it.
+             * @default 0
+             */
+            bus_bytes_per_s: number;
         };
         /** @description The ``slurm`` part of a job file: what only Slurm knows (sbatch's options of these names). */
         SlurmFile: {
             /** @description One, or several with commas: the first to start it wins. */
             partition?: string | null;
+            /** @description Quality of service. */
             qos?: string | null;
             /** @description Omitted: the project's own. */
             account?: string | null;
             /** @description Features that the nodes must have, such as nvlink&ib. */
             constraint?: string | null;
+            /** @description The reservation that it runs in. */
             reservation?: string | null;
             /**
              * @description No other job on its nodes.
@@ -1681,25 +6467,74 @@ export interface components {
         };
         /** @description ``SlurmFile``, resolved. */
         SlurmSpec: {
+            /** @description null: the default one. */
             partition?: string | null;
+            /** @description Quality of service. */
             qos?: string | null;
+            /** @description The Slurm account it is charged to; null: the project's. */
             account?: string | null;
+            /** @description Features its nodes must have, as sbatch writes them. */
             constraint?: string | null;
+            /** @description The reservation it runs in. */
             reservation?: string | null;
-            /** @default false */
+            /**
+             * @description No other job on its nodes.
+             * @default false
+             */
             exclusive: boolean;
+            /** @description Whether it starts again when a node fails; null: as the cluster does. */
             requeue?: boolean | null;
+            /** @description The signal before its end, as sbatch writes it. */
             signal?: string | null;
-            /** @default [] */
+            /**
+             * @description Further options of sbatch.
+             * @default []
+             */
             extra: string[];
+        };
+        /** @description Everything that is known of what a job ran on. */
+        Snapshot: {
+            /** @description Of the job: a retry takes a new one. */
+            attempt: number;
+            /** @description What its agent found; null: it has not told. */
+            taken: components["schemas"]["Taken"] | null;
+            /** @description `bare`: no image. */
+            image: string;
+            /** @description Fixed when the job was made. */
+            image_digest: string | null;
+            /** @description The versions that it read. */
+            datasets: components["schemas"]["DatasetUse"][];
+            /** @description The modules that were loaded for it. */
+            modules: string[];
+            /** @description The job file, resolved: what was run. */
+            spec: components["schemas"]["JobSpec"];
+        };
+        /**
+         * @description What set it.
+         * @enum {string}
+         */
+        SourceKind: "default" | "file" | "environment" | "command_line" | "found";
+        /** @description What an SSH client has to be told. */
+        SshFacts: {
+            /**
+             * @description The user name for `ssh`.
+             * @example alice
+             */
+            account: string;
         };
         /** @description One stage; ``detail`` says why it lasts or why it ended, for the stage that matters now. */
         Stage: {
+            /** @description Which step. */
             key: components["schemas"]["StageKey"];
+            /** @description How it is called where people read. */
             title: string;
+            /** @description How far it has come. */
             status: components["schemas"]["StageStatus"];
+            /** @description When it began. */
             started_at?: string | null;
+            /** @description When it ended. */
             ended_at?: string | null;
+            /** @description Why it lasts or why it ended. */
             detail?: string | null;
         };
         /**
@@ -1712,54 +6547,305 @@ export interface components {
          * @enum {string}
          */
         StageStatus: "done" | "current" | "waiting" | "failed" | "skipped";
+        /** @description ``StopWhen``, resolved. */
+        StopSpec: {
+            /** @description The metric that is looked at. */
+            metric: string;
+            /** @description Whether more of it is better. */
+            goal: components["schemas"]["Goal"];
+            /** @description Good enough. */
+            value: number;
+        };
+        /** @description When one run is good enough that the others need not go on. */
+        StopWhen: {
+            /** @description As good as this, or better. */
+            value: number;
+            /** @description Omitted: the sweep's own. */
+            metric?: string | null;
+            /** @description Omitted: the sweep's own. */
+            goal?: components["schemas"]["Goal"] | null;
+        };
+        /** @description One place that a parallel file system keeps content at. */
+        StorageTarget: {
+            /** @description Its name. */
+            name: string;
+            /** @description In the file system's own words, such as `Online/Good`. */
+            state: string;
+            /** @description How much fits. */
+            total_bytes?: number | null;
+            /** @description How much still fits. */
+            free_bytes?: number | null;
+        };
+        /** @description The areas of one user. */
+        StorageView: {
+            /** @description The Unix account that they belong to; null: the user has none, and `problems` says why. */
+            account: string | null;
+            /** @description Home first. */
+            areas: components["schemas"]["AreaFacts"][];
+            /** @description What the user should know, as sentences: what is missing, full, or cannot be asked. */
+            problems: string[];
+            /**
+             * Format: date-time
+             * @description When it was looked at.
+             */
+            as_of: string;
+        };
+        /** @description The rank that the others wait for. */
+        Straggler: {
+            /** @description Its number. */
+            rank: number;
+            /** @description Number of its node. */
+            node: number;
+            /** @description How much longer it computes in each step than the median of the others. */
+            behind_s: number;
+            /** @description Of the step. */
+            share?: number | null;
+        };
+        /** @description How a parallel file system spreads a file's content. */
+        Striping: {
+            /** @description How content is spread, in the file system's word: `raid0`, `mirror`, … */
+            pattern: string;
+            /** @description So many bytes lie on one target before the next. */
+            chunk_bytes?: number | null;
+            /** @description How many targets a new file in this folder is spread over. */
+            targets?: number | null;
+            /** @description The storage pool that new files go to. */
+            pool?: string | null;
+        };
+        /** @description A sweep with all its tasks. */
+        Sweep: {
+            /**
+             * Format: uuid
+             * @description The array job's.
+             */
+            job_id: string;
+            /** @description How the settings were chosen. */
+            method: components["schemas"]["Method"];
+            /** @description The names, in the order of the job file. */
+            parameters: string[];
+            /** @description What the settings are judged by. */
+            metric: string | null;
+            /** @description Whether more or less of it is better. */
+            goal: components["schemas"]["Goal"];
+            /** @description When the other tasks are cancelled. */
+            stop_when: components["schemas"]["StopSpec"] | null;
+            /** @description The task with the best value so far. */
+            best: number | null;
+            /** @description By index. */
+            tasks: components["schemas"]["SweepTask"][];
+        };
+        /** @description The ``sweep`` part of a job file: the job becomes an array with one task for each setting. */
+        SweepFile: {
+            /**
+             * @description grid: every combination; random: so many samples; list: the first values together, then the second ones, and so on.
+             * @default grid
+             */
+            method: components["schemas"]["Method"];
+            /**
+             * @description For each name its values; a random sweep also takes {min, max, log, type}.
+             * @example {
+             *       "batch": [
+             *         32,
+             *         64
+             *       ],
+             *       "lr": [
+             *         0.1,
+             *         0.01
+             *       ]
+             *     }
+             */
+            parameters: {
+                [key: string]: components["schemas"]["Range"] | (boolean | number | string)[];
+            };
+            /** @description Only random: how many settings. */
+            samples?: number | null;
+            /**
+             * @description Another seed, other samples.
+             * @default 0
+             */
+            seed: number;
+            /** @description How many run at once. */
+            max_parallel?: number | null;
+            /** @description What the settings are judged by. */
+            metric?: string | null;
+            /**
+             * @description Whether more or less of it is better.
+             * @default max
+             */
+            goal: components["schemas"]["Goal"];
+            /** @description Cancel the other tasks as soon as one is as good as this. */
+            stop_when?: components["schemas"]["StopWhen"] | null;
+        };
+        /** @description ``SweepFile``, resolved. Its settings follow from it (``core.sweep.expand``). */
+        SweepSpec: {
+            /** @description How settings are chosen. */
+            method: components["schemas"]["Method"];
+            /** @description For each name its values or its range. */
+            parameters: {
+                [key: string]: components["schemas"]["RangeSpec"] | (string | number | boolean)[];
+            };
+            /** @description How many are drawn; null for a grid. */
+            samples?: number | null;
+            /**
+             * @description What chance begins with: the same seed, the same settings.
+             * @default 0
+             */
+            seed: number;
+            /** @description At most so many tasks at once; null: no bound. */
+            max_parallel?: number | null;
+            /** @description The metric by which settings are ranked. */
+            metric?: string | null;
+            /**
+             * @description Whether more of it is better.
+             * @default max
+             */
+            goal: components["schemas"]["Goal"];
+            /** @description null: all are tried. */
+            stop_when?: components["schemas"]["StopSpec"] | null;
+        };
+        /** @description One setting, and what came of it. */
+        SweepTask: {
+            /** @description The task's index in the array. */
+            task: number;
+            /**
+             * Format: uuid
+             * @description The task's own id.
+             */
+            job_id: string;
+            /** @description How far it is. */
+            state: components["schemas"]["JobState"];
+            /** @description Its setting. */
+            parameters: {
+                [key: string]: string | number | boolean;
+            };
+            /** @description The last value of each metric. */
+            values: {
+                [key: string]: number;
+            };
+            /** @description When its program began. */
+            started_at: string | null;
+            /** @description When it ended. */
+            ended_at: string | null;
+        };
         /** @description ``digest`` names exactly these differences, so that nobody applies what nobody has seen. */
         SyncReport: {
+            /** @description The cluster's name. */
             cluster: string;
+            /** @description What differs. */
             differences: components["schemas"]["Difference"][];
+            /** @description What only one side knows and nothing is done about, each with its reason. */
             left_alone: string[];
+            /** @description Names exactly these differences; to be sent back to apply them. */
             digest: string;
-            /** @default false */
+            /**
+             * @description Whether Slurm was brought in line.
+             * @default false
+             */
             applied: boolean;
         };
         /** @description ``digest`` of the differences that were shown, so that no others are brought in line. */
         SyncRequest: {
+            /** @description That of the differences that were shown. */
             digest: string;
+        };
+        /** @description What the agent says. */
+        Taken: {
+            /**
+             * @description Of this document.
+             * @default 1
+             */
+            schema: number;
+            /**
+             * Format: date-time
+             * @description When, by the node's clock.
+             */
+            taken_at: string;
+            /** @description The folder that the job worked in. */
+            workdir: string;
+            /** @description Null: the folder is in no git repository. */
+            git?: components["schemas"]["GitState"] | null;
+            /** @description Null: no Python was found. */
+            environment?: components["schemas"]["Packages"] | null;
+            /** @description The node. */
+            host?: components["schemas"]["HostState"] | null;
+            /**
+             * @description What could not be found out, as sentences.
+             * @default []
+             */
+            notes: string[];
         };
         /** @description The schema of ``jobtemplates/*.yaml``. */
         Template: {
+            /** @description Its name. */
             name: string;
+            /** @description Its version. */
             version: string;
+            /** @description How it is called where people read. */
             title: string;
-            /** @default  */
+            /**
+             * @description What it is, in a sentence or two.
+             * @default
+             */
             description: string;
-            /** @default terminal */
+            /**
+             * @description A name from the portal's icon set; an unknown one shows the default.
+             * @default terminal
+             */
             icon: string;
+            /** @description What is made of it. */
             type: components["schemas"]["JobType"];
-            /** @default bare */
+            /**
+             * @description What the form begins with; a user may choose another that has the template's apps.
+             * @default bare
+             */
             image: string;
+            /** @description The fields of its form. */
             parameters?: components["schemas"]["Parameter"][];
+            /** @description What the form offers. */
             resources?: components["schemas"]["TemplateResources"];
+            /** @description Variables for its programs. */
             env?: {
                 [key: string]: string;
             };
+            /** @description What is run, one after the other; a session has none. */
             commands?: string[];
+            /** @description The programs that a session serves. */
             apps?: components["schemas"]["AppFile"][];
+            /** @description How its ranks are started; null: it has none. */
+            distributed?: components["schemas"]["TemplateDistributed"] | null;
+            /** @description The path parameter that names the folder it runs in; omitted: home. */
             workdir_from?: string | null;
+        };
+        /**
+         * @description The commands run on every rank; parameters of the form say how. What is left out is chosen as
+         *     for a job file.
+         */
+        TemplateDistributed: {
+            /** @description The integer parameter; 0 is one rank for each GPU of a node, else one. */
+            ranks_per_node_from?: string | null;
+            /** @description The choice parameter. */
+            backend_from?: string | null;
         };
         /** @description ``problems`` is filled for administrators only. */
         TemplateList: {
+            /** @description What this page has. */
             items: components["schemas"]["Template"][];
+            /** @description The files that were refused. */
             problems: components["schemas"]["TemplateProblem"][];
         };
         /** @description A template file that was refused; the others serve. */
         TemplateProblem: {
+            /** @description The file. */
             path: string;
+            /** @description The line in the file; null: the whole file. */
             line: number | null;
+            /** @description What is wrong with it. */
             reason: string;
         };
         /** @description What the form offers for each resource; a part left out is not offered. */
         TemplateResources: {
             /**
+             * @description How many.
              * @default {
              *       "default": 1,
              *       "min": 1,
@@ -1768,6 +6854,7 @@ export interface components {
              */
             nodes: components["schemas"]["IntLimit"];
             /**
+             * @description On each node.
              * @default {
              *       "default": 1,
              *       "min": 1
@@ -1775,111 +6862,404 @@ export interface components {
              */
             cpu: components["schemas"]["IntLimit"];
             /**
+             * @description On each node.
              * @default {
              *       "default": 2147483648,
              *       "min": 1048576
              *     }
              */
             memory: components["schemas"]["MemoryLimit"];
+            /** @description On each node. */
             gpu?: components["schemas"]["GpuLimit"];
             /**
+             * @description How long it may run.
              * @default {
              *       "default": 14400
              *     }
              */
             max_duration: components["schemas"]["DurationLimit"];
+            /**
+             * @description How long a session may go without activity.
+             * @default {}
+             */
+            inactivity_duration: components["schemas"]["InactivityLimit"];
+        };
+        /** @description Where a terminal is wanted. */
+        TerminalRequest: {
+            /**
+             * @description One of the job's nodes; null: its first one.
+             * @example gpu03
+             */
+            node?: string | null;
         };
         /**
          * @description Why an attempt ended, finer than its state. Names a metric label, so the set stays small.
          * @enum {string}
          */
-        TerminationReason: "completed" | "failed" | "cancelled" | "timed_out" | "out_of_memory" | "node_failed" | "preempted" | "lost" | "rejected" | "dependency_failed" | "duplicate" | "start_failed";
+        TerminationReason: "completed" | "failed" | "cancelled" | "timed_out" | "out_of_memory" | "node_failed" | "preempted" | "lost" | "rejected" | "dependency_failed" | "duplicate" | "idle" | "goal_reached" | "start_failed";
+        /** @description Opens one WebSocket, once. */
+        Ticket: {
+            /** @description Send it as the first message; it works once. */
+            ticket: string;
+            /**
+             * Format: date-time
+             * @description Until when it works.
+             */
+            expires_at: string;
+            /**
+             * @description The node that it is for.
+             * @example gpu03
+             */
+            node: string;
+            /**
+             * @description All nodes of the job.
+             * @example [
+             *       "gpu03"
+             *     ]
+             */
+            nodes: string[];
+            /**
+             * @description The Unix account that works there: the user name for ssh.
+             * @example alice
+             */
+            account: string;
+        };
+        /** @description A later end, and what for. */
+        TimeWish: {
+            /**
+             * Format: date-time
+             * @description The end that is asked for.
+             * @example 2027-01-01T00:00:00Z
+             */
+            until: string;
+            /**
+             * @description For the administrator.
+             * @default
+             */
+            reason: string;
+        };
         /** @description A personal access token, without its secret: only a hash of that is stored. */
         Token: {
+            /** @description Its id, which never changes. */
             id: string;
+            /** @description Whose it is: a login name. */
             owner: string;
+            /** @description Its name. */
             name: string;
+            /** @description What it permits. */
             scopes: components["schemas"]["Scope"][];
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
             created_at: string;
+            /** @description Until when it works; null: without an end. */
             expires_at: string | null;
+            /** @description When it was used last; null: never. */
             last_used_at?: string | null;
         };
         /** @description Tokens, without their secrets. */
         TokenList: {
+            /** @description What this page has. */
             items: components["schemas"]["Token"][];
         };
         /** @description Shown once: it is not stored. */
         TokenSecret: {
+            /** @description Its id, which never changes. */
             id: string;
+            /** @description Whose it is: a login name. */
             owner: string;
+            /** @description Its name. */
             name: string;
+            /** @description What it permits. */
             scopes: components["schemas"]["Scope"][];
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
             created_at: string;
+            /** @description Until when it works; null: without an end. */
             expires_at: string | null;
+            /** @description When it was used last; null: never. */
             last_used_at?: string | null;
+            /** @description The token itself, which is shown this once. */
             token: string;
+        };
+        /** @description How many you have not read. */
+        UnreadCount: {
+            /**
+             * @description How many.
+             * @example 3
+             */
+            unread: number;
         };
         /** @description A month from its first moment to its last, both in UTC; of the present one, until ``as_of``. */
         UsageReport: {
+            /** @description Such as 2026-03. */
             month: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Its first moment.
+             */
             starts_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description The first moment after it.
+             */
             ends_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Until then it is counted.
+             */
             as_of: string;
+            /** @description One for each user of each project. */
             rows: components["schemas"]["UsageRow"][];
         };
         /** @description What one user's jobs of one project have used in the month. */
         UsageRow: {
+            /** @description The project. */
             project: string;
+            /** @description The Unix account that the jobs ran as; without Slurm's accounting their owner. */
             user: string;
+            /** @description Jobs that ran, each counted once however often it was requeued. */
             jobs: number;
+            /** @description CPUs times hours. */
             cpu_hours: number;
+            /** @description Each GPU counts: two for an hour are two. */
             gpu_hours: number;
+            /** @description The same, by the type of GPU. */
             gpu_hours_by_type: {
                 [key: string]: number;
             };
         };
         /** @description How much of one limit is in use, as the scheduler counts. */
         Use: {
+            /** @description A field of `Limits`; of a GPU type `max_gpus_by_type.<type>`. */
             limit: string;
+            /** @description How much is in use. */
             used: number;
+            /** @description What the scheduler holds to, which may be another number than the project's until a sync. */
             most: number | null;
+            /** @description What each member uses of it, by Unix account. */
             by: {
                 [key: string]: number;
             };
+            /** @description `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
             summary: string | null;
         };
         /** @description A person with an account. The password's hash is not part of it. */
         User: {
+            /** @description Its name. */
             name: string;
-            /** @default  */
+            /**
+             * @description The name for people.
+             * @default
+             */
             display_name: string;
-            /** @default user */
+            /**
+             * @description What one may do.
+             * @default user
+             */
             role: components["schemas"]["Role"];
+            /** @description The project of a job that names none. */
             default_project: string;
-            /** @default false */
+            /**
+             * @description Whether nobody can log in to it.
+             * @default false
+             */
             disabled: boolean;
-            /** Format: date-time */
+            /** @description Where notifications go by mail; null: nobody has said. */
+            mail?: string | null;
+            /** @description Who vouches for the account, such as `ldap`; null: the platform itself, by password or link. */
+            source?: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
             created_at: string;
         };
-        /** @description What is not given stays. ``role`` and ``disabled`` are for administrators. */
+        /** @description What is not given stays. ``role``, ``disabled`` and ``source`` are for administrators. */
         UserChanges: {
+            /** @description The name for people. */
             display_name?: string | null;
+            /** @description What one may do. */
             role?: components["schemas"]["Role"] | null;
+            /** @description Whether nobody can log in to it. */
             disabled?: boolean | null;
+            /** @description The password. */
             password?: string | null;
             /** @description Needed to set your own password. */
             current_password?: string | null;
+            /**
+             * @description Who vouches for the account from now on, for administrators: `password` is the platform itself. Another one than that makes it forget the password.
+             * @example ldap
+             */
+            source?: string | null;
         };
         /** @description One page of accounts. */
         UserPage: {
+            /** @description What this page has. */
             items: components["schemas"]["User"][];
+            /** @description To be sent as `cursor` for the next page; null on the last one. */
             next_cursor: string | null;
+            /** @description How many there are on all pages. */
             total: number;
+        };
+        /** @description How long one user's jobs waited before they began. */
+        UserWait: {
+            /** @description Whose jobs. */
+            user: string;
+            /** @description How many began in the month. */
+            jobs: number;
+            /** @description Half of them waited no longer than this. */
+            median_s: number;
+            /** @description Nine of ten waited no longer than this. */
+            slow_s: number;
+            /** @description The longest wait. */
+            longest_s: number;
+        };
+        /** @description A job that waits, and why. */
+        WaitingJob: {
+            /** @description The job's id. */
+            id: string;
+            /** @description Its name. */
+            name: string;
+            /** @description Whose it is. */
+            owner: string;
+            /** @description What it asks for, such as `2 × 4 a100, 32 CPUs`. */
+            asks_for: string;
+            /**
+             * Format: date-time
+             * @description When it was handed in.
+             */
+            waits_since: string;
+            /** @description Why it waits, in plain words. */
+            reason: string | null;
+            /** @description By the scheduler's own plan. */
+            expected_start_at: string | null;
+        };
+        /** @description Jobs that wait, the oldest wish last. */
+        WaitingPage: {
+            /** @description One page of them. */
+            items: components["schemas"]["WaitingJob"][];
+            /** @description For the next page; null: this is the last. */
+            next_cursor?: string | null;
+            /** @description How many wait in all. */
+            total: number;
+        };
+        /** @description What is not given stays. */
+        WebhookChanges: {
+            /** @description Where it leads. */
+            url?: string | null;
+            /** @description Whether it is told. */
+            enabled?: boolean | null;
+        };
+        /** @description Your webhooks. */
+        WebhookList: {
+            /** @description Oldest first. */
+            items: components["schemas"]["WebhookView"][];
+        };
+        /** @description A webhook with its secret, which is shown this once. */
+        WebhookSecret: {
+            /**
+             * @description Its name.
+             * @example wh_5f2d1c0b9a8e7d6c
+             */
+            id: string;
+            /**
+             * @description Where it leads.
+             * @example https://hooks.example.org/aitne
+             */
+            url: string;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description Whether it is told. */
+            enabled: boolean;
+            /** @description Messages in a row that it did not take. */
+            failures: number;
+            /** @description Why it is no longer told. */
+            disabled_why: string | null;
+            /**
+             * @description Signs each message: HMAC-SHA256 over `<t>.<body>`.
+             * @example whsec_...
+             */
+            secret: string;
+        };
+        /** @description Where a new webhook leads. */
+        WebhookUrl: {
+            /**
+             * @description An https URL that is no private address, unless the site permits it.
+             * @example https://hooks.example.org/aitne
+             */
+            url: string;
+        };
+        /** @description A webhook, without its secret. */
+        WebhookView: {
+            /**
+             * @description Its name.
+             * @example wh_5f2d1c0b9a8e7d6c
+             */
+            id: string;
+            /**
+             * @description Where it leads.
+             * @example https://hooks.example.org/aitne
+             */
+            url: string;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description Whether it is told. */
+            enabled: boolean;
+            /** @description Messages in a row that it did not take. */
+            failures: number;
+            /** @description Why it is no longer told. */
+            disabled_why: string | null;
+        };
+        /** @description A file that was changed while the job ran. */
+        WrittenFile: {
+            /** @description Below the job's folder. */
+            path: string;
+            /** @description At the job's end. */
+            size_bytes: number;
+            /**
+             * Format: date-time
+             * @description By the file system's clock.
+             */
+            modified_at: string;
+        };
+        /** @description The files of a job's folder that were changed while it ran: its own, and others' there. */
+        WrittenFiles: {
+            /**
+             * @description Of this document.
+             * @default 1
+             */
+            schema: number;
+            /** @description The folder that was looked through. */
+            folder: string;
+            /**
+             * @description Newest first.
+             * @default []
+             */
+            files: components["schemas"]["WrittenFile"][];
+            /**
+             * @description Whether there is more than was looked at.
+             * @default false
+             */
+            cut: boolean;
+        };
+        /** @description A job file, as text and as what `POST /jobs` takes. */
+        WrittenJobFile: {
+            /** @description As `aitne apply -f` reads it. */
+            yaml: string;
+            /** @description The same as JSON. */
+            file: {
+                [key: string]: unknown;
+            };
         };
     };
     responses: never;
@@ -1890,6 +7270,35 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    list_login_sources: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginSources"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     login: {
         parameters: {
             query?: never;
@@ -1899,6 +7308,12 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "username": "ada",
+                 *       "password": "a sentence is a good one"
+                 *     }
+                 */
                 "application/json": components["schemas"]["Login"];
             };
         };
@@ -1909,8 +7324,119 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Me"];
+                    "application/json": components["schemas"]["Me"] | components["schemas"]["SecondFactorNeeded"];
                 };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecondFactorNeeded"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    finish_login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ticket": "tk_3mXnT2s",
+                 *       "code": "123456"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SecondStepUse"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedIn"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_login: {
+        parameters: {
+            query?: {
+                /** @description The portal's page to come back to. */
+                next?: string;
+            };
+            header?: never;
+            path: {
+                /** @description One of the buttons' sources. */
+                source: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            302: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description One of the buttons' sources. */
+                source: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            302: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A problem (RFC 9457). */
             default: {
@@ -1932,6 +7458,11 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "token": "q0Jp3mXnT2s"
+                 *     }
+                 */
                 "application/json": components["schemas"]["LoginLinkUse"];
             };
         };
@@ -1988,10 +7519,79 @@ export interface operations {
             };
         };
     };
+    reset_password: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "q0Jp3mXnT2s",
+                 *       "password": "a sentence is a good one"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ResetUse"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResetDone"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     logout: {
         parameters: {
             query?: never;
             header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_impersonation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2031,6 +7631,528 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Me"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_account: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_sign_ins: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke_sign_ins: {
+        parameters: {
+            query?: {
+                /** @description Leave the browser that asks logged in. */
+                keep_current?: boolean;
+            };
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke_sign_in: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description As the list has it. */
+                sign_in_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_password: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "password": "a sentence is a good one",
+                 *       "current_password": "the sentence until now"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewPassword"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    enrol_second_factor: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnrolmentView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    confirm_second_factor: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "code": "123456"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CodeUse"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecoveryCodes"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    renew_recovery_codes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "code": "123456"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CodeUse"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecoveryCodes"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    disable_second_factor: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "code": "123456"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FactorRemoval"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_protection: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A login name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProtectionView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_reset_link: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description A login name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResetLink"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    unlock_user: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description A login name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reset_second_factor: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description A login name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sign_out_user: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description A login name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ended"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    impersonate_user: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description A login name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Impersonation"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -2088,6 +8210,16 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "laptop",
+                 *       "scopes": [
+                 *         "read",
+                 *         "write"
+                 *       ],
+                 *       "expires_in": "30d"
+                 *     }
+                 */
                 "application/json": components["schemas"]["NewToken"];
             };
         };
@@ -2123,6 +8255,7 @@ export interface operations {
                 "X-CSRF-Token"?: string;
             };
             path: {
+                /** @description The id of the token. */
                 token_id: string;
             };
             cookie?: never;
@@ -2154,6 +8287,8 @@ export interface operations {
                 cursor?: string | null;
                 /** @description How many on a page. */
                 limit?: number;
+                /** @description Part of the login name, the full name or the mail address. */
+                q?: string | null;
             };
             header?: never;
             path?: never;
@@ -2193,6 +8328,15 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "ada",
+                 *       "password": "a sentence is a good one",
+                 *       "display_name": "Ada Lovelace",
+                 *       "role": "user",
+                 *       "default_project": "vision"
+                 *     }
+                 */
                 "application/json": components["schemas"]["NewUser"];
             };
         };
@@ -2220,7 +8364,10 @@ export interface operations {
     get_user: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
             path: {
                 /** @description A login name. */
                 name: string;
@@ -2253,6 +8400,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
                 /** @description Needed with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
@@ -2264,6 +8413,12 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "display_name": "Ada Lovelace",
+                 *       "role": "user"
+                 *     }
+                 */
                 "application/json": components["schemas"]["UserChanges"];
             };
         };
@@ -2290,7 +8445,10 @@ export interface operations {
     };
     list_projects: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only projects in this state, such as requested. */
+                state?: components["schemas"]["ProjectState"] | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2329,6 +8487,15 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "vision",
+                 *       "title": "Computer vision",
+                 *       "description": "Where machines learn to see.",
+                 *       "reason": "A new grant.",
+                 *       "expires_at": "2035-12-31T23:00:00Z"
+                 *     }
+                 */
                 "application/json": components["schemas"]["NewProject"];
             };
         };
@@ -2356,7 +8523,10 @@ export interface operations {
     get_project: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
             path: {
                 /** @description The project's name. */
                 name: string;
@@ -2389,6 +8559,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
                 /** @description Needed with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
@@ -2400,7 +8572,340 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "title": "Computer vision",
+                 *       "description": "Where machines learn to see."
+                 *     }
+                 */
                 "application/json": components["schemas"]["ProjectChanges"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    approve_project: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "expires_at": "2035-12-31T23:00:00Z",
+                 *       "budget": {
+                 *         "gpu_hours": 500,
+                 *         "cpu_hours": 20000,
+                 *         "period": "month"
+                 *       },
+                 *       "limits": {
+                 *         "max_gpus": 8,
+                 *         "max_cpus": 128,
+                 *         "max_memory_bytes": "512G",
+                 *         "max_wall_s": "2d"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Approval"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    decline_project: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "The same work goes on in `vision`."
+                 *     }
+                 */
+                "application/json": components["schemas"]["Refusal"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    close_project: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "The grant is over."
+                 *     }
+                 */
+                "application/json": components["schemas"]["Closing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reopen_project: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_project_end: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "expires_at": "2035-12-31T23:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewEnd"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ask_for_time: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "until": "2035-12-31T23:00:00Z",
+                 *       "reason": "The grant goes on for a year."
+                 *     }
+                 */
+                "application/json": components["schemas"]["TimeWish"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_project_budget: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "gpu_hours": 500,
+                 *       "cpu_hours": 20000,
+                 *       "period": "month"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Budget"];
             };
         };
         responses: {
@@ -2473,6 +8978,14 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "role": "member",
+                 *       "limits": {
+                 *         "max_gpus": 2
+                 *       }
+                 *     }
+                 */
                 "application/json": components["schemas"]["MemberChanges"];
             };
         };
@@ -2483,7 +8996,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Membership"];
+                    "application/json": components["schemas"]["Member"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -2535,7 +9048,10 @@ export interface operations {
     get_limits: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
             path: {
                 /** @description The project's name. */
                 name: string;
@@ -2568,6 +9084,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
                 /** @description Needed with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
@@ -2579,6 +9097,14 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "max_gpus": 8,
+                 *       "max_cpus": 128,
+                 *       "max_memory_bytes": "512G",
+                 *       "max_wall_s": "2d"
+                 *     }
+                 */
                 "application/json": components["schemas"]["Limits-Input"];
             };
         };
@@ -2603,20 +9129,32 @@ export interface operations {
             };
         };
     };
-    project_usage: {
+    set_own_limits: {
         parameters: {
-            query?: {
-                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
-                month?: string | null;
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
             };
-            header?: never;
             path: {
                 /** @description The project's name. */
                 name: string;
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "max_gpus": 8,
+                 *       "max_cpus": 128,
+                 *       "max_memory_bytes": "512G",
+                 *       "max_wall_s": "2d"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Limits-Input"];
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -2624,39 +9162,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UsageReport"];
-                };
-            };
-            /** @description A problem (RFC 9457). */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    usage: {
-        parameters: {
-            query?: {
-                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
-                month?: string | null;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UsageReport"];
+                    "application/json": components["schemas"]["ProjectLimits"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -2711,6 +9217,11 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+                 *     }
+                 */
                 "application/json": components["schemas"]["SyncRequest"];
             };
         };
@@ -2722,6 +9233,406 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SyncReport"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    project_usage: {
+        parameters: {
+            query?: {
+                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                month?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    project_usage_csv: {
+        parameters: {
+            query?: {
+                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                month?: string | null;
+                /** @description The first of several months; omitted: `month` alone. */
+                since?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    project_balance: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Balance"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    project_report: {
+        parameters: {
+            query?: {
+                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                month?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectReport"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    project_waiting: {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the page before. */
+                cursor?: string | null;
+                /** @description How many on a page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WaitingPage"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    usage: {
+        parameters: {
+            query?: {
+                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                month?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_invitations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvitationList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_invitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "role": "member",
+                 *       "max_uses": 20,
+                 *       "lifetime": "7d"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewInvitationBody"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvitationLink"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke_invitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+                /** @description The invitation's id, from the list. */
+                invitation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    look_at_invitation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "q0Jp3mXnT2s"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InvitationToken"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvitationPreview"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    accept_invitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "q0Jp3mXnT2s"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InvitationToken"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Membership"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -2747,7 +9658,28 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["JobFile"];
+                /**
+                 * @example {
+                 *       "type": "job",
+                 *       "name": "train",
+                 *       "project": "vision",
+                 *       "image": "pytorch:2.7",
+                 *       "commands": [
+                 *         "python train.py --lr $LR"
+                 *       ],
+                 *       "env": {
+                 *         "LR": "0.01"
+                 *       },
+                 *       "resources": {
+                 *         "nodes": 1,
+                 *         "cpu": 8,
+                 *         "memory": "32G",
+                 *         "gpu": "a100:1"
+                 *       },
+                 *       "max_duration": "4h"
+                 *     }
+                 */
+                "application/json": components["schemas"]["JobFile-Input"];
             };
         };
         responses: {
@@ -2782,16 +9714,36 @@ export interface operations {
                 project?: string | null;
                 /** @description Part of the name. */
                 q?: string | null;
+                /** @description Only of this template. */
+                template?: string | null;
+                /** @description Only in this image: its name, or name:version. */
+                image?: string | null;
+                /** @description Only what ran or runs on this node. */
+                node?: string | null;
+                /** @description Only from this moment on. */
+                created_from?: string | null;
+                /** @description Only from before this moment. */
+                created_before?: string | null;
+                /** @description At least so many GPUs on all nodes together. */
+                min_gpus?: number | null;
+                /** @description Only what asked for this type of GPU. */
+                gpu_type?: string | null;
+                /** @description True: only array jobs; false: none of them. */
+                array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
                 /** @description Leave array tasks out. */
                 top_level?: boolean;
-                /** @description next_cursor of the page before. */
+                /** @description Only jobs, or only sessions. */
+                type?: components["schemas"]["JobType"] | null;
+                /** @description What the list is sorted by. */
+                sort?: components["schemas"]["JobSort"];
+                /** @description Which way. */
+                order?: "asc" | "desc";
+                /** @description next_cursor of the page before, with the same sort. */
                 cursor?: string | null;
                 /** @description How many on a page. */
                 limit?: number;
-                /** @description Only jobs, or only sessions. */
-                type?: components["schemas"]["JobType"] | null;
             };
             header?: never;
             path?: never;
@@ -2833,7 +9785,28 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["JobFile"];
+                /**
+                 * @example {
+                 *       "type": "job",
+                 *       "name": "train",
+                 *       "project": "vision",
+                 *       "image": "pytorch:2.7",
+                 *       "commands": [
+                 *         "python train.py --lr $LR"
+                 *       ],
+                 *       "env": {
+                 *         "LR": "0.01"
+                 *       },
+                 *       "resources": {
+                 *         "nodes": 1,
+                 *         "cpu": 8,
+                 *         "memory": "32G",
+                 *         "gpu": "a100:1"
+                 *       },
+                 *       "max_duration": "4h"
+                 *     }
+                 */
+                "application/json": components["schemas"]["JobFile-Input"];
             };
         };
         responses: {
@@ -2844,6 +9817,113 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    count_jobs: {
+        parameters: {
+            query?: {
+                /** @description Only these states; may be given many times. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Only this user's. */
+                owner?: string | null;
+                /** @description Only this project's. */
+                project?: string | null;
+                /** @description Part of the name. */
+                q?: string | null;
+                /** @description Only of this template. */
+                template?: string | null;
+                /** @description Only in this image: its name, or name:version. */
+                image?: string | null;
+                /** @description Only what ran or runs on this node. */
+                node?: string | null;
+                /** @description Only from this moment on. */
+                created_from?: string | null;
+                /** @description Only from before this moment. */
+                created_before?: string | null;
+                /** @description At least so many GPUs on all nodes together. */
+                min_gpus?: number | null;
+                /** @description Only what asked for this type of GPU. */
+                gpu_type?: string | null;
+                /** @description True: only array jobs; false: none of them. */
+                array?: boolean | null;
+                /** @description Only the tasks of this array job. */
+                array_job_id?: string | null;
+                /** @description Leave array tasks out. */
+                top_level?: boolean;
+                /** @description Only jobs, or only sessions. */
+                type?: components["schemas"]["JobType"] | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobCounts"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_jobs: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "filter": {
+                 *         "owner": "ada",
+                 *         "state": [
+                 *           "QUEUED"
+                 *         ]
+                 *       },
+                 *       "expected": 12
+                 *     }
+                 */
+                "application/json": components["schemas"]["CancelJobs"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CancelResults"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -2911,6 +9991,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    plan_resubmit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rerun"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -3089,6 +10201,39 @@ export interface operations {
             };
         };
     };
+    get_job_profile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Profile"];
+                    "text/plain": string;
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_job_events: {
         parameters: {
             query?: never;
@@ -3168,6 +10313,240 @@ export interface operations {
             };
         };
     };
+    get_job_snapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Snapshot"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WrittenFiles"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_results: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Results"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_sweep: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sweep"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stop_job_sweep: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    compare_jobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+                /** @description The id of the other job. */
+                other_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comparison"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    continue_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A text of your choice. The same key with the same body gives the same job again; with another body 409. */
+                "Idempotency-Key"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_sessions: {
         parameters: {
             query?: {
@@ -3179,11 +10558,31 @@ export interface operations {
                 project?: string | null;
                 /** @description Part of the name. */
                 q?: string | null;
+                /** @description Only of this template. */
+                template?: string | null;
+                /** @description Only in this image: its name, or name:version. */
+                image?: string | null;
+                /** @description Only what ran or runs on this node. */
+                node?: string | null;
+                /** @description Only from this moment on. */
+                created_from?: string | null;
+                /** @description Only from before this moment. */
+                created_before?: string | null;
+                /** @description At least so many GPUs on all nodes together. */
+                min_gpus?: number | null;
+                /** @description Only what asked for this type of GPU. */
+                gpu_type?: string | null;
+                /** @description True: only array jobs; false: none of them. */
+                array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
                 /** @description Leave array tasks out. */
                 top_level?: boolean;
-                /** @description next_cursor of the page before. */
+                /** @description What the list is sorted by. */
+                sort?: components["schemas"]["JobSort"];
+                /** @description Which way. */
+                order?: "asc" | "desc";
+                /** @description next_cursor of the page before, with the same sort. */
                 cursor?: string | null;
                 /** @description How many on a page. */
                 limit?: number;
@@ -3228,6 +10627,17 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "template": "jupyterlab",
+                 *       "name": "A look at the data",
+                 *       "resources": {
+                 *         "cpu": 2,
+                 *         "memory": "8G"
+                 *       },
+                 *       "max_duration": "4h"
+                 *     }
+                 */
                 "application/json": components["schemas"]["SessionFile"];
             };
         };
@@ -3286,7 +10696,10 @@ export interface operations {
     };
     open_session: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The name of one of its entry points; omitted: the first. */
+                app?: string | null;
+            };
             header?: {
                 /** @description Needed with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
@@ -3334,9 +10747,49 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "duration": "1h"
+                 *     }
+                 */
                 "application/json": components["schemas"]["Extension"];
             };
         };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    keep_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
         responses: {
             /** @description Successful Response */
             200: {
@@ -3430,6 +10883,1022 @@ export interface operations {
             };
         };
     };
+    list_images: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    register_image: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "pytorch",
+                 *       "version": "2.7",
+                 *       "description": "PyTorch with CUDA 12.6 and JupyterLab.",
+                 *       "apps": {
+                 *         "jupyterlab": {
+                 *           "kind": "jupyterhub",
+                 *           "python": "/opt/venv/bin/python"
+                 *         }
+                 *       },
+                 *       "needs": {
+                 *         "cuda": "12.6"
+                 *       },
+                 *       "artifacts": [
+                 *         {
+                 *           "runtime": "docker",
+                 *           "digest": "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                 *           "size_bytes": 6442450944
+                 *         }
+                 *       ],
+                 *       "packages": [
+                 *         {
+                 *           "source": "python",
+                 *           "name": "torch",
+                 *           "version": "2.7.0"
+                 *         }
+                 *       ],
+                 *       "projects": [
+                 *         "vision"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewImage"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Image"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_image: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The image's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Image"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_image: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The image's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_image: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The image's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "state": "retired"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImageChanges"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Image"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    note_image_verification: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The image's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "damage": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImageVerification"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Image"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_datasets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    add_dataset: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "imagenet",
+                 *       "version": "2012",
+                 *       "description": "1.3 million pictures in 1000 classes.",
+                 *       "licence": "For research",
+                 *       "path": "/data/imagenet/2012",
+                 *       "project": "vision",
+                 *       "manifest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewDataset"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dataset"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    upload_manifest: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description sha256 of the manifest's text. */
+                sha256: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/gzip": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ManifestSummary"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_dataset_versions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The dataset's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_dataset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The dataset's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dataset"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_dataset: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The dataset's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "retired": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["DatasetChanges"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dataset"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_dataset_manifest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The dataset's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/gzip": string;
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    grant_dataset: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The dataset's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+                /** @description A project's name. */
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dataset"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke_dataset: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The dataset's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+                /** @description A project's name. */
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dataset"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    note_dataset_verification: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The dataset's name. */
+                name: string;
+                /** @description Its version. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "manifest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                 *       "damaged_files": 0
+                 *     }
+                 */
+                "application/json": components["schemas"]["DatasetVerification"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dataset"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_storage: {
+        parameters: {
+            query?: {
+                /** @description Beside your own folders those of this project; omitted: of all of yours. */
+                project?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StorageView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_portal_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortalPreferences"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_portal_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "language": "de",
+                 *       "theme": "auto"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PortalPreferences"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortalPreferences"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_views_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobViews"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_job_views_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "columns": [
+                 *         "name",
+                 *         "state",
+                 *         "gpu"
+                 *       ],
+                 *       "views": [
+                 *         {
+                 *           "name": "Failed this week",
+                 *           "search": {
+                 *             "state": [
+                 *               "FAILED"
+                 *             ]
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["JobViews"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobViews"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_last_launch_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LastLaunch-Output"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_last_launch_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "title": "train",
+                 *           "file": {
+                 *             "type": "job",
+                 *             "name": "train",
+                 *             "project": "vision",
+                 *             "image": "pytorch:2.7",
+                 *             "commands": [
+                 *               "python train.py --lr $LR"
+                 *             ],
+                 *             "env": {
+                 *               "LR": "0.01"
+                 *             },
+                 *             "resources": {
+                 *               "nodes": 1,
+                 *               "cpu": 8,
+                 *               "memory": "32G",
+                 *               "gpu": "a100:1"
+                 *             },
+                 *             "max_duration": "4h"
+                 *           },
+                 *           "launched_at": "2026-01-31T14:00:00Z"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["LastLaunch-Input"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LastLaunch-Output"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    import_job: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "script": "#!/bin/bash\n#SBATCH --gpus=1\npython train.py\n"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BatchScript"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportedJobFile"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WrittenJobFile"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_templates: {
         parameters: {
             query?: never;
@@ -3464,6 +11933,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The template's name. */
                 name: string;
             };
             cookie?: never;
@@ -3548,6 +12018,35 @@ export interface operations {
             };
         };
     };
+    get_capacity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Capacity"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     drain_node: {
         parameters: {
             query?: never;
@@ -3556,12 +12055,18 @@ export interface operations {
                 "X-CSRF-Token"?: string;
             };
             path: {
+                /** @description The node's name. */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "reason": "A fan is broken."
+                 *     }
+                 */
                 "application/json": components["schemas"]["Drain"];
             };
         };
@@ -3594,6 +12099,7 @@ export interface operations {
                 "X-CSRF-Token"?: string;
             };
             path: {
+                /** @description The node's name. */
                 name: string;
             };
             cookie?: never;
@@ -3607,6 +12113,72 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Node"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    node_history: {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the page before. */
+                cursor?: string | null;
+                /** @description How many on a page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The node's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeEventPage"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_drains: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeDrainList"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -3639,6 +12211,1135 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_audit: {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the page before. */
+                cursor?: string | null;
+                /** @description How many on a page. */
+                limit?: number;
+                /** @description What this person did, or an administrator as somebody. */
+                actor?: string | null;
+                /** @description Only this operation of the API. */
+                action?: string | null;
+                /** @description What was done to this, or to what lies below it. */
+                object?: string | null;
+                /** @description Only what ended so. */
+                outcome?: components["schemas"]["Outcome"] | null;
+                /** @description From this time on. */
+                since?: string | null;
+                /** @description Before this time. */
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_audit: {
+        parameters: {
+            query?: {
+                /** @description What this person did, or an administrator as somebody. */
+                actor?: string | null;
+                /** @description Only this operation of the API. */
+                action?: string | null;
+                /** @description What was done to this, or to what lies below it. */
+                object?: string | null;
+                /** @description Only what ended so. */
+                outcome?: components["schemas"]["Outcome"] | null;
+                /** @description From this time on. */
+                since?: string | null;
+                /** @description Before this time. */
+                until?: string | null;
+                /** @description jsonl: a JSON object a line, whose hashes can be checked anywhere; csv: for a spreadsheet. */
+                format?: "jsonl" | "csv";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entries, oldest first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": string;
+                    "text/csv": string;
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    check_audit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditCheck"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_announcements: {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the page before. */
+                cursor?: string | null;
+                /** @description How many on a page. */
+                limit?: number;
+                /** @description Also past and future ones, for whomever; administrators only. */
+                all?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnnouncementPage"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_announcement: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "text": "The file system is slow until noon.",
+                 *       "severity": "warning",
+                 *       "ends_at": "2026-01-31T12:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewAnnouncement"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnnouncementView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_announcement: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description An announcement's id. */
+                announcement_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnnouncementView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_announcement: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description An announcement's id. */
+                announcement_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_announcement: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description An announcement's id. */
+                announcement_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "text": "The file system is as fast as ever.",
+                 *       "severity": "info"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AnnouncementChanges"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnnouncementView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dismiss_announcement: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description An announcement's id. */
+                announcement_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_maintenance: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MaintenanceView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_maintenance: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "starts_at": "2026-01-31T08:00:00Z",
+                 *       "ends_at": "2026-01-31T12:00:00Z",
+                 *       "message": "New network switches"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewMaintenance"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MaintenanceView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_maintenance: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MaintenanceView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_health: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_settings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_terminal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "node": "gpu03"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TerminalRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ticket"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_ssh: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SshFacts"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_notifications: {
+        parameters: {
+            query?: {
+                /** @description Only those that you have not read. */
+                unread?: boolean;
+                /** @description next_cursor of the page before. */
+                cursor?: string | null;
+                /** @description How many on a page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationPage"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_notifications: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ids": [
+                 *         17,
+                 *         18
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReadNotifications"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UnreadCount"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_notification_settings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationSettingsView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_notification_settings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "choices": {
+                 *         "job_finished": {
+                 *           "mail": true
+                 *         }
+                 *       },
+                 *       "mail": "ada@example.org"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NotificationSettingsChanges"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationSettingsView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    test_mail: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_mail_deliveries: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_webhooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://hooks.example.org/aitne"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookUrl"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookSecret"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description A webhook's name. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description A webhook's name. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                "If-Match"?: string | null;
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description A webhook's name. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "enabled": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookChanges"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rotate_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description A webhook's name. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookSecret"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    test_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description A webhook's name. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_webhook_deliveries: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A webhook's name. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_idle_gpus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdleGpuJobs"];
                 };
             };
             /** @description A problem (RFC 9457). */

@@ -20,6 +20,7 @@ export type JobEvent = Answered<Schemas["Event"]>;
 export type Stage = Answered<Schemas["Stage"]>;
 export type Resources = Answered<Schemas["Resources"]>;
 export type Metrics = Answered<Schemas["JobMetrics"]>;
+export type JobProfile = Answered<Schemas["Profile"]>;
 export type Me = Answered<Schemas["Me"]>;
 export type Template = Answered<Schemas["Template"]>;
 export type Parameter = Answered<Schemas["Parameter"]>;
@@ -33,9 +34,14 @@ export type User = Answered<Schemas["User"]>;
 export type FieldProblem = Answered<Schemas["FieldProblemView"]>;
 
 /** What the portal sends. */
-export type JobFile = Schemas["JobFile"];
+export type JobFile = Schemas["JobFile-Input"];
 export type NewToken = Schemas["NewToken"];
 export type NewUser = Schemas["NewUser"];
 export type UserChanges = Schemas["UserChanges"];
 
 export type Scalar = string | number | boolean;
+export type CancelResults = Answered<Schemas["CancelResults"]>;
+export type Capacity = Answered<Schemas["Capacity"]>;
+export type GpuCapacity = Capacity["gpus"][number];
+export type ImportedJobFile = Answered<Schemas["ImportedJobFile"]>;
+export type ImportNote = ImportedJobFile["notes"][number];

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import classes from "./Capacity.module.css";
+import { useTranslation } from "react-i18next";
 
 interface BarProps {
   used: number;
@@ -20,22 +21,20 @@ export function UsageBar({ used, total, label, thin }: BarProps) {
       aria-valuemax={100}
       aria-valuenow={Math.round(share * 100)}
     >
-      <span
-        className={share >= 0.999 ? `${classes.fill ?? ""} ${classes.full ?? ""}` : classes.fill}
-        style={{ width: `${share * 100}%` }}
-      />
+      <span className={classes.fill} style={{ width: `${share * 100}%` }} />
     </div>
   );
 }
 
 export function CapacityRow({ title, free, ...bar }: { title: string; free: ReactNode } & Omit<BarProps, "label" | "thin">) {
+  const { t } = useTranslation();
   return (
     <div className={classes.row}>
       <div className={classes.label}>
         <strong>{title}</strong>
         <span className={`${classes.free ?? ""} tabular`}>{free}</span>
       </div>
-      <UsageBar {...bar} label={`${title} in use`} />
+      <UsageBar {...bar} label={t("{{title}} in use", { title })} />
     </div>
   );
 }

@@ -1,33 +1,16 @@
-import { Button, Group, Modal, Text } from "@mantine/core";
-import type { ReactNode } from "react";
+import { lazy, Suspense, useState } from "react";
+import type { ConfirmProps } from "@/components/ConfirmDialog";
 
-interface Props {
-  opened: boolean;
-  title: string;
-  children: ReactNode;
-  /** The button that does it. */
-  action: string;
-  keep?: string;
-  busy?: boolean;
-  onConfirm: () => void;
-  onClose: () => void;
-}
+/** Fetched when somebody is asked for the first time: dialogs are much code for a page that has none. */
+const ConfirmDialog = lazy(async () => ({ default: (await import("@/components/ConfirmDialog")).ConfirmDialog }));
 
 /** Asks before something that cannot be taken back. */
-export function Confirm({ opened, title, children, action, keep = "Keep it", busy, onConfirm, onClose }: Props) {
-  return (
-    <Modal opened={opened} onClose={onClose} title={<strong>{title}</strong>} size="sm">
-      <Text size="sm" component="div">
-        {children}
-      </Text>
-      <Group justify="flex-end" mt="lg" gap="xs">
-        <Button variant="default" onClick={onClose} data-autofocus data-testid="confirm-no">
-          {keep}
-        </Button>
-        <Button color="red" loading={busy ?? false} onClick={onConfirm} data-testid="confirm-yes">
-          {action}
-        </Button>
-      </Group>
-    </Modal>
-  );
+export function Confirm(props: ConfirmProps) {
+  const [asked, setAsked] = useState(false);
+  if (props.opened && !asked) setAsked(true);
+  return asked ? (
+    <Suspense>
+      <ConfirmDialog {...props} />
+    </Suspense>
+  ) : null;
 }

@@ -1,6 +1,7 @@
 import { ActionIcon, Button, Tooltip } from "@mantine/core";
 import { Check, Copy } from "lucide-react";
 import { useEffect, useState } from "react";
+import { useTranslation } from "react-i18next";
 import { copyText } from "@/lib/clipboard";
 
 interface Props {
@@ -12,6 +13,7 @@ interface Props {
 }
 
 export function CopyButton({ text, what, children }: Props) {
+  const { t } = useTranslation();
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return undefined;
@@ -23,13 +25,13 @@ export function CopyButton({ text, what, children }: Props) {
   if (children !== undefined) {
     return (
       <Button variant="default" size="xs" leftSection={icon} onClick={copy}>
-        {copied ? "Copied" : children}
+        {copied ? t("Copied") : children}
       </Button>
     );
   }
   return (
-    <Tooltip label={copied ? "Copied" : `Copy ${what}`}>
-      <ActionIcon variant="subtle" color={copied ? "moon" : "gray"} size={26} aria-label={`Copy ${what}`} onClick={copy}>
+    <Tooltip label={copied ? t("Copied") : t("Copy {{what}}", { what })}>
+      <ActionIcon variant="subtle" color={copied ? "moon" : "gray"} size={26} aria-label={t("Copy {{what}}", { what })} onClick={copy}>
         {icon}
       </ActionIcon>
     </Tooltip>

@@ -1,5 +1,6 @@
 import { Alert, Group } from "@mantine/core";
 import { AlarmClock } from "lucide-react";
+import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { ExtendMenu } from "@/components/SessionCard";
 import { useNow } from "@/hooks/use-now";
@@ -14,13 +15,14 @@ export function EndingAlert({ job }: { job: Job }) {
 }
 
 function Countdown({ job, expiresAt }: { job: Job; expiresAt: string }) {
+  const { t } = useTranslation();
   const left = (new Date(expiresAt).getTime() - useNow().getTime()) / 1000;
   if (left > SOON_S) return null;
   return (
     <Alert color="orange" icon={<AlarmClock size={18} />} mb="md" data-testid="ending-alert">
       <Group justify="space-between">
         <span className="tabular">
-          {left > 0 ? `It ends in ${formatTicking(left)}. Save your work, or give it more time.` : "Its time is up."}
+          {left > 0 ? t("It ends in {{left}}. Save your work, or give it more time.", { left: formatTicking(left) }) : t("Its time is up.")}
         </span>
         {left > 0 && <ExtendMenu job={job} />}
       </Group>

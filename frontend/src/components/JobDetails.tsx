@@ -1,14 +1,16 @@
-import { Text } from "@mantine/core";
+import { Anchor, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
-import { CopyButton } from "@/components/CopyButton";
+import { DetailRow, Identifier } from "@/components/DetailRow";
+import { JobSoftware } from "@/components/JobSoftware";
 import { RelativeTime } from "@/components/Time";
-import { describeExit, describeResources } from "@/lib/describe";
+import { describeExchange, describeExit, describeRanks, describeResources } from "@/lib/describe";
 import { formatDuration } from "@/lib/time";
 import classes from "@/pages/Job.module.css";
 
 export function JobDetails({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const parameters = Object.entries(job.parameters);
   const slurm = Object.entries(job.slurm)
     .filter(([name, value]) => name !== "partition" && value !== null && value !== false && !(Array.isArray(value) && value.length === 0))
@@ -18,46 +20,56 @@ export function JobDetails({ job }: { job: Job }) {
   return (
     <>
       <dl className={classes.list}>
-        <Row name="Resources">{describeResources(job.resources)}</Row>
-        <Row name="Time limit">{formatDuration(job.max_duration_s)}</Row>
-        {job.nodes.length > 0 && <Row name="Nodes">{job.nodes.join(", ")}</Row>}
-        {job.partition !== null && <Row name="Partition">{job.partition}</Row>}
-        {job.state === "QUEUED" && job.priority !== null && <Row name="Priority">{job.priority}</Row>}
-        {slurm.length > 0 && <Row name="Slurm">{slurm.join(", ")}</Row>}
-        <Row name="Project">{job.project}</Row>
-        <Row name="Owner">{job.account === null || job.account === job.owner ? job.owner : `${job.owner} (as ${job.account})`}</Row>
+        <DetailRow name={t("Resources")}>{describeResources(job.resources)}</DetailRow>
+        {job.distributed !== null && (
+          <DetailRow name={t("Ranks")}>{[describeRanks(job), describeExchange(job)].filter(Boolean).join("; ")}</DetailRow>
+        )}
+        <DetailRow name={t("Time limit")}>{formatDuration(job.max_duration_s)}</DetailRow>
+        {job.nodes.length > 0 && <DetailRow name={t("Nodes")}>{job.nodes.join(", ")}</DetailRow>}
+        {job.partition !== null && <DetailRow name={t("Partition")}>{job.partition}</DetailRow>}
+        {job.state === "QUEUED" && job.priority !== null && <DetailRow name={t("Priority")}>{job.priority}</DetailRow>}
+        {slurm.length > 0 && <DetailRow name="Slurm">{slurm.join(", ")}</DetailRow>}
+        {job.continues !== null && (
+          <DetailRow name={t("Continues")}>
+            <Anchor component={Link} to={`/jobs/${job.continues}`} size="sm">
+              {t("an earlier session")}
+            </Anchor>
+          </DetailRow>
+        )}
+        <DetailRow name={t("Project")}>{job.project}</DetailRow>
+        <DetailRow name={t("Owner")}>{job.account === null || job.account === job.owner ? job.owner : t("{{owner}} (as {{account}})", { owner: job.owner, account: job.account })}</DetailRow>
         {job.template !== null && (
-          <Row name="Template">
+          <DetailRow name={t("Template")}>
             {job.template} {job.template_version}
-          </Row>
+          </DetailRow>
         )}
-        <Row name="Image">{job.image}</Row>
+        <JobSoftware job={job} />
         {job.workdir !== null && (
-          <Row name="Folder">
+          <DetailRow name={t("Folder")}>
             <span className="mono">{job.workdir}</span>
-          </Row>
+          </DetailRow>
         )}
-        {job.array !== null && <Row name="Array">{job.array}</Row>}
-        <Row name="Created">
+        {job.array !== null && <DetailRow name={t("Array")}>{job.array}</DetailRow>}
+        <DetailRow name={t("Created")}>
           <RelativeTime at={job.created_at} />
-        </Row>
+        </DetailRow>
         {job.ended_at !== null && (
-          <Row name="Ended">
+          <DetailRow name={t("Ended")}>
             <span>
               <RelativeTime at={job.ended_at} />
               {describeExit(job) !== "" && `, ${describeExit(job)}`}
             </span>
-          </Row>
+          </DetailRow>
         )}
         {job.expires_at !== null && job.ended_at === null && (
-          <Row name="Time is up">
+          <DetailRow name={t("Time is up")}>
             <RelativeTime at={job.expires_at} />
-          </Row>
+          </DetailRow>
         )}
-        {job.attempt > 1 && <Row name="Attempt">{job.attempt}</Row>}
-        {job.restart_count > 0 && <Row name="Restarts">{job.restart_count}</Row>}
+        {job.attempt > 1 && <DetailRow name={t("Attempt")}>{job.attempt}</DetailRow>}
+        {job.restart_count > 0 && <DetailRow name={t("Restarts")}>{job.restart_count}</DetailRow>}
         {job.after.length > 0 && (
-          <Row name="After">
+          <DetailRow name={t("After")}>
             <span>
               {job.after.map((id) => (
                 <Link key={id} to="/jobs/$jobId" params={{ jobId: id }} className="mono" style={{ marginRight: 8 }}>
@@ -65,42 +77,22 @@ export function JobDetails({ job }: { job: Job }) {
                 </Link>
               ))}
             </span>
-          </Row>
+          </DetailRow>
         )}
-        <Row name="Job ID">
-          <Identifier value={job.id} what="the job's ID" />
-        </Row>
+        <DetailRow name={t("Job ID")}>
+          <Identifier value={job.id} what={t("the job's ID")} />
+        </DetailRow>
         {job.scheduler_id !== null && (
-          <Row name="Scheduler's ID">
-            <Identifier value={job.scheduler_id} what="the scheduler's ID" />
-          </Row>
+          <DetailRow name={t("Scheduler's ID")}>
+            <Identifier value={job.scheduler_id} what={t("the scheduler's ID")} />
+          </DetailRow>
         )}
       </dl>
       {parameters.length > 0 && (
-        <Block title="Parameters">{parameters.map(([name, value]) => `${name} = ${String(value)}`).join("\n")}</Block>
+        <Block title={t("Parameters")}>{parameters.map(([name, value]) => `${name} = ${String(value)}`).join("\n")}</Block>
       )}
-      {job.commands.length > 0 && <Block title="Commands">{job.commands.join("\n")}</Block>}
-      {env.length > 0 && <Block title="Environment">{env.map(([name, value]) => `${name}=${value}`).join("\n")}</Block>}
-    </>
-  );
-}
-
-function Row({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </>
-  );
-}
-
-function Identifier({ value, what }: { value: string; what: string }) {
-  return (
-    <>
-      <span className="mono truncate" title={value} style={{ fontSize: 12.5 }}>
-        {value}
-      </span>
-      <CopyButton what={what} text={value} />
+      {job.commands.length > 0 && <Block title={t("Commands")}>{job.commands.join("\n")}</Block>}
+      {env.length > 0 && <Block title={t("Environment")}>{env.map(([name, value]) => `${name}=${value}`).join("\n")}</Block>}
     </>
   );
 }

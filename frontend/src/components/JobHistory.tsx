@@ -1,15 +1,19 @@
 import { Text, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
 import { jobEventsQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { PageError } from "@/components/PageError";
+import { Said } from "@/components/Said";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { useSlowNow } from "@/hooks/use-now";
+import { locale } from "@/i18n/locale";
 import { historyOf } from "@/lib/history";
 import { formatAbsolute, formatRelative } from "@/lib/time";
 import classes from "@/pages/Job.module.css";
 
 export function JobHistory({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const query = useQuery({ ...jobEventsQuery(job.id), staleTime: 0 });
   const now = useSlowNow();
   if (query.isPending) return <TableSkeleton rows={5} />;
@@ -18,7 +22,7 @@ export function JobHistory({ job }: { job: Job }) {
   if (lines.length === 0) {
     return (
       <Text p="lg" size="sm" c="dimmed">
-        Its events are no longer kept.
+        {t("Its events are no longer kept.")}
       </Text>
     );
   }
@@ -30,13 +34,15 @@ export function JobHistory({ job }: { job: Job }) {
           <li key={line.id} className={classes.event}>
             <Tooltip label={formatRelative(at, now)}>
               <time dateTime={line.time} className="tabular">
-                {at.toLocaleTimeString()}
+                {at.toLocaleTimeString(locale())}
                 <span className="visually-hidden">, {formatAbsolute(at)}</span>
               </time>
             </Tooltip>
             <span>
               <strong>{line.title}</strong>
-              {line.message !== null && <span className={classes.eventMessage}>{line.message}</span>}
+              {line.message !== null && <span className={classes.eventMessage}>
+                  <Said>{line.message}</Said>
+                </span>}
             </span>
           </li>
         );

@@ -1,5 +1,6 @@
 import { Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
 import { scriptQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { CopyButton } from "@/components/CopyButton";
@@ -9,18 +10,19 @@ import classes from "@/pages/Job.module.css";
 
 /** The exact batch script that runs. */
 export function JobScript({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const query = useQuery(scriptQuery(job.id, job.attempt));
   if (query.isPending) return <Skeleton h={320} radius={0} />;
   if (query.data === undefined) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
   return (
     <>
       <div className={logClasses.tools}>
-        <span className={logClasses.hits}>What the scheduler runs, as it is.</span>
+        <span className={logClasses.hits}>{t("What the scheduler runs, as it is.")}</span>
         <span className={logClasses.spacer} />
-        <CopyButton what="the script" text={query.data} />
+        <CopyButton what={t("the script")} text={query.data} />
       </div>
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard */}
-      <pre className={classes.script} tabIndex={0} aria-label="Script" data-testid="job-script">
+      <pre className={classes.script} tabIndex={0} aria-label={t("Script")} data-testid="job-script">
         {query.data}
       </pre>
     </>

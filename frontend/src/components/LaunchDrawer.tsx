@@ -2,6 +2,7 @@ import { Drawer } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { useTranslation } from "react-i18next";
 import { meQuery, nodesQuery } from "@/api/queries";
 import type { Template } from "@/api/types";
 import { LaunchForm } from "@/components/LaunchForm";
@@ -33,7 +34,6 @@ export function LaunchDrawer({ template, onClose }: Props) {
         title: { minWidth: 0 },
         body: { flex: 1, minHeight: 0, padding: 0 },
       }}
-      closeButtonProps={{ "aria-label": "Close" }}
     >
       {shown && (
         // A node list that comes in later must not reset what was typed: the form waits for it or for its failure.
@@ -50,12 +50,13 @@ export function LaunchDrawer({ template, onClose }: Props) {
 }
 
 function Heading({ template }: { template: Template }) {
+  const { t } = useTranslation();
   return (
     <span className={classes.head}>
       <TemplateIcon name={template.icon} session={template.type === "session"} />
       <span style={{ minWidth: 0 }}>
         <span className={classes.name}>{template.title}</span>
-        <span className={classes.planSub}>Version {template.version}</span>
+        <span className={classes.planSub}>{t("Version {{version}}", { version: template.version })}</span>
       </span>
     </span>
   );

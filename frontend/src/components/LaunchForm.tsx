@@ -2,20 +2,29 @@ import { Alert, Button, Select, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
+import i18next from "i18next";
 import { CircleAlert, Rocket } from "lucide-react";
-import { type SubmitEvent, useMemo, useRef, useState } from "react";
+import { type SubmitEvent, useEffect, useMemo, useRef, useState } from "react";
+import { useTranslation } from "react-i18next";
 import { launch } from "@/api/actions";
+import { useRememberLaunch } from "@/api/preferences";
 import { ApiProblem } from "@/api/problem";
 import { keys, partitionsQuery, planQuery } from "@/api/queries";
 import type { ClusterNode, JobFile, JobPage, Me, Template } from "@/api/types";
+import { AdvancedFields } from "@/components/AdvancedFields";
+import { DatasetField } from "@/components/DatasetField";
+import { ImageField } from "@/components/ImageField";
+import { LaunchStorage } from "@/components/LaunchStorage";
 import { ParameterField } from "@/components/ParameterField";
 import { PlanView } from "@/components/PlanView";
+import { PythonField } from "@/components/PythonField";
 import { ResourceFields } from "@/components/ResourceFields";
 import { SlurmFields } from "@/components/SlurmFields";
 import {
   boundsOf,
   type FormProblems,
   initialValues,
+  isBare,
   type LaunchValues,
   localProblems,
   mapProblems,
@@ -35,6 +44,7 @@ interface Props {
 const PLAN_DELAY_MS = 300;
 
 export function LaunchForm({ template, me, nodes, onClose }: Props) {
+  const { t } = useTranslation();
   const [values, setValues] = useState(() => initialValues(template, me.user.default_project, nodes));
   const [pressed, setPressed] = useState(false);
   const bounds = useMemo(() => boundsOf(template, nodes), [template, nodes]);
@@ -58,15 +68,19 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
     setPressed(true);
     if (complete && !start.isPending) start.mutate(file);
   };
+  const bare = isBare(template, values);
+  const fields = useFocusInView();
+  // What was said above stands in for a plan that there will not be.
+  const refused = problems !== null && problems.general.length > 0 && plan.data === undefined;
   const outside = start.error !== null && problemsOf(template, start.error) === null ? start.error : null;
 
   return (
-    <form className={classes.content} onSubmit={submit} noValidate aria-label={`Launch ${template.title}`}>
-      <div className={classes.scroll}>
+    <form className={classes.content} onSubmit={submit} noValidate aria-label={t("Launch {{title}}", { title: template.title })}>
+      <div className={classes.scroll} ref={fields}>
         <div className={classes.form}>
           {template.parameters.length > 0 && (
             <fieldset className={classes.group}>
-              <legend className={classes.legend}>Settings</legend>
+              <legend className={classes.legend}>{t("Settings")}</legend>
               {template.parameters.map((parameter) => (
                 <ParameterField
                   key={parameter.name}
@@ -79,13 +93,32 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
             </fieldset>
           )}
           <fieldset className={classes.group}>
-            <legend className={classes.legend}>Resources</legend>
+            <legend className={classes.legend}>{t("Software and data")}</legend>
+            <ImageField template={template} values={values} errors={errors} onChange={set} />
+            {bare && (
+              <PythonField
+                value={values.environment}
+                error={errors.python}
+                onChange={(change) => set({ environment: { ...values.environment, ...change } })}
+              />
+            )}
+            <DatasetField
+              value={values.datasets}
+              user={me.user.name}
+              project={values.project}
+              bare={bare}
+              error={errors.datasets}
+              onChange={(datasets) => set({ datasets })}
+            />
+          </fieldset>
+          <fieldset className={classes.group}>
+            <legend className={classes.legend}>{t("Resources")}</legend>
             <ResourceFields values={values} bounds={bounds} errors={errors} onChange={set} />
           </fieldset>
           <fieldset className={classes.group}>
-            <legend className={classes.legend}>More</legend>
+            <legend className={classes.legend}>{t("More")}</legend>
             <TextInput
-              label="Name"
+              label={t("Name")}
               placeholder={template.title}
               value={values.name}
               error={errors.name}
@@ -95,7 +128,7 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
             />
             {me.projects.length > 1 && (
               <Select
-                label="Project"
+                label={t("Project")}
                 data={me.projects}
                 value={values.project}
                 error={errors.project}
@@ -110,11 +143,13 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
               <SlurmFields values={values} partitions={partitions} errors={errors} onChange={set} />
             </fieldset>
           )}
+          <LaunchStorage project={values.project} />
+          <AdvancedFields values={values} bare={bare} errors={errors} onChange={set} />
         </div>
       </div>
       <div className={classes.foot}>
         {outside !== null && (
-          <Alert color="red" icon={<CircleAlert size={18} />} mb="sm" role="alert" title="Not launched">
+          <Alert color="red" icon={<CircleAlert size={18} />} mb="sm" role="alert" title={t("Not launched")}>
             {messageOf(outside)}
           </Alert>
         )}
@@ -123,15 +158,17 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
             {text}
           </Alert>
         ))}
-        <PlanView
-          plan={complete ? plan.data : undefined}
-          error={problems === null && complete ? plan.error : null}
-          hint={hintOf(complete, problems)}
-          fresh={planned === file && !plan.isFetching}
-        />
+        {!refused && (
+          <PlanView
+            plan={complete ? plan.data : undefined}
+            error={problems === null && complete ? plan.error : null}
+            hint={hintOf(complete, problems)}
+            fresh={planned === file && !plan.isFetching}
+          />
+        )}
         <div className={classes.buttons}>
           <Button variant="default" onClick={onClose}>
-            Close
+            {t("Close")}
           </Button>
           <Button
             type="submit"
@@ -141,7 +178,7 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
             data-autofocus
             data-testid="launch-submit"
           >
-            Launch
+            {t("Launch")}
           </Button>
         </div>
       </div>
@@ -149,9 +186,25 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
   );
 }
 
+/** When the plan below takes more room, the field in use does not slide under it. */
+function useFocusInView() {
+  const area = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = area.current;
+    if (element === null) return undefined;
+    const observer = new ResizeObserver(() => {
+      const focused = document.activeElement;
+      if (focused !== null && element.contains(focused)) focused.scrollIntoView({ block: "nearest" });
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return area;
+}
+
 function hintOf(complete: boolean, problems: FormProblems | null): string | null {
-  if (!complete) return "Fill in what is still empty to see when it would start.";
-  if (problems !== null && Object.keys(problems.fields).length > 0) return "Please correct the marked fields.";
+  if (!complete) return i18next.t("Fill in what is still empty to see when it would start.");
+  if (problems !== null && Object.keys(problems.fields).length > 0) return i18next.t("Please correct the marked fields.");
   return null;
 }
 
@@ -164,6 +217,7 @@ function problemsOf(template: Template, error: unknown): FormProblems | null {
 function useLaunch(onClose: () => void) {
   const cache = useQueryClient();
   const navigate = useNavigate();
+  const remember = useRememberLaunch();
   // One key for one content: pressing again after a lost answer finds the job that was made.
   const key = useRef({ content: "", key: "" });
   return useMutation({
@@ -172,9 +226,11 @@ function useLaunch(onClose: () => void) {
       if (key.current.content !== content) key.current = { content, key: uuid() };
       return launch(file, key.current.key);
     },
-    onSuccess: async (job) => {
+    onSuccess: async (job, file) => {
       key.current = { content: "", key: "" };
-      cache.setQueryData(keys.job(job.id), job);
+      remember(job.name, file);
+      // Shown at once, and asked for anew: events may have come before this answer.
+      cache.setQueryData(keys.job(job.id), job, { updatedAt: 0 });
       void cache.invalidateQueries({ queryKey: keys.recent });
       void cache.invalidateQueries({ queryKey: keys.lists });
       if (job.type === "session") {

@@ -2,7 +2,8 @@ import { Alert, Skeleton, UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { FileWarning, LayoutTemplate } from "lucide-react";
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useState } from "react";
+import { useTranslation } from "react-i18next";
 import { templatesQuery } from "@/api/queries";
 import type { Template } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
@@ -10,19 +11,25 @@ import { PageError } from "@/components/PageError";
 import { TemplateIcon } from "@/components/TemplateIcon";
 import classes from "@/pages/Dashboard.module.css";
 
-const LaunchDrawer = lazy(async () => ({ default: (await import("@/components/LaunchDrawer")).LaunchDrawer }));
+const fetchDrawer = () => import("@/components/LaunchDrawer");
+const LaunchDrawer = lazy(async () => ({ default: (await fetchDrawer()).LaunchDrawer }));
 
 /** Template cards; the chosen one is in the address, so that Back closes its form. */
 export function LaunchPanel() {
+  const { t } = useTranslation();
   const templates = useQuery(templatesQuery);
   const { launch } = useSearch({ from: "/shell/" });
   const navigate = useNavigate({ from: "/" });
+  const chosen = templates.data?.items.find((template) => template.name === launch) ?? null;
+  // The form is no part of the first load; once there it stays, so that it can slide away.
+  const [formNeeded, setFormNeeded] = useState(false);
+  if (chosen !== null && !formNeeded) setFormNeeded(true);
   const choose = (name: string | null) => void navigate({ search: name === null ? {} : { launch: name } });
 
   if (templates.isPending) {
     return (
       <div className={classes.templates} aria-busy="true">
-        <span className="visually-hidden">Loading</span>
+        <span className="visually-hidden">{t("Loading")}</span>
         {[0, 1, 2].map((index) => (
           <Skeleton key={index} h={104} radius={12} />
         ))}
@@ -41,8 +48,8 @@ export function LaunchPanel() {
     <>
       {items.length === 0 && (
         <div className={classes.well}>
-          <EmptyState icon={LayoutTemplate} title="There are no templates">
-            An administrator can add one: a YAML file in a templates folder is one card here.
+          <EmptyState icon={LayoutTemplate} title={t("There are no templates")}>
+            {t("An administrator can add one: a YAML file in a templates folder is one card here.")}
           </EmptyState>
         </div>
       )}
@@ -57,22 +64,25 @@ export function LaunchPanel() {
           mt="sm"
           color="orange"
           icon={<FileWarning size={18} />}
-          title="A template was refused"
+          title={t("A template was refused")}
         >
-          {problem.path}
-          {problem.line !== null && `, line ${problem.line}`}: {problem.reason}
+          {problem.line === null ? problem.path : t("{{path}}, line {{line}}", { path: problem.path, line: problem.line })}: {problem.reason}
         </Alert>
       ))}
-      <Suspense>
-        <LaunchDrawer template={items.find((template) => template.name === launch) ?? null} onClose={() => choose(null)} />
-      </Suspense>
+      {formNeeded && (
+        <Suspense>
+          <LaunchDrawer template={chosen} onClose={() => choose(null)} />
+        </Suspense>
+      )}
     </>
   );
 }
 
 function TemplateCard({ template, onChoose }: { template: Template; onChoose: () => void }) {
+  // While the hand is on its way; what fails here is asked for again when the card is pressed.
+  const prepare = () => void fetchDrawer().catch(() => undefined);
   return (
-    <UnstyledButton className={classes.template} onClick={onChoose} data-testid={`template-${template.name}`}>
+    <UnstyledButton className={classes.template} onClick={onChoose} onPointerEnter={prepare} onFocus={prepare} data-testid={`template-${template.name}`}>
       <TemplateIcon name={template.icon} session={template.type === "session"} />
       <span>
         <span className={classes.templateTitle}>{template.title}</span>

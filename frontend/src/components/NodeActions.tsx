@@ -1,6 +1,7 @@
 import { Button, Group, Modal, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
+import { useTranslation } from "react-i18next";
 import { drainNode, resumeNode } from "@/api/actions";
 import { keys } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
@@ -9,22 +10,23 @@ import { CLOSED } from "@/lib/nodes";
 
 /** Drain and resume, for administrators. */
 export function NodeActions({ node }: { node: ClusterNode }) {
+  const { t } = useTranslation();
   const cache = useQueryClient();
   const [asking, setAsking] = useState(false);
   const settled = () => void cache.invalidateQueries({ queryKey: keys.nodes });
   const resume = useMutation({
     mutationFn: () => resumeNode(node.name),
-    onSuccess: () => notifyDone(`${node.name} takes work again.`),
-    onError: (error) => notifyProblem(`${node.name} was not resumed`, error),
+    onSuccess: () => notifyDone(t("{{name}} takes work again.", { name: node.name })),
+    onError: (error) => notifyProblem(t("{{name}} was not resumed", { name: node.name }), error),
     onSettled: settled,
   });
   const drain = useMutation({
     mutationFn: (reason: string) => drainNode(node.name, reason),
     onSuccess: () => {
       setAsking(false);
-      notifyDone(`${node.name} gets no new work.`);
+      notifyDone(t("{{name}} gets no new work.", { name: node.name }));
     },
-    onError: (error) => notifyProblem(`${node.name} was not drained`, error),
+    onError: (error) => notifyProblem(t("{{name}} was not drained", { name: node.name }), error),
     onSettled: settled,
   });
   if (CLOSED.has(node.state)) {
@@ -34,10 +36,10 @@ export function NodeActions({ node }: { node: ClusterNode }) {
         size="compact-sm"
         loading={resume.isPending}
         onClick={() => resume.mutate()}
-        aria-label={`Resume ${node.name}`}
+        aria-label={t("Resume {{name}}", { name: node.name })}
         data-testid="node-resume"
       >
-        Resume
+        {t("Resume")}
       </Button>
     );
   }
@@ -47,10 +49,10 @@ export function NodeActions({ node }: { node: ClusterNode }) {
         variant="subtle"
         size="compact-sm"
         onClick={() => setAsking(true)}
-        aria-label={`Drain ${node.name}`}
+        aria-label={t("Drain {{name}}", { name: node.name })}
         data-testid="node-drain"
       >
-        Drain
+        {t("Drain")}
       </Button>
       {asking && (
         <DrainModal
@@ -72,20 +74,21 @@ interface ModalProps {
 }
 
 function DrainModal({ name, busy, onClose, onDrain }: ModalProps) {
+  const { t } = useTranslation();
   const [reason, setReason] = useState("");
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     onDrain(reason.trim());
   };
   return (
-    <Modal opened onClose={onClose} title={<strong>Drain {name}?</strong>} size="sm">
+    <Modal opened onClose={onClose} title={<strong>{t("Drain {{name}}?", { name })}</strong>} size="sm">
       <form onSubmit={submit}>
         <Text size="sm" mb="md">
-          What runs there goes on to its end; nothing new starts until somebody resumes it.
+          {t("What runs there goes on to its end; nothing new starts until somebody resumes it.")}
         </Text>
         <TextInput
-          label="Reason"
-          description="Everybody who looks at the cluster sees it."
+          label={t("Reason")}
+          description={t("Everybody who looks at the cluster sees it.")}
           value={reason}
           maxLength={200}
           required
@@ -95,10 +98,10 @@ function DrainModal({ name, busy, onClose, onDrain }: ModalProps) {
         />
         <Group justify="flex-end" mt="lg" gap="xs">
           <Button variant="default" onClick={onClose}>
-            Keep it open
+            {t("Keep it open")}
           </Button>
           <Button type="submit" loading={busy} disabled={reason.trim() === ""} data-testid="drain-yes">
-            Drain
+            {t("Drain")}
           </Button>
         </Group>
       </form>

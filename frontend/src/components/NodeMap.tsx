@@ -1,4 +1,5 @@
 import type { CSSProperties } from "react";
+import { useTranslation } from "react-i18next";
 import type { ClusterNode } from "@/api/types";
 import { busyShare, CLOSED, NODE_LOOKS, type NodeState, statesOf } from "@/lib/nodes";
 import classes from "./NodeMap.module.css";
@@ -13,6 +14,7 @@ const EXAMPLE: Partial<Record<NodeState, number>> = { idle: 0, mixed: 0.5 };
 
 /** All nodes at a glance, one square each; the table below says the same in words. */
 export function NodeMap({ nodes, onPick }: Props) {
+  const { t } = useTranslation();
   const cell = nodes.length > 256 ? 14 : nodes.length > 64 ? 20 : 30;
   return (
     <div aria-hidden data-testid="node-map">
@@ -24,7 +26,7 @@ export function NodeMap({ nodes, onPick }: Props) {
             tabIndex={-1}
             className={CLOSED.has(node.state) ? `${classes.node ?? ""} ${classes.closed ?? ""}` : classes.node}
             style={{ ...tones(node.state), "--busy": busyShare(node) } as CSSProperties}
-            title={`${node.name}: ${NODE_LOOKS[node.state].label}${node.reason === null ? "" : `, ${node.reason}`}`}
+            title={`${node.name}: ${t(NODE_LOOKS[node.state].label)}${node.reason === null ? "" : `, ${node.reason}`}`}
             onClick={() => onPick(node.name)}
           />
         ))}
@@ -36,7 +38,7 @@ export function NodeMap({ nodes, onPick }: Props) {
               className={`${classes.node ?? ""} ${classes.swatch ?? ""} ${CLOSED.has(state) ? (classes.closed ?? "") : ""}`}
               style={{ ...tones(state), "--busy": EXAMPLE[state] ?? 1 } as CSSProperties}
             />
-            {NODE_LOOKS[state].label} {nodes.filter((node) => node.state === state).length}
+            {t(NODE_LOOKS[state].label)} {nodes.filter((node) => node.state === state).length}
           </span>
         ))}
       </div>

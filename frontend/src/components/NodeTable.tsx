@@ -1,5 +1,6 @@
 import { Button, Group, Text, Tooltip } from "@mantine/core";
 import { type CSSProperties, type ReactNode, useState } from "react";
+import { useTranslation } from "react-i18next";
 import type { ClusterNode } from "@/api/types";
 import { UsageBar } from "@/components/Capacity";
 import badge from "@/components/StateBadge.module.css";
@@ -17,20 +18,21 @@ interface Props {
 }
 
 export function NodeTable({ nodes, actions }: Props) {
+  const { t } = useTranslation();
   const [shown, setShown] = useState(STEP);
   return (
     <div className={classes.wrap}>
       <table className={classes.table}>
         <thead>
           <tr>
-            <th scope="col">Node</th>
-            <th scope="col">State</th>
-            <th scope="col">GPUs in use</th>
-            <th scope="col">CPUs in use</th>
-            <th scope="col">Memory in use</th>
+            <th scope="col">{t("Node")}</th>
+            <th scope="col">{t("State")}</th>
+            <th scope="col">{t("GPUs in use")}</th>
+            <th scope="col">{t("CPUs in use")}</th>
+            <th scope="col">{t("Memory in use")}</th>
             {actions && (
               <th scope="col">
-                <span className="visually-hidden">Actions</span>
+                <span className="visually-hidden">{t("Actions")}</span>
               </th>
             )}
           </tr>
@@ -46,7 +48,7 @@ export function NodeTable({ nodes, actions }: Props) {
       {nodes.length > shown && (
         <Group justify="center" p="md">
           <Button variant="default" size="compact-md" onClick={() => setShown((old) => old + STEP)}>
-            Show more ({nodes.length - shown} left)
+            {t("Show more ({{left}} left)", { left: nodes.length - shown })}
           </Button>
         </Group>
       )}
@@ -55,6 +57,7 @@ export function NodeTable({ nodes, actions }: Props) {
 }
 
 function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode }) {
+  const { t } = useTranslation();
   const about = [...node.partitions, ...node.features.map((feature) => `#${feature}`)].join("  ");
   return (
     <tr data-testid="node-row">
@@ -75,14 +78,14 @@ function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode })
         )}
       </td>
       <td data-label="GPUs">
-        {node.gpus.length === 0 && node.gres.length === 0 && <span className={classes.dim}>none</span>}
+        {node.gpus.length === 0 && node.gres.length === 0 && <span className={classes.dim}>{t("none")}</span>}
         {node.gpus.map((gpu) => (
           <Usage
             key={gpu.type ?? ""}
             used={gpu.used}
             total={gpu.total}
-            text={`${gpu.used} of ${gpu.total}${gpu.type ? ` ${gpu.type}` : ""}`}
-            label={`GPUs ${gpu.type ?? ""} of ${node.name}`}
+            text={t("{{used}} of {{total}}", { used: gpu.used, total: `${gpu.total} ${gpu.type ?? ""}`.trim() })}
+            label={t("{{what}} of {{name}}", { what: gpu.type ?? t("GPUs"), name: node.name })}
           />
         ))}
         {node.gres.map((gres) => (
@@ -90,8 +93,8 @@ function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode })
             key={gres.name}
             used={gres.used}
             total={gres.total}
-            text={`${gres.used} of ${gres.total} ${gres.name}`}
-            label={`${gres.name} of ${node.name}`}
+            text={t("{{used}} of {{total}}", { used: gres.used, total: `${gres.total} ${gres.name}` })}
+            label={t("{{what}} of {{name}}", { what: gres.name, name: node.name })}
           />
         ))}
       </td>
@@ -99,16 +102,16 @@ function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode })
         <Usage
           used={node.cpu_used}
           total={node.cpu_total}
-          text={`${node.cpu_used} of ${node.cpu_total}`}
-          label={`CPUs of ${node.name}`}
+          text={t("{{used}} of {{total}}", { used: node.cpu_used, total: node.cpu_total })}
+          label={t("{{what}} of {{name}}", { what: t("CPUs"), name: node.name })}
         />
       </td>
-      <td data-label="Memory">
+      <td data-label={t("Memory")}>
         <Usage
           used={node.memory_used_bytes}
           total={node.memory_total_bytes}
-          text={`${formatBytes(node.memory_used_bytes)} of ${formatBytes(node.memory_total_bytes)}`}
-          label={`Memory of ${node.name}`}
+          text={t("{{used}} of {{total}}", { used: formatBytes(node.memory_used_bytes), total: formatBytes(node.memory_total_bytes) })}
+          label={t("{{what}} of {{name}}", { what: t("Memory"), name: node.name })}
         />
       </td>
       {children}
@@ -117,15 +120,16 @@ function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode })
 }
 
 function NodeState({ node }: { node: ClusterNode }) {
+  const { t } = useTranslation();
   const { label, tone } = NODE_LOOKS[node.state];
   return (
-    <Tooltip label={`The scheduler says ${node.scheduler_state ?? ""}`} disabled={node.scheduler_state === null}>
+    <Tooltip label={t("The scheduler says {{state}}", { state: node.scheduler_state ?? "" })} disabled={node.scheduler_state === null}>
       <span
         className={badge.badge}
         style={{ "--tone": `var(--${tone})`, "--tone-soft": `var(--${tone}-soft)` } as CSSProperties}
       >
         <span className={badge.dot} />
-        {label}
+        {t(label)}
       </span>
     </Tooltip>
   );

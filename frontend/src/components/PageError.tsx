@@ -1,15 +1,19 @@
 import { Button, Code, Stack, Text, Title } from "@mantine/core";
 import { CloudOff, RotateCw, SearchX, ShieldX, TriangleAlert } from "lucide-react";
+import { useTranslation } from "react-i18next";
 import { ApiProblem, messageOf } from "@/api/problem";
 
 interface Props {
   error: unknown;
   onRetry?: (() => void) | undefined;
   compact?: boolean;
+  /** Whether there is nothing else on the page: then this is its heading. */
+  whole?: boolean;
 }
 
 /** What went wrong, in words, with something to press. */
-export function PageError({ error, onRetry, compact }: Props) {
+export function PageError({ error, onRetry, compact, whole }: Props) {
+  const { t } = useTranslation();
   const problem = error instanceof ApiProblem ? error : null;
   const Icon = problem?.unreachable
     ? CloudOff
@@ -21,8 +25,8 @@ export function PageError({ error, onRetry, compact }: Props) {
   return (
     <Stack align="center" gap="xs" py={compact ? "lg" : 72} px="md" ta="center" role="alert">
       <Icon size={compact ? 26 : 40} strokeWidth={1.5} color="var(--neutral)" aria-hidden />
-      <Title order={compact ? 3 : 2} size={compact ? "h5" : "h3"}>
-        {problem?.status === 403 ? "Not allowed" : (problem?.title ?? "This part of the page failed")}
+      <Title order={whole ? 1 : compact ? 3 : 2} size={compact ? "h5" : "h3"}>
+        {problem?.status === 403 ? t("Not allowed") : (problem?.title ?? t("This part of the page failed"))}
       </Title>
       <Text c="dimmed" size="sm" maw={520}>
         {messageOf(error)}
@@ -30,7 +34,7 @@ export function PageError({ error, onRetry, compact }: Props) {
       {problem && problem.status >= 500 && !problem.unreachable && <Code>{problem.code}</Code>}
       {onRetry && problem?.status !== 404 && problem?.status !== 403 && (
         <Button variant="default" size="sm" mt="xs" leftSection={<RotateCw size={15} />} onClick={onRetry}>
-          Try again
+          {t("Try again")}
         </Button>
       )}
     </Stack>

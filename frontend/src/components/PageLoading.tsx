@@ -1,11 +1,13 @@
 import { Skeleton, Stack } from "@mantine/core";
+import { useTranslation } from "react-i18next";
 
 /** While a page's own code or the login is being fetched. */
 export function PageLoading() {
+  const { t } = useTranslation();
   return (
     <Stack gap="md" p="lg" maw={1240} mx="auto" w="100%" aria-busy="true">
       <span className="visually-hidden" role="status">
-        Loading
+        {t("Loading")}
       </span>
       <Skeleton h={34} w={220} />
       <Skeleton h={150} />

@@ -71,17 +71,6 @@ export function ParameterField({ parameter, value, error, onChange }: Props) {
         />
       );
     case "path":
-      return (
-        <TextInput
-          {...common}
-          value={String(value)}
-          onChange={(event) => onChange(event.currentTarget.value)}
-          spellCheck={false}
-          autoCapitalize="none"
-          placeholder="~/folder"
-          styles={mono}
-        />
-      );
     case "string":
       return (
         <TextInput
@@ -90,6 +79,7 @@ export function ParameterField({ parameter, value, error, onChange }: Props) {
           onChange={(event) => onChange(event.currentTarget.value)}
           spellCheck={false}
           autoCapitalize="none"
+          {...(parameter.type === "path" ? { placeholder: "~/folder", styles: mono } : {})}
         />
       );
   }

@@ -1,10 +1,15 @@
 import { Anchor, Collapse, Skeleton } from "@mantine/core";
-import { CircleCheck, CircleX, Hourglass, Info, TriangleAlert } from "lucide-react";
+import i18next from "i18next";
+import { CircleCheck, CircleX, Hourglass, Info, ShieldCheck, TriangleAlert } from "lucide-react";
 import { useState } from "react";
+import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import type { Plan } from "@/api/types";
+import { Said } from "@/components/Said";
+import { said } from "@/i18n/server";
 import { durationWords, formatRelative } from "@/lib/time";
-import { describeResources } from "@/lib/describe";
+import { describeRanks, describeResources } from "@/lib/describe";
+import { BARE, runtimeTitle } from "@/lib/images";
 import classes from "./LaunchDrawer.module.css";
 
 interface Props {
@@ -18,6 +23,7 @@ interface Props {
 
 /** What would happen on Launch, renewed while somebody types. */
 export function PlanView({ plan, error, hint, fresh }: Props) {
+  const { t } = useTranslation();
   const [open, setOpen] = useState(false);
   if (hint !== null) {
     return (
@@ -31,7 +37,7 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
     return (
       <div className={`${classes.plan ?? ""} ${classes.wait ?? ""}`} role="status">
         <TriangleAlert size={18} aria-hidden />
-        <span className={classes.planText}>No plan: {messageOf(error)}</span>
+        <span className={classes.planText}>{t("No plan: {{error}}", { error: messageOf(error) })}</span>
       </div>
     );
   }
@@ -59,8 +65,7 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
         <span className={classes.planText}>
           <strong className={tone}>{text}</strong>
           <span className={classes.planSub}>
-            {describeResources(plan.spec.resources)} · at most {durationWords(plan.spec.max_duration_s)} · project{" "}
-            {plan.spec.project} ·{" "}
+            {partsOf(plan).join(" · ")} ·{" "}
             <Anchor
               component="button"
               type="button"
@@ -69,19 +74,15 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
               onClick={() => setOpen((old) => !old)}
               data-testid="launch-script-toggle"
             >
-              {open ? "hide the script" : "show the exact script"}
+              {open ? t("hide the script") : t("show the exact script")}
             </Anchor>
           </span>
-          {plan.warnings.map((warning) => (
-            <span key={warning} className={`${classes.planSub ?? ""} ${classes.wait ?? ""}`}>
-              {warning}
-            </span>
-          ))}
+          <Remarks plan={plan} />
         </span>
       </div>
       <Collapse expanded={open}>
         {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard */}
-        <pre className={classes.script} tabIndex={0} aria-label="The exact script">
+        <pre className={classes.script} tabIndex={0} aria-label={t("The exact script")}>
           {plan.script}
         </pre>
       </Collapse>
@@ -89,12 +90,51 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
   );
 }
 
+/** What somebody should know first, then who holds the job to what it asked for. */
+function Remarks({ plan }: { plan: Plan }) {
+  const { t } = useTranslation();
+  if (plan.warnings.length + plan.limits.length === 0) return null;
+  return (
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
+    <ul className={classes.said} tabIndex={0} aria-label={t("About this plan")}>
+      {plan.warnings.map((text) => (
+        <li key={text} className={classes.warning} data-testid="plan-warning">
+          <TriangleAlert size={14} aria-hidden />
+          <span>
+            <Said>{text}</Said>
+          </span>
+        </li>
+      ))}
+      {plan.limits.map((text) => (
+        <li key={text} className={classes.limit} data-testid="plan-limit">
+          <ShieldCheck size={14} aria-hidden />
+          <span>
+            <Said>{text}</Said>
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function partsOf(plan: Plan): string[] {
+  const { resources, max_duration_s: most, project } = plan.spec;
+  const parts = [describeResources(resources), describeRanks(plan.spec), i18next.t("at most {{time}}", { time: durationWords(most) })];
+  return [...parts, i18next.t("project {{name}}", { name: project }), placeOf(plan)].filter(Boolean);
+}
+
+function placeOf({ spec }: Plan): string {
+  if (spec.image === BARE) return i18next.t("on the node as it is");
+  return i18next.t("in {{image}} ({{runtime}})", { image: spec.image, runtime: runtimeTitle(spec.runtime) });
+}
+
 function verdict(plan: Plan) {
   if (!plan.fits) {
-    return { Icon: CircleX, tone: classes.never, text: plan.waits_for ?? "This cluster can never run it." };
+    return { Icon: CircleX, tone: classes.never, text: said(plan.waits_for ?? "").text || i18next.t("This cluster can never run it.") };
   }
-  if (plan.starts_now) return { Icon: CircleCheck, tone: classes.now, text: "Starts now" };
-  const why = plan.waits_for ?? "It waits for free resources.";
-  const when = plan.expected_start_at && ` The scheduler expects to begin it ${formatRelative(new Date(plan.expected_start_at), new Date())}.`;
-  return { Icon: Hourglass, tone: classes.wait, text: `${why}${when ?? ""}` };
+  if (plan.starts_now) return { Icon: CircleCheck, tone: classes.now, text: i18next.t("Starts now") };
+  const why = said(plan.waits_for ?? "").text || i18next.t("It waits for free resources.");
+  if (plan.expected_start_at === null) return { Icon: Hourglass, tone: classes.wait, text: why };
+  const time = formatRelative(new Date(plan.expected_start_at), new Date());
+  return { Icon: Hourglass, tone: classes.wait, text: i18next.t("{{why}} The scheduler expects to begin it {{time}}.", { why, time }) };
 }

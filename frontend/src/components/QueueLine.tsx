@@ -1,20 +1,51 @@
-import { Text } from "@mantine/core";
+import { Anchor, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { ListOrdered } from "lucide-react";
+import { Link } from "@tanstack/react-router";
+import { Lightbulb, ListOrdered } from "lucide-react";
+import { useTranslation } from "react-i18next";
 import { queueQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
-import { ordinal, plural } from "@/lib/units";
+import { Said } from "@/components/Said";
+import { RelativeTime } from "@/components/Time";
 
-/** "3rd in line of partition gpu, of 12 that wait": by the scheduler's priority, as of a moment ago. */
+/** "Place 3 of 12 in the line of partition gpu": by the scheduler's priority, as of a moment ago; and what would help. */
 export function QueueLine({ job, mt }: { job: Job; mt?: string }) {
-  const { data } = useQuery({ ...queueQuery(job.id), enabled: job.state === "QUEUED" && job.partition !== null });
+  const { t } = useTranslation();
+  const { data } = useQuery({ ...queueQuery(job.id), enabled: job.state === "QUEUED" });
   const place = data?.place ?? null;
-  if (job.state !== "QUEUED" || place === null) return null;
+  const advice = data?.advice ?? [];
+  if (job.state !== "QUEUED" || (place === null && advice.length === 0)) return null;
   return (
     <Text component="div" size="sm" c="dimmed" mt={mt} data-testid="queue-line">
-      <ListOrdered size={14} aria-hidden style={{ verticalAlign: "-2px", marginRight: 6 }} />
-      {ordinal(place.place)} in line of partition {place.partition}
-      {place.waiting > 1 && `, of ${plural(place.waiting, "job")} that wait`}
+      {place !== null && (
+        <div style={LINE}>
+          <ListOrdered size={14} aria-hidden style={ICON} />
+          <span>
+            {place.waiting > 1
+              ? t("Place {{place}} of {{waiting}} in the line of partition {{partition}}", { ...place })
+              : t("Place {{place}} in the line of partition {{partition}}", { ...place })}
+          </span>
+        </div>
+      )}
+      {advice.map((each) => (
+        <div key={each.text} data-testid="advice" style={LINE}>
+          <Lightbulb size={14} aria-hidden style={ICON} />
+          <span>
+            <Said>{each.text}</Said> {each.at && <RelativeTime at={each.at} />}
+            {each.jobs.map(({ id, name }, index) => (
+              <span key={id}>
+                {index > 0 && ", "}
+                <Anchor component={Link} to={`/jobs/${id}`} size="sm" underline="always">
+                  {name}
+                </Anchor>
+              </span>
+            ))}
+          </span>
+        </div>
+      ))}
     </Text>
   );
 }
+
+const LINE = { display: "flex", gap: 6 };
+const ICON = { flex: "none", marginTop: 3 };

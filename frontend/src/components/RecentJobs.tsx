@@ -1,6 +1,7 @@
 import { Anchor, Group, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
 import { recentQuery } from "@/api/queries";
 import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
@@ -9,15 +10,16 @@ import { RelativeTime } from "@/components/Time";
 import classes from "@/pages/Dashboard.module.css";
 
 export function RecentJobs({ user }: { user: string }) {
+  const { t } = useTranslation();
   const recent = useQuery(recentQuery(user));
   return (
     <section className={`card ${classes.panel ?? ""}`} aria-labelledby="recent-title">
       <Group justify="space-between" mb="xs">
         <Title order={2} size="h5" id="recent-title">
-          Recent
+          {t("Recent")}
         </Title>
         <Anchor component={Link} to="/jobs" size="sm">
-          All jobs
+          {t("All jobs")}
         </Anchor>
       </Group>
       {recent.isPending && <PanelSkeleton rows={4} />}
@@ -26,7 +28,7 @@ export function RecentJobs({ user }: { user: string }) {
       )}
       {recent.data?.items.length === 0 && (
         <Text size="sm" c="dimmed">
-          What you launch is listed here, newest first.
+          {t("What you launch is listed here, newest first.")}
         </Text>
       )}
       <div className={classes.recent}>

@@ -1,6 +1,7 @@
 import { Chip, Group, Input, NumberInput, Select, Slider, TextInput } from "@mantine/core";
 import { useId } from "@mantine/hooks";
 import { useState } from "react";
+import { useTranslation } from "react-i18next";
 import { type Bounds, cpuChoices, durationChoices, gpuChoices, type LaunchValues } from "@/lib/launch";
 import { durationWords, formatDuration, parseDuration } from "@/lib/time";
 import { formatBytes, memoryStops } from "@/lib/units";
@@ -15,12 +16,14 @@ interface Props {
 
 /** Nodes, CPUs, memory, GPUs and time: only what there is a choice of. */
 export function ResourceFields({ values, bounds, errors, onChange }: Props) {
-  const each = values.nodes > 1 ? " on each node" : "";
+  const { t } = useTranslation();
+  const several = values.nodes > 1;
   return (
     <>
       {bounds.nodes.max > bounds.nodes.min && (
         <Count
-          label="Nodes"
+          label={t("Nodes")}
+          testId="resource-nodes"
           value={values.nodes}
           min={bounds.nodes.min}
           max={bounds.nodes.max}
@@ -29,7 +32,8 @@ export function ResourceFields({ values, bounds, errors, onChange }: Props) {
         />
       )}
       <Count
-        label={`CPUs${each}`}
+        label={several ? t("CPUs on each node") : t("CPUs")}
+        testId="resource-cpus"
         value={values.cpu}
         min={bounds.cpu.min}
         max={bounds.cpu.max}
@@ -37,9 +41,9 @@ export function ResourceFields({ values, bounds, errors, onChange }: Props) {
         error={errors.cpu}
         onChange={(cpu) => onChange({ cpu })}
       />
-      <Memory label={`Memory${each}`} values={values} bounds={bounds} error={errors.memory} onChange={onChange} />
+      <Memory label={several ? t("Memory on each node") : t("Memory")} values={values} bounds={bounds} error={errors.memory} onChange={onChange} />
       {(bounds.gpuMax > 0 || values.gpuCount > 0) && (
-        <Gpus label={`GPUs${each}`} values={values} bounds={bounds} error={errors.gpu} onChange={onChange} />
+        <Gpus label={several ? t("GPUs on each node") : t("GPUs")} values={values} bounds={bounds} error={errors.gpu} onChange={onChange} />
       )}
       <TimeLimit values={values} bounds={bounds} error={errors.duration} onChange={onChange} />
     </>
@@ -48,6 +52,7 @@ export function ResourceFields({ values, bounds, errors, onChange }: Props) {
 
 interface CountProps {
   label: string;
+  testId: string;
   value: number;
   min: number;
   max: number;
@@ -56,7 +61,8 @@ interface CountProps {
   onChange: (value: number) => void;
 }
 
-function Count({ label, value, min, max, picks = [], error, onChange }: CountProps) {
+function Count({ label, testId, value, min, max, picks = [], error, onChange }: CountProps) {
+  const { t } = useTranslation();
   const id = useId();
   return (
     <div>
@@ -75,10 +81,10 @@ function Count({ label, value, min, max, picks = [], error, onChange }: CountPro
           onChange={(next) => {
             if (typeof next === "number") onChange(next);
           }}
-          data-testid={`resource-${label.split(" ")[0]?.toLowerCase() ?? ""}`}
+          data-testid={testId}
         />
         <Picks
-          label={`${label}, common values`}
+          label={t("{{label}}, common values", { label })}
           choices={picks.map((pick) => ({ value: pick, label: String(pick) }))}
           value={value}
           onChange={onChange}
@@ -153,6 +159,7 @@ function Memory({ label, values, bounds, error, onChange }: PartProps & { label:
 }
 
 function Gpus({ label, values, bounds, error, onChange }: PartProps & { label: string }) {
+  const { t } = useTranslation();
   return (
     <div>
       <Group align="flex-end" gap="sm">
@@ -161,7 +168,7 @@ function Gpus({ label, values, bounds, error, onChange }: PartProps & { label: s
             label={label}
             choices={gpuChoices(bounds.gpuMax).map((count) => ({
               value: count,
-              label: count === 0 ? "None" : String(count),
+              label: count === 0 ? t("None") : String(count),
             }))}
             value={values.gpuCount}
             onChange={(gpuCount) => onChange({ gpuCount })}
@@ -169,9 +176,9 @@ function Gpus({ label, values, bounds, error, onChange }: PartProps & { label: s
         </Input.Wrapper>
         {values.gpuCount > 0 && bounds.gpuTypes.length > 1 && (
           <Select
-            label="Type"
+            label={t("Type")}
             w={150}
-            data={[{ value: "", label: "Any" }, ...bounds.gpuTypes]}
+            data={[{ value: "", label: t("Any") }, ...bounds.gpuTypes]}
             value={values.gpuType ?? ""}
             allowDeselect={false}
             onChange={(type) => onChange({ gpuType: type === "" ? null : type })}
@@ -184,6 +191,7 @@ function Gpus({ label, values, bounds, error, onChange }: PartProps & { label: s
 }
 
 function TimeLimit({ values, bounds, error, onChange }: PartProps) {
+  const { t } = useTranslation();
   const id = useId();
   const choices = durationChoices(bounds.durationMax, values.durationS);
   const [text, setText] = useState(durationWords(values.durationS));
@@ -193,10 +201,10 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
     if (parseDuration(text) !== values.durationS) setText(durationWords(values.durationS));
   }
   const given = parseDuration(text);
-  const own = given === null || given === 0 ? "Write a duration such as 30m, 4h or 1d12h." : undefined;
+  const own = given === null || given === 0 ? t("Write a duration such as 30m, 4h or 1d12h.") : undefined;
   return (
     <div>
-      <Input.Label htmlFor={id}>Time limit</Input.Label>
+      <Input.Label htmlFor={id}>{t("Time limit")}</Input.Label>
       <div className={classes.pickRow}>
         <TextInput
           id={id}
@@ -212,7 +220,7 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
           data-testid="resource-duration"
         />
         <Picks
-          label="Time limit, common values"
+          label={t("Time limit, common values")}
           choices={choices.map((seconds) => ({ value: seconds, label: formatDuration(seconds) }))}
           value={values.durationS}
           onChange={(durationS) => onChange({ durationS })}

@@ -1,3 +1,4 @@
+import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { Elapsed } from "@/components/Time";
 import { runTimeBounds } from "@/lib/describe";
@@ -6,8 +7,9 @@ import { formatDuration, secondsBetween } from "@/lib/time";
 
 /** How long the job's program ran, or has been running. */
 export function RunTime({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const bounds = runTimeBounds(job);
-  if (bounds === null) return <span aria-label="not started">–</span>;
+  if (bounds === null) return <span aria-label={t("not started")}>–</span>;
   if (bounds.to === null) return isTerminal(job.state) ? <>–</> : <Elapsed since={bounds.from} />;
   return <>{formatDuration(secondsBetween(bounds.from, bounds.to, new Date()))}</>;
 }

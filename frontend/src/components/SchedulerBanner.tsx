@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { HeartCrack } from "lucide-react";
+import { useTranslation } from "react-i18next";
 import { nodesQuery } from "@/api/queries";
 import { useNow } from "@/hooks/use-now";
 import { formatClock } from "@/lib/time";
@@ -15,12 +16,12 @@ export function SchedulerBanner({ className }: { className: string }) {
 }
 
 function Banner({ className, since, message }: { className: string; since: string; message: string | null }) {
+  const { t } = useTranslation();
   const now = useNow();
   return (
     <div className={className} data-testid="scheduler-banner" title={message ?? undefined}>
       <HeartCrack size={15} aria-hidden />
-      The scheduler has not answered since {formatClock(new Date(since), now)}. States may be old; new jobs are kept and
-      submitted when it is back.
+      {t("The scheduler has not answered since {{time}}. States may be old; new jobs are kept and submitted when it is back.", { time: formatClock(new Date(since), now) })}
     </div>
   );
 }

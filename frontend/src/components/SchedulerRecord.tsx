@@ -1,6 +1,7 @@
 import { Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import { recordQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
@@ -8,22 +9,24 @@ import classes from "./SchedulerRecord.module.css";
 
 /** The scheduler's own words about the job, folded away until somebody wants them. */
 export function SchedulerRecord({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const [opened, setOpened] = useState(false);
   if (job.scheduler_id === null) return null;
   return (
     <details className={classes.fold} onToggle={(event) => setOpened(event.currentTarget.open)} data-testid="scheduler-record">
-      <summary className={classes.summary}>The scheduler&rsquo;s own record ({job.scheduler_id})</summary>
+      <summary className={classes.summary}>{t("The scheduler’s own record ({{scheduler_id}})", { scheduler_id: job.scheduler_id })}</summary>
       {opened && <Record job={job} />}
     </details>
   );
 }
 
 function Record({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const query = useQuery(recordQuery(job.id, job.version));
   if (query.isPending) return <Skeleton h={120} mt="xs" />;
   if (query.data === undefined) return <p className={classes.none}>{messageOf(query.error)}</p>;
   const entries = Object.entries(query.data.record ?? {});
-  if (entries.length === 0) return <p className={classes.none}>It has said nothing yet.</p>;
+  if (entries.length === 0) return <p className={classes.none}>{t("It has said nothing yet.")}</p>;
   return (
     <dl className={classes.record}>
       {entries.map(([name, value]) => (

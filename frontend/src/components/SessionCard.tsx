@@ -1,20 +1,24 @@
 import { ActionIcon, Button, Menu, Tooltip } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { ArrowUpRight, CalendarPlus, ChevronDown, RotateCcw, Square, X } from "lucide-react";
+import { ArrowUpRight, CalendarPlus, ChevronDown, NotebookPen, RotateCcw, Square, SquareTerminal, X } from "lucide-react";
 import { useState } from "react";
+import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
+import { msg } from "@/i18n/msg";
 import { Confirm } from "@/components/Confirm";
+import { IdleAlert } from "@/components/IdleAlert";
 import { QueueLine } from "@/components/QueueLine";
+import { ContinueButton } from "@/components/runs/ContinueButton";
 import { Stages } from "@/components/Stages";
 import { StateBadge } from "@/components/StateBadge";
-import { TemplateIcon } from "@/components/TemplateIcon";
+import { ICONS, TemplateIcon } from "@/components/TemplateIcon";
 import { RelativeTime } from "@/components/Time";
 import { useJobActions } from "@/hooks/use-job-actions";
 import { useNow } from "@/hooks/use-now";
 import { describeNodes, describeResources } from "@/lib/describe";
 import { SOON_S } from "@/lib/ending";
 import { isFailure, isTerminal } from "@/lib/states";
-import { formatAbsolute, formatTicking, secondsBetween } from "@/lib/time";
+import { formatMoment, formatTicking, secondsBetween } from "@/lib/time";
 import classes from "./SessionCard.module.css";
 
 interface Props {
@@ -25,6 +29,7 @@ interface Props {
 }
 
 export function SessionCard({ job, icon, templateTitle, onDismiss }: Props) {
+  const { t } = useTranslation();
   const ended = isTerminal(job.state);
   const look = job.state === "READY" ? classes.ready : isFailure(job.state) ? classes.bad : "";
   return (
@@ -33,7 +38,7 @@ export function SessionCard({ job, icon, templateTitle, onDismiss }: Props) {
       data-testid="session-card"
       data-job={job.id}
       data-state={job.state}
-      aria-label={`Session ${job.name}`}
+      aria-label={t("Session {{name}}", { name: job.name })}
     >
       <div className={classes.head}>
         <TemplateIcon name={icon} session />
@@ -41,11 +46,11 @@ export function SessionCard({ job, icon, templateTitle, onDismiss }: Props) {
           <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={`${classes.name ?? ""} truncate`}>
             {job.name}
           </Link>
-          <div className={`${classes.sub ?? ""} truncate`}>
+          <div className={classes.sub}>
             {[
               templateTitle !== job.name ? templateTitle : undefined,
               describeResources(job.resources),
-              job.nodes.length > 0 ? `on ${describeNodes(job.nodes)}` : undefined,
+              job.nodes.length > 0 ? t("on {{nodes}}", { nodes: describeNodes(job.nodes) }) : undefined,
             ]
               .filter(Boolean)
               .join(" · ")}
@@ -57,34 +62,37 @@ export function SessionCard({ job, icon, templateTitle, onDismiss }: Props) {
       <div className={classes.stages}>
         <Stages job={job} />
       </div>
+      <IdleAlert job={job} mt="md" />
       <Foot job={job} ended={ended} />
     </article>
   );
 }
 
 function SessionButtons({ job, ended, onDismiss }: { job: Job; ended: boolean; onDismiss: (id: string) => void }) {
+  const { t } = useTranslation();
   const { again, stop } = useJobActions(job);
   const [asking, setAsking] = useState(false);
   if (ended) {
     return (
       <div className={classes.actions}>
+        {job.actions.includes("continue") && <ContinueButton job={job} onContinued={() => onDismiss(job.id)} />}
         <Button
           size="xs"
-          variant="light"
+          variant={job.actions.includes("continue") ? "subtle" : "light"}
           leftSection={<RotateCcw size={15} />}
           loading={again.isPending}
           disabled={!job.actions.includes("resubmit")}
           onClick={() => again.mutate(undefined, { onSuccess: () => onDismiss(job.id) })}
           data-testid="session-again"
         >
-          Launch again
+          {t("Launch again")}
         </Button>
-        <Tooltip label="Hide this card">
+        <Tooltip label={t("Hide this card")}>
           <ActionIcon
             variant="subtle"
             color="gray"
             size={30}
-            aria-label={`Hide ${job.name}`}
+            aria-label={t("Hide {{name}}", { name: job.name })}
             onClick={() => onDismiss(job.id)}
             data-testid="session-dismiss"
           >
@@ -96,7 +104,7 @@ function SessionButtons({ job, ended, onDismiss }: { job: Job; ended: boolean; o
   }
   return (
     <div className={classes.actions}>
-      <OpenButton job={job} />
+      <EntryPoints job={job} />
       <ExtendMenu job={job} />
       <Button
         size="xs"
@@ -107,36 +115,88 @@ function SessionButtons({ job, ended, onDismiss }: { job: Job; ended: boolean; o
         onClick={() => setAsking(true)}
         data-testid="session-stop"
       >
-        Stop
+        {t("Stop")}
       </Button>
       <StopConfirm job={job} opened={asking} stop={stop} onClose={() => setAsking(false)} />
     </div>
   );
 }
 
-export function OpenButton({ job, size = "xs" }: { job: Job; size?: "xs" | "sm" }) {
+/** The ways in: the app itself, its other pages, and a shell beside it. */
+function EntryPoints({ job }: { job: Job }) {
+  const { t } = useTranslation();
+  return (
+    <>
+      <OpenButton job={job} />
+      <MoreEntryPoints job={job} />
+      {job.actions.includes("attach") && (
+        <Tooltip label={t("Terminal")}>
+          <ActionIcon
+            renderRoot={(props) => <Link {...props} to={`/jobs/${job.id}/terminal` as "/"} />}
+            variant="default"
+            size={30}
+            aria-label={t("Terminal of {{name}}", { name: job.name })}
+            data-testid="session-terminal"
+          >
+            <SquareTerminal size={16} />
+          </ActionIcon>
+        </Tooltip>
+      )}
+    </>
+  );
+}
+
+/** The pages of a session beside the one that Open leads to. */
+export function MoreEntryPoints({ job, size = 30 }: { job: Job; size?: number }) {
+  const { t } = useTranslation();
   const { open } = useJobActions(job);
+  if (!job.actions.includes("open")) return null;
+  return job.entry_points.slice(1).map(({ name, title, icon }) => {
+    const Icon = ICONS[icon] ?? NotebookPen;
+    return (
+      <Tooltip key={name} label={title}>
+        <ActionIcon
+          variant="default"
+          size={size}
+          loading={open.isPending && open.variables === name}
+          onClick={() => open.mutate(name)}
+          aria-label={t("{{app}} of {{name}}", { app: title, name: job.name })}
+          data-testid={`session-open-${name}`}
+        >
+          <Icon size={16} />
+        </ActionIcon>
+      </Tooltip>
+    );
+  });
+}
+
+export function OpenButton({ job, size = "xs" }: { job: Job; size?: "xs" | "sm" }) {
+  const { t } = useTranslation();
+  const { open } = useJobActions(job);
+  const Icon = ICONS[job.entry_points[0]?.icon ?? ""] ?? NotebookPen;
   return (
     <Button
       size={size}
       color="moon.7"
+      leftSection={<Icon size={15} />}
       rightSection={<ArrowUpRight size={15} />}
       disabled={!job.actions.includes("open")}
       loading={open.isPending}
-      onClick={() => open.mutate()}
+      onClick={() => open.mutate(undefined)}
       data-testid="session-open"
     >
-      Open
+      {t("Open")}
     </Button>
   );
 }
 
 const EXTENSIONS = [
-  { duration: "1h", label: "1 hour more" },
-  { duration: "4h", label: "4 hours more" },
+  { duration: "1h", label: msg("1 hour more") },
+  { duration: "4h", label: msg("4 hours more") },
 ];
 
 export function ExtendMenu({ job, size = "xs" }: { job: Job; size?: "xs" | "sm" }) {
+  const { t } = useTranslation();
   const { extend } = useJobActions(job);
   return (
     <Menu>
@@ -150,13 +210,13 @@ export function ExtendMenu({ job, size = "xs" }: { job: Job; size?: "xs" | "sm" 
           loading={extend.isPending}
           data-testid="session-extend"
         >
-          Extend
+          {t("Extend")}
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
         {EXTENSIONS.map(({ duration, label }) => (
           <Menu.Item key={duration} onClick={() => extend.mutate(duration)} data-testid={`session-extend-${duration}`}>
-            {label}
+            {t(label)}
           </Menu.Item>
         ))}
       </Menu.Dropdown>
@@ -172,30 +232,32 @@ interface StopProps {
 }
 
 export function StopConfirm({ job, opened, stop, onClose }: StopProps) {
+  const { t } = useTranslation();
   const session = job.type === "session";
   return (
     <Confirm
       opened={opened}
-      title={session ? `Stop ${job.name}?` : `Cancel ${job.name}?`}
-      action={session ? "Stop session" : "Cancel job"}
-      keep={session ? "Keep it running" : "Keep it"}
+      title={session ? t("Stop {{name}}?", { name: job.name }) : t("Cancel {{name}}?", { name: job.name })}
+      action={session ? t("Stop session") : t("Cancel job")}
+      keep={session ? t("Keep it running") : t("Keep it")}
       busy={stop.isPending}
       onClose={onClose}
       onConfirm={() => stop.mutate(undefined, { onSettled: onClose })}
     >
       {session
-        ? "Running notebooks end and what is only in memory is lost. Files on disk stay."
-        : "The job ends now. What it has written stays; the rest of its work is lost."}
+        ? t("Running notebooks end and what is only in memory is lost. Files on disk stay.")
+        : t("The job ends now. What it has written stays; the rest of its work is lost.")}
     </Confirm>
   );
 }
 
 function Foot({ job, ended }: { job: Job; ended: boolean }) {
+  const { t } = useTranslation();
   if (ended && job.ended_at) {
     return (
       <div className={classes.foot}>
         <span>
-          Ended <RelativeTime at={job.ended_at} />
+          {t("Ended")} <RelativeTime at={job.ended_at} />
         </span>
       </div>
     );
@@ -204,7 +266,7 @@ function Foot({ job, ended }: { job: Job; ended: boolean }) {
   return (
     <div className={classes.foot}>
       <span>
-        Asked for <RelativeTime at={job.created_at} />
+        {t("Asked for")} <RelativeTime at={job.created_at} />
       </span>
       <QueueLine job={job} />
     </div>
@@ -212,6 +274,7 @@ function Foot({ job, ended }: { job: Job; ended: boolean }) {
 }
 
 function Expiry({ startedAt, expiresAt }: { startedAt: string; expiresAt: string }) {
+  const { t } = useTranslation();
   const now = useNow();
   const left = (new Date(expiresAt).getTime() - now.getTime()) / 1000;
   const whole = secondsBetween(startedAt, expiresAt, now);
@@ -219,9 +282,9 @@ function Expiry({ startedAt, expiresAt }: { startedAt: string; expiresAt: string
   const soon = left < SOON_S;
   return (
     <div className={classes.foot} data-testid="session-expiry">
-      <Tooltip label={`Ends ${formatAbsolute(new Date(expiresAt))}`}>
+      <Tooltip label={t("Ends {{time}}", { time: formatMoment(new Date(expiresAt)) })}>
         <span className={`tabular ${soon ? (classes.soon ?? "") : ""}`}>
-          {left > 0 ? `${formatTicking(left)} left` : "Its time is up"}
+          {left > 0 ? t("{{time}} left", { time: formatTicking(left) }) : t("Its time is up")}
         </span>
       </Tooltip>
       <span className={classes.bar} aria-hidden>

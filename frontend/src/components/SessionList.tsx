@@ -1,6 +1,7 @@
 import { Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Rocket } from "lucide-react";
+import { useTranslation } from "react-i18next";
 import { sessionsQuery, templatesQuery } from "@/api/queries";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
@@ -11,6 +12,7 @@ import { sessionsWithCard } from "@/lib/session-cards";
 import classes from "@/pages/Dashboard.module.css";
 
 export function SessionList({ user }: { user: string }) {
+  const { t } = useTranslation();
   const sessions = useQuery(sessionsQuery(user));
   const { data: templates } = useQuery(templatesQuery);
   const { dismissed, dismiss } = useDismissed();
@@ -18,7 +20,7 @@ export function SessionList({ user }: { user: string }) {
   if (sessions.isPending) {
     return (
       <div className={`card ${classes.panel ?? ""}`} aria-busy="true">
-        <span className="visually-hidden">Loading</span>
+        <span className="visually-hidden">{t("Loading")}</span>
         <Skeleton h={40} mb={20} w="60%" />
         <Skeleton h={56} />
       </div>
@@ -35,8 +37,8 @@ export function SessionList({ user }: { user: string }) {
   if (shown.length === 0) {
     return (
       <div className={classes.well}>
-        <EmptyState icon={Rocket} title="No session is running">
-          Choose a template above and press Launch. The session shows here, stage by stage, until it is ready to open.
+        <EmptyState icon={Rocket} title={t("No session is running")}>
+          {t("Choose a template above and press Launch. The session shows here, stage by stage, until it is ready to open.")}
         </EmptyState>
       </div>
     );

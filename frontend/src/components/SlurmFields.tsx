@@ -1,8 +1,8 @@
 import { Select, TextInput } from "@mantine/core";
+import { useTranslation } from "react-i18next";
 import type { Partitions } from "@/api/types";
 import type { LaunchValues } from "@/lib/launch";
 import { durationWords } from "@/lib/time";
-import { plural } from "@/lib/units";
 
 interface Props {
   values: LaunchValues;
@@ -13,19 +13,22 @@ interface Props {
 
 /** What only Slurm knows: where to wait, and on which kind of node. */
 export function SlurmFields({ values, partitions, errors, onChange }: Props) {
+  const { t } = useTranslation();
   const { slurm } = values;
   const set = (change: Partial<LaunchValues["slurm"]>) => onChange({ slurm: { ...slurm, ...change } });
   const usual = partitions.items.find((partition) => partition.default);
   return (
     <>
       <Select
-        label="Partition"
-        placeholder={usual ? `${usual.name} (the usual one)` : "The usual one"}
+        label={t("Partition")}
+        placeholder={usual ? t("{{name}} (the usual one)", { name: usual.name }) : t("The usual one")}
         data={partitions.items.map((partition) => ({
           value: partition.name,
-          label: `${partition.name} · ${plural(partition.node_count, "node")}${
-            partition.max_time_s === null ? "" : ` · at most ${durationWords(partition.max_time_s)}`
-          }`,
+          label: [
+            partition.name,
+            t("{{count}} nodes", { count: partition.node_count }),
+            ...(partition.max_time_s === null ? [] : [t("at most {{time}}", { time: durationWords(partition.max_time_s) })]),
+          ].join(" · "),
           disabled: !partition.up,
         }))}
         value={slurm.partition}
@@ -37,7 +40,7 @@ export function SlurmFields({ values, partitions, errors, onChange }: Props) {
       {partitions.qos.length > 0 && (
         <Select
           label="QOS"
-          placeholder="The usual one"
+          placeholder={t("The usual one")}
           data={partitions.qos}
           value={slurm.qos}
           error={errors.qos}
@@ -46,8 +49,8 @@ export function SlurmFields({ values, partitions, errors, onChange }: Props) {
         />
       )}
       <TextInput
-        label="Features of the nodes"
-        placeholder="such as nvlink&ib"
+        label={t("Features of the nodes")}
+        placeholder="nvlink&ib"
         value={slurm.constraint}
         error={errors.constraint}
         maxLength={200}

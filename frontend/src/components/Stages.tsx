@@ -1,17 +1,22 @@
-import { Check, CircleAlert, Hourglass, Info, Minus, X } from "lucide-react";
+import i18next from "i18next";
+import { Check, CircleAlert, Hourglass, Info, Minus, Trophy, X } from "lucide-react";
+import { useTranslation } from "react-i18next";
 import type { Job, Stage } from "@/api/types";
+import { Said } from "@/components/Said";
 import { RelativeTime } from "@/components/Time";
 import { useNow } from "@/hooks/use-now";
+import { msg } from "@/i18n/msg";
 import { isTerminal } from "@/lib/states";
 import { formatClock, formatDuration, formatTicking, secondsBetween } from "@/lib/time";
 import classes from "./Stages.module.css";
 
 /** Where the job is on its way, how long each part took, and why it waits or failed. */
 export function Stages({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const detail = detailOf(job);
   return (
     <div className={classes.wrap}>
-      <ol className={classes.list} aria-label="Stages">
+      <ol className={classes.list} aria-label={t("Stages")}>
         {job.stages.map((stage, index) => (
           <StageItem key={stage.key} stage={stage} last={index === job.stages.length - 1} />
         ))}
@@ -20,11 +25,11 @@ export function Stages({ job }: { job: Job }) {
         <div className={`${classes.detail ?? ""} ${detail.className ?? ""}`} role="status" data-testid="stage-detail">
           <detail.icon size={16} aria-hidden />
           <span>
-            {detail.text}
+            <Said>{detail.text}</Said>
             {detail.expected && (
               <>
                 {" "}
-                Expected to start <RelativeTime at={detail.expected} />.
+                {t("Expected to start:")} <RelativeTime at={detail.expected} />
               </>
             )}
           </span>
@@ -35,14 +40,15 @@ export function Stages({ job }: { job: Job }) {
 }
 
 const SPOKEN: Record<Stage["status"], string> = {
-  done: "done",
-  current: "now",
-  waiting: "not yet",
-  failed: "failed here",
-  skipped: "not reached",
+  done: msg("done"),
+  current: msg("now"),
+  waiting: msg("not yet"),
+  failed: msg("failed here"),
+  skipped: msg("not reached"),
 };
 
 function StageItem({ stage, last }: { stage: Stage; last: boolean }) {
+  const { t } = useTranslation();
   const counts = stage.status === "current" && !last;
   // A session that is ready has arrived, however long it goes on.
   const look = stage.status === "current" && last ? "arrived" : stage.status;
@@ -61,8 +67,8 @@ function StageItem({ stage, last }: { stage: Stage; last: boolean }) {
         </span>
         <span className={classes.line} />
       </div>
-      <span className={classes.title}>{stage.title}</span>
-      <span className="visually-hidden">: {SPOKEN[stage.status]}</span>
+      <span className={classes.title}><Said>{stage.title}</Said></span>
+      <span className="visually-hidden">: {t(SPOKEN[stage.status])}</span>
       <span className={`${classes.time ?? ""} tabular`}>
         {counts && stage.started_at ? <Counting since={stage.started_at} /> : <Took stage={stage} last={last} />}
       </span>
@@ -88,12 +94,13 @@ function detailOf(job: Job) {
   const failed = job.stages.some((stage) => stage.status === "failed");
   const expected = job.state === "QUEUED" ? job.expected_start_at : null;
   if (failed) {
-    return { text: text ?? "It failed without saying why; the log may tell.", className: classes.detailBad, icon: CircleAlert, expected: null };
+    return { text: text ?? i18next.t("It failed without saying why; the log may tell."), className: classes.detailBad, icon: CircleAlert, expected: null };
   }
   if (!text && !expected) return null;
   if (job.state === "QUEUED") {
-    return { text: text ?? "It waits for its turn.", className: classes.detailWait, icon: Hourglass, expected };
+    return { text: text ?? i18next.t("It waits for its turn."), className: classes.detailWait, icon: Hourglass, expected };
   }
+  if (job.state === "COMPLETED" && job.reason === "goal_reached") return { text: text ?? "", className: classes.detailGood, icon: Trophy, expected: null };
   if (isTerminal(job.state) && job.state === "COMPLETED") return null;
   return { text: text ?? "", className: undefined, icon: Info, expected: null };
 }

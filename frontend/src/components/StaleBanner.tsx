@@ -1,5 +1,6 @@
 import { WifiOff } from "lucide-react";
 import { useEffect, useState } from "react";
+import { useTranslation } from "react-i18next";
 import { useNow } from "@/hooks/use-now";
 import { formatClock } from "@/lib/time";
 import { useLiveState } from "@/live/LiveProvider";
@@ -23,11 +24,12 @@ export function StaleBanner({ className }: { className: string }) {
 }
 
 function Banner({ className, asOf }: { className: string; asOf: number }) {
+  const { t } = useTranslation();
   const now = useNow();
   return (
     <div className={className} data-testid="stale-banner">
       <WifiOff size={15} aria-hidden />
-      Reconnecting to the platform. What you see is as of {formatClock(new Date(asOf), now)}; jobs and sessions go on.
+      {t("Reconnecting to the platform. What you see is as of {{time}}; jobs and sessions go on.", { time: formatClock(new Date(asOf), now) })}
     </div>
   );
 }

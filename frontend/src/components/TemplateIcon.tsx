@@ -13,7 +13,7 @@ import {
 import type { CSSProperties } from "react";
 
 /** The icon set that templates choose from by name. */
-const ICONS: Record<string, LucideIcon> = {
+export const ICONS: Record<string, LucideIcon> = {
   notebook: NotebookPen,
   terminal: SquareTerminal,
   brain: BrainCircuit,

@@ -3,6 +3,7 @@ import { useElementSize } from "@mantine/hooks";
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { locale } from "@/i18n/locale";
 import type { Series } from "@/lib/metrics";
 
 interface Props {
@@ -12,13 +13,15 @@ interface Props {
   limit: number;
   format: (value: number) => string;
   colour: "indigo" | "moon";
+  /** The second line is another quantity, not another node: it looks different. */
+  contrast?: boolean;
 }
 
 const HEIGHT_PX = 132;
 /** Charts of one page share their cursor. */
 const SYNC = uPlot.sync("usage");
 
-export function UsageChart({ label, series, limit, format, colour }: Props) {
+export function UsageChart({ label, series, limit, format, colour, contrast = false }: Props) {
   const { ref: measure, width } = useElementSize<HTMLDivElement>();
   const box = useRef<HTMLDivElement>(null);
   const scheme = useComputedColorScheme();
@@ -39,7 +42,8 @@ export function UsageChart({ label, series, limit, format, colour }: Props) {
       {
         width,
         height: HEIGHT_PX,
-        padding: [8, 8, 0, 0],
+        // Half of the last moment's words stand beyond the end of the axis.
+        padding: [8, 28, 0, 0],
         cursor: { sync: { key: SYNC.key }, y: false, points: { size: 6 } },
         legend: { show: false },
         scales: { x: { time: true }, y: { range: (_, __, max) => [0, Math.max(limit, (max || 0) * 1.1)] } },
@@ -59,7 +63,8 @@ export function UsageChart({ label, series, limit, format, colour }: Props) {
           {},
           ...names.split("\n").map((name, index) => ({
             label: name,
-            stroke: css(`--mantine-color-${colour}-${index === 0 ? 5 : 3}`),
+            stroke: css(contrast && index > 0 ? `--mantine-color-${colour === "moon" ? "indigo" : "moon"}-5` : `--mantine-color-${colour}-${index === 0 ? 5 : 3}`),
+            ...(contrast && index > 0 ? { dash: [4, 4] } : {}),
             width: 1.6,
             ...(names.includes("\n") ? {} : { fill: `${css(`--mantine-color-${colour}-5`)}22` }),
             points: { show: false },
@@ -76,7 +81,7 @@ export function UsageChart({ label, series, limit, format, colour }: Props) {
       plot.destroy();
     };
     // The data itself goes in by setData above; all else is a new chart.
-  }, [width, scheme, names, limit, format, colour]);
+  }, [width, scheme, names, limit, format, colour, contrast]);
 
   return (
     <div ref={measure} role="img" aria-label={label} style={{ height: HEIGHT_PX, overflow: "hidden" }}>
@@ -88,8 +93,8 @@ export function UsageChart({ label, series, limit, format, colour }: Props) {
 /** The axis has the time of day only; the history has the dates. */
 function clock(seconds: number, ticks: number[]): string {
   const short = ((ticks[1] ?? 0) - (ticks[0] ?? 0)) % 60 !== 0;
-  return new Date(seconds * 1000).toLocaleTimeString(undefined, {
-    hour: "2-digit",
+  return new Date(seconds * 1000).toLocaleTimeString(locale(), {
+    hour: "numeric",
     minute: "2-digit",
     ...(short ? { second: "2-digit", hour12: false } : {}),
   });

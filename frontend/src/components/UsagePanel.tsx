@@ -1,10 +1,11 @@
 import { Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useMemo } from "react";
+import { useTranslation } from "react-i18next";
 import { metricsQuery } from "@/api/queries";
 import type { Job, Metrics } from "@/api/types";
 import { PageError } from "@/components/PageError";
-import { gpuPercent, seriesOf } from "@/lib/metrics";
+import { gpuPercent, gpuSeries, isForgotten, memoryOf, newest, type Series, seriesOf, utilizationOf } from "@/lib/metrics";
 import { isActive } from "@/lib/states";
 import { formatBytes, formatNumber } from "@/lib/units";
 
@@ -17,6 +18,7 @@ const cpuText = (value: number) => formatNumber(Math.round(value * 100) / 100);
 const percentText = (value: number) => `${Math.round(value)} %`;
 
 export function UsagePanel({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const active = isActive(job.state);
   const begun = job.started_at !== null || job.ended_at !== null;
   const query = useQuery({
@@ -25,11 +27,12 @@ export function UsagePanel({ job }: { job: Job }) {
     staleTime: active ? 1_000 : 60_000,
     refetchInterval: active ? REFRESH_MS : false,
   });
-  if (!begun && !active) return <Note>Use is measured once the job runs.</Note>;
+  if (!begun && !active) return <Note>{t("Use is measured once the job runs.")}</Note>;
   if (query.isPending) return <Skeleton h={150} />;
   if (!query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data.samples.length < 2) {
-    return <Note>{active ? "The first measurements are on their way." : "It ended before anything was measured."}</Note>;
+    if (isForgotten(job.ended_at, new Date())) return <Note>{t("Measurements are kept for 90 days; this job ended longer ago. All else about it stays.")}</Note>;
+    return <Note>{active ? t("The first measurements are on their way.") : t("It ended before anything was measured.")}</Note>;
   }
   return <Charts job={job} metrics={query.data} />;
 }
@@ -43,42 +46,70 @@ function Note({ children }: { children: string }) {
 }
 
 function Charts({ job, metrics }: { job: Job; metrics: Metrics }) {
+  const { t } = useTranslation();
   const { samples, summary } = metrics;
   const cpu = useMemo(() => seriesOf(samples, (sample) => sample.cpu), [samples]);
   const memory = useMemo(() => seriesOf(samples, (sample) => sample.memory_bytes), [samples]);
-  const gpu = useMemo(() => seriesOf(samples, gpuPercent), [samples]);
+  const gpu = useMemo(() => gpuSeries(samples, utilizationOf), [samples]);
+  const gpuMemory = useMemo(() => gpuSeries(samples, memoryOf), [samples]);
+  const mostGpuMemory = Math.max(0, ...gpuMemory.lines.flatMap(({ values }) => values.map((value) => value ?? 0)));
   const { resources } = job;
   const last = samples.at(-1);
   return (
     <Stack gap="md">
       <Chart
-        title="CPUs in use"
+        title={t("CPUs in use")}
         now={last ? cpuText(last.cpu) : ""}
-        of={`of ${resources.cpu}`}
-        extra={summary.cpu_mean === null ? "" : `mean ${cpuText(summary.cpu_mean)}, most ${cpuText(summary.cpu_max ?? 0)}`}
+        of={t("of {{total}}", { total: resources.cpu })}
+        extra={summary.cpu_mean === null ? "" : t("mean {{mean}}, most {{most}}", { mean: cpuText(summary.cpu_mean), most: cpuText(summary.cpu_max ?? 0) })}
       >
-        <UsageChart label="CPUs in use over time" series={cpu} limit={resources.cpu} format={cpuText} colour="indigo" />
+        <UsageChart label={t("CPUs in use over time")} series={cpu} limit={resources.cpu} format={cpuText} colour="indigo" />
+        <Each series={cpu} format={cpuText} />
       </Chart>
       <Chart
-        title="Memory"
+        title={t("Memory")}
         now={last ? formatBytes(last.memory_bytes) : ""}
-        of={`of ${formatBytes(resources.memory_bytes)}`}
-        extra={summary.memory_max_bytes === null ? "" : `most ${formatBytes(summary.memory_max_bytes)}`}
+        of={t("of {{total}}", { total: formatBytes(resources.memory_bytes) })}
+        extra={summary.memory_max_bytes === null ? "" : t("most {{most}}", { most: formatBytes(summary.memory_max_bytes) })}
       >
         <UsageChart
-          label="Memory in use over time"
+          label={t("Memory in use over time")}
           series={memory}
           limit={resources.memory_bytes}
           format={formatBytes}
           colour="moon"
         />
+        <Each series={memory} format={formatBytes} />
       </Chart>
       {samples.some((sample) => gpuPercent(sample) !== null) && (
-        <Chart title="GPUs busy" now={last ? percentText(gpuPercent(last) ?? 0) : ""} of="" extra="">
-          <UsageChart label="GPU use over time" series={gpu} limit={100} format={percentText} colour="indigo" />
+        <Chart title={t("GPUs busy")} now={last ? percentText(gpuPercent(last) ?? 0) : ""} of="" extra="">
+          <UsageChart label={t("GPU use over time")} series={gpu} limit={100} format={percentText} colour="indigo" />
+          <Each series={gpu} format={percentText} />
+        </Chart>
+      )}
+      {mostGpuMemory > 0 && (
+        <Chart title={t("GPU memory")} now="" of="" extra={t("most {{most}}", { most: formatBytes(mostGpuMemory) })}>
+          <UsageChart label={t("GPU memory over time")} series={gpuMemory} limit={mostGpuMemory} format={formatBytes} colour="moon" />
+          <Each series={gpuMemory} format={formatBytes} />
         </Chart>
       )}
     </Stack>
+  );
+}
+
+/** Node by node, or GPU by GPU, once there are several. */
+function Each({ series, format }: { series: Series; format: (value: number) => string }) {
+  const values = newest(series);
+  if (values.length < 2) return null;
+  return (
+    <Text size="xs" c="dimmed" className="tabular" component="ul" m={0} pl={0} style={{ listStyle: "none", columns: 2, columnGap: 16 }}>
+      {values.map(({ name, value }) => (
+        <li key={name} style={{ display: "flex", justifyContent: "space-between", gap: 8 }}>
+          <span className="truncate">{name}</span>
+          <span>{format(value)}</span>
+        </li>
+      ))}
+    </Text>
   );
 }
 

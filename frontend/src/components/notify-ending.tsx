@@ -1,11 +1,13 @@
 import { Button, Group, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
+import i18next from "i18next";
 import { AlarmClock } from "lucide-react";
 import { extendSession } from "@/api/actions";
 import { notifyDone, notifyProblem } from "@/components/notify";
+import { msg } from "@/i18n/msg";
 import { type Ending, endingKey, endingTitle } from "@/lib/ending";
 
-const ADVICE = "Save your work, or give it more time.";
+const ADVICE = msg("Save your work, or give it more time.");
 
 /** On the page, and by the browser while the page is out of sight and its user has allowed that. */
 export function notifyEnding(ending: Ending): void {
@@ -13,8 +15,8 @@ export function notifyEnding(ending: Ending): void {
   const extend = () => {
     notifications.hide(id);
     extendSession(ending.jobId, "1h").then(
-      () => notifyDone(`${ending.name} has more time.`),
-      (error: unknown) => notifyProblem(`${ending.name} was not extended`, error),
+      () => notifyDone(i18next.t("{{name}} has more time.", { name: ending.name })),
+      (error: unknown) => notifyProblem(i18next.t("{{name}} was not extended", { name: ending.name }), error),
     );
   };
   notifications.show({
@@ -27,14 +29,14 @@ export function notifyEnding(ending: Ending): void {
     "data-testid": "session-ending",
     message: (
       <Group justify="space-between" wrap="nowrap">
-        <Text size="sm">{ADVICE}</Text>
+        <Text size="sm">{i18next.t(ADVICE)}</Text>
         <Button size="compact-xs" variant="light" onClick={extend}>
-          1 hour more
+          {i18next.t("1 hour more")}
         </Button>
       </Group>
     ),
   });
-  if (document.hidden && mayNotify()) new Notification(endingTitle(ending), { body: ADVICE, tag: id });
+  if (document.hidden && mayNotify()) new Notification(endingTitle(ending), { body: i18next.t(ADVICE), tag: id });
 }
 
 function mayNotify(): boolean {

@@ -1,7 +1,9 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
+import i18next from "i18next";
 import { cancelJob, extendSession, openSession, resubmit, stopSession } from "@/api/actions";
 import { keys } from "@/api/queries";
+import { continueSession } from "@/api/runs";
 import type { Job } from "@/api/types";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { askToNotify } from "@/components/notify-ending";
@@ -9,14 +11,14 @@ import { uuid } from "@/lib/id";
 import { useCacheUpdater } from "@/live/LiveProvider";
 
 /** Opens at once, inside the click, so that no popup blocker steps in; the address follows. */
-async function openInNewTab(job: Job): Promise<void> {
+export async function openInNewTab(job: Job, app?: string): Promise<void> {
   const tab = window.open("about:blank", "_blank");
   if (tab !== null) {
     tab.opener = null;
-    tab.document.title = `Opening ${job.name}…`;
+    tab.document.title = i18next.t("Opening {{name}} …", { name: job.name });
   }
   try {
-    const url = await openSession(job.id);
+    const url = await openSession(job.id, app);
     if (tab === null) window.location.assign(url);
     else tab.location.replace(url);
     askToNotify();
@@ -35,33 +37,40 @@ export function useJobActions(job: Job) {
   const stop = useMutation({
     mutationFn: () => (job.type === "session" ? stopSession(job.id) : cancelJob(job.id)),
     onSuccess: (answer) => updater.put(answer),
-    onError: (error) => notifyProblem(`${job.name} was not stopped`, error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not stopped", { name: job.name }), error),
   });
   const open = useMutation({
-    mutationFn: () => openInNewTab(job),
-    onError: (error) => notifyProblem(`${job.name} did not open`, error),
+    mutationFn: (app?: string) => openInNewTab(job, app),
+    onError: (error) => notifyProblem(i18next.t("{{name}} did not open", { name: job.name }), error),
   });
   const extend = useMutation({
     mutationFn: (duration: string) => extendSession(job.id, duration),
     onSuccess: (answer) => {
       updater.put(answer);
-      notifyDone(`${job.name} has more time.`);
+      notifyDone(i18next.t("{{name}} has more time.", { name: job.name }));
     },
-    onError: (error) => notifyProblem(`${job.name} was not extended`, error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not extended", { name: job.name }), error),
   });
+  const restarted = async (answer: Job) => {
+    // Shown at once, and asked for anew: events may have come before this answer.
+    cache.setQueryData(keys.job(answer.id), answer, { updatedAt: 0 });
+    await Promise.all([
+      cache.invalidateQueries({ queryKey: keys.sessions }),
+      cache.invalidateQueries({ queryKey: keys.recent }),
+    ]);
+    if (answer.type === "job") {
+      await navigate({ to: "/jobs/$jobId", params: { jobId: answer.id } });
+    }
+  };
   const again = useMutation({
     mutationFn: () => resubmit(job.id, uuid()),
-    onSuccess: async (answer) => {
-      cache.setQueryData(keys.job(answer.id), answer);
-      await Promise.all([
-        cache.invalidateQueries({ queryKey: keys.sessions }),
-        cache.invalidateQueries({ queryKey: keys.recent }),
-      ]);
-      if (answer.type === "job") {
-        await navigate({ to: "/jobs/$jobId", params: { jobId: answer.id } });
-      }
-    },
-    onError: (error) => notifyProblem(`${job.name} was not started again`, error),
+    onSuccess: restarted,
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not started again", { name: job.name }), error),
   });
-  return { stop, open, extend, again };
+  const resume = useMutation({
+    mutationFn: () => continueSession(job.id, uuid()),
+    onSuccess: restarted,
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not continued", { name: job.name }), error),
+  });
+  return { stop, open, extend, again, resume };
 }

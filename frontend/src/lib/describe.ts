@@ -1,28 +1,48 @@
 /** Short sentences about jobs, shared by cards, tables and pages. */
+import i18next from "i18next";
 import type { Job, Resources } from "@/api/types";
-import { formatBytes, plural } from "@/lib/units";
+import { formatBytes } from "@/lib/units";
 
 /** "4 CPUs · 16 GB · 2 × a100", with the nodes in front if there are several. */
 export function describeResources(resources: Resources): string {
   const { nodes, cpu, memory_bytes: memory, gpu, gres } = resources;
   const each = [
-    plural(cpu, "CPU"),
+    i18next.t("{{count}} CPUs", { count: cpu }),
     formatBytes(memory),
-    ...(gpu.count > 0 ? [gpu.type ? `${gpu.count} × ${gpu.type}` : plural(gpu.count, "GPU")] : []),
+    ...(gpu.count > 0 ? [gpu.type ? `${gpu.count} × ${gpu.type}` : i18next.t("{{count}} GPUs", { count: gpu.count })] : []),
     ...Object.entries(gres).map(([name, count]) => `${count} ${name}`),
   ].join(" · ");
-  return nodes > 1 ? `${nodes} nodes × (${each})` : each;
+  return nodes > 1 ? i18next.t("{{nodes}} nodes × ({{each}})", { nodes, each }) : each;
+}
+
+/** "4 ranks: 2 on each of 2 nodes"; empty for a job that is one program. */
+export function describeRanks(job: Pick<Job, "distributed" | "resources">): string {
+  if (job.distributed === null) return "";
+  const { ranks_per_node: each } = job.distributed;
+  const { nodes } = job.resources;
+  const ranks = i18next.t("{{count}} ranks", { count: each * nodes });
+  return nodes > 1 ? i18next.t("{{ranks}}: {{each}} on each of {{nodes}} nodes", { ranks, each, nodes }) : ranks;
+}
+
+/** What of how they exchange is not left to the platform: "gloo, fp16"; empty if all of it is. */
+export function describeExchange(job: Pick<Job, "distributed">): string {
+  if (job.distributed === null) return "";
+  const { backend, strategy, compress } = job.distributed;
+  return [backend === "auto" ? "" : backend, strategy === "allreduce" ? "" : strategy, compress === "none" ? "" : compress]
+    .filter(Boolean)
+    .join(", ");
 }
 
 /** How a program ended: "exit code 1", "signal 9"; empty if there is nothing to say. */
 export function describeExit(job: Pick<Job, "exit_code" | "signal">): string {
-  if (job.signal) return `signal ${job.signal}`;
-  return job.exit_code === null ? "" : `exit code ${job.exit_code}`;
+  if (job.signal) return i18next.t("signal {{signal}}", { signal: job.signal });
+  return job.exit_code === null ? "" : i18next.t("exit code {{code}}", { code: job.exit_code });
 }
 
 /** The nodes by name, or how many once there are too many to read. */
 export function describeNodes(nodes: readonly string[]): string {
-  return nodes.length <= 3 ? nodes.join(", ") : `${nodes.slice(0, 2).join(", ")} and ${nodes.length - 2} more`;
+  if (nodes.length <= 3) return nodes.join(", ");
+  return i18next.t("{{names}} and {{more}} more", { names: nodes.slice(0, 2).join(", "), more: nodes.length - 2 });
 }
 
 /** From the first moment of the program to its end, or to now. Null while it has not begun. */

@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import type { JobEvent } from "@/api/types";
 import { endingKey, endingOf, endingTitle } from "@/lib/ending";
 import { historyOf } from "@/lib/history";
-import { ordinal } from "@/lib/units";
 
 const NOW = new Date("2026-03-01T12:00:00Z");
 
@@ -47,13 +46,5 @@ describe("a session's history", () => {
   it("says who gave it more time, and that its end was announced", () => {
     const extended = event({ kind: "job.extended", data: { by: "ada", seconds: 3600, time_limit_s: 7200 } });
     expect(historyOf([extended, event({})], true).map((line) => line.title)).toEqual(["1 h more, by ada", "Ends in 10 min"]);
-  });
-});
-
-describe("ordinal", () => {
-  it("counts as people do", () => {
-    expect([1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111, 1003].map(ordinal)).toEqual([
-      "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th", "1,003rd",
-    ]);
   });
 });

@@ -1,4 +1,5 @@
 /** The platform's word that a session's time is nearly up. Pure. */
+import i18next from "i18next";
 import type { JobEvent } from "@/api/types";
 import { formatDuration } from "@/lib/time";
 
@@ -24,7 +25,7 @@ export function endingOf(event: JobEvent, user: string, now: Date): Ending | nul
 
 /** "Notes ends in 10 min". */
 export function endingTitle(ending: Ending): string {
-  return `${ending.name} ends in ${formatDuration(ending.leftS)}`;
+  return i18next.t("{{name}} ends in {{time}}", { name: ending.name, time: formatDuration(ending.leftS) });
 }
 
 /** One notice per end and step, however often it is told. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ClusterNode, Template } from "@/api/types";
-import { boundsOf, cpuChoices, durationChoices, gpuChoices, initialValues, localProblems, mapProblems, toJobFile } from "./launch";
+import { boundsOf, cpuChoices, durationChoices, gpuChoices, initialValues, isBare, localProblems, mapProblems, toJobFile } from "./launch";
 import { GIB } from "./units";
 
 const parameter = { description: "", default: null, minimum: null, maximum: null, choices: [], pattern: null, max_length: 100 };
@@ -25,10 +25,12 @@ const template: Template = {
     memory: { default: 2 * GIB, min: GIB, max: null },
     gpu: { default: { count: 1, type: "a100" }, max: 16 },
     max_duration: { default: 14_400, max: 86_400 },
+    inactivity_duration: { default: null, max: null },
   },
   env: {},
   commands: ["x"],
   apps: [],
+  distributed: null,
   workdir_from: null,
 };
 
@@ -114,6 +116,64 @@ describe("what only Slurm knows", () => {
   });
 });
 
+describe("what it runs in and reads", () => {
+  const values = initialValues(template, "p", []);
+
+  it("is left out of the file where nothing was chosen", () => {
+    const file = toJobFile(template, values);
+    for (const part of ["image", "container", "environment", "datasets"]) expect(file).not.toHaveProperty(part);
+  });
+
+  it("is an image with its options, without what belongs to the node", () => {
+    const environment = { modules: ["cuda"], kind: "venv" as const, python: "~/v", setup: "a" };
+    const file = toJobFile(template, { ...values, image: "jupyter:1.1", environment, container: { runtime: "docker", writable: false, network: false } });
+    expect(file.image).toBe("jupyter:1.1");
+    expect(file.container).toEqual({ runtime: "docker", writable: false, network: false });
+    expect(file).not.toHaveProperty("environment");
+  });
+
+  it("is the node's own software without an image", () => {
+    const environment = { modules: ["cuda/12.6"], kind: "conda" as const, python: " train ", setup: "ulimit -n 4096\n\nexport A=1\n" };
+    const file = toJobFile(template, { ...values, environment, container: { runtime: "docker", writable: true, network: true } });
+    expect(file.environment).toEqual({ modules: ["cuda/12.6"], conda: "train", setup: ["ulimit -n 4096", "export A=1"] });
+    expect(file).not.toHaveProperty("container");
+  });
+
+  it("goes by the template's image where none was chosen", () => {
+    const inImage = { ...template, image: "jupyter" };
+    const environment = { modules: ["cuda"], kind: "none" as const, python: "", setup: "" };
+    expect([isBare(inImage, values), isBare(inImage, { image: "bare" }), isBare(template, values)]).toEqual([false, true, true]);
+    expect(toJobFile(inImage, { ...values, environment })).not.toHaveProperty("environment");
+    expect(toJobFile(inImage, { ...values, image: "bare", environment })).toMatchObject({ image: "bare", environment: { modules: ["cuda"] } });
+  });
+
+  it("names datasets with their versions", () => {
+    expect(toJobFile(template, { ...values, datasets: ["div2k:1.0", "owt:2"] }).datasets).toEqual(["div2k:1.0", "owt:2"]);
+  });
+
+  it("has its problems at its fields", () => {
+    const { fields, general } = mapProblems(
+      [
+        problem("image", "there is no image", "base"),
+        problem("container.runtime", "refused here"),
+        problem("datasets.1", "you may not read it"),
+        problem("environment.venv", "is not a venv"),
+        problem("environment.setup.0", "is empty"),
+        problem("slurm.extra.0", "not allowed"),
+      ],
+      template,
+    );
+    expect(fields).toEqual({
+      image: "There is no image. Allowed: base.",
+      runtime: "Refused here.",
+      datasets: "You may not read it.",
+      python: "Is not a venv.",
+      setup: "Is empty.",
+    });
+    expect(general).toEqual(["slurm.extra.0: Not allowed."]);
+  });
+});
+
 describe("problems", () => {
   it("go to their fields with what is allowed", () => {
     const { fields, general } = mapProblems(
@@ -124,6 +184,7 @@ describe("problems", () => {
         problem("parameters.unknown", "is not a parameter"),
         problem("resources.gpu.count", "too many"),
         problem("", "nothing works"),
+        problem("account", "mira has no Unix account."),
       ],
       template,
     );
@@ -133,7 +194,15 @@ describe("problems", () => {
       "parameters.epochs": "Must be at least 1.",
       gpu: "Too many.",
     });
-    expect(general).toEqual(["parameters.unknown: Is not a parameter.", "Nothing works."]);
+    expect(general).toEqual(["parameters.unknown: Is not a parameter.", "Nothing works.", "mira has no Unix account."]);
+  });
+
+  it("with the ranks go to the parameters that the template takes them from", () => {
+    const distributed = { ranks_per_node_from: "ranks", backend_from: null };
+    const wrong = [problem("distributed.ranks_per_node", "too many"), problem("distributed.backend", "needs a GPU")];
+    const { fields, general } = mapProblems(wrong, { ...template, distributed });
+    expect(fields).toEqual({ "parameters.ranks": "Too many." });
+    expect(general).toEqual(["distributed.backend: Needs a GPU."]);
   });
 
   it("of an empty required field are seen without the platform", () => {

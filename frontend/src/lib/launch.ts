@@ -1,5 +1,7 @@
 /** The launch form: its values from a template, the job file from its values, problems back to its fields. */
+import i18next from "i18next";
 import type { ClusterNode, FieldProblem, JobFile, Parameter, Scalar, Template } from "@/api/types";
+import { BARE } from "@/lib/images";
 import { durationWords } from "@/lib/time";
 import { memoryText } from "@/lib/units";
 
@@ -15,7 +17,32 @@ export interface LaunchValues {
   gpuType: string | null;
   durationS: number;
   slurm: { partition: string | null; qos: string | null; constraint: string };
+  /** `name:version` or `bare`; null: the template's. */
+  image: string | null;
+  container: ContainerValues;
+  environment: EnvironmentValues;
+  /** `name:version` each. */
+  datasets: string[];
 }
+
+export interface ContainerValues {
+  /** Null: the site's choice among the image's. */
+  runtime: string | null;
+  writable: boolean;
+  network: boolean;
+}
+
+export interface EnvironmentValues {
+  modules: string[];
+  /** Which of the two `python` names. */
+  kind: "none" | "conda" | "venv";
+  python: string;
+  /** Lines of bash. */
+  setup: string;
+}
+
+export const USUAL_CONTAINER: ContainerValues = { runtime: null, writable: false, network: true };
+export const NO_ENVIRONMENT: EnvironmentValues = { modules: [], kind: "none", python: "", setup: "" };
 
 /** What the form starts with, cut to what the cluster's largest node has. */
 export function initialValues(template: Template, project: string, nodes: readonly ClusterNode[]): LaunchValues {
@@ -34,7 +61,16 @@ export function initialValues(template: Template, project: string, nodes: readon
     gpuType: resources.gpu.default.type,
     durationS: resources.max_duration.default,
     slurm: { partition: null, qos: null, constraint: "" },
+    image: null,
+    container: USUAL_CONTAINER,
+    environment: NO_ENVIRONMENT,
+    datasets: [],
   };
+}
+
+/** Whether the job would run on the node as it is. */
+export function isBare(template: Template, values: Pick<LaunchValues, "image">): boolean {
+  return (values.image ?? template.image) === BARE;
 }
 
 function emptyValue(parameter: Parameter): Scalar {
@@ -105,6 +141,30 @@ export function toJobFile(template: Template, values: LaunchValues): JobFile {
     },
     max_duration: durationWords(values.durationS),
     ...slurmPart(values.slurm),
+    ...(values.image === null ? {} : { image: values.image }),
+    ...(isBare(template, values) ? environmentPart(values.environment) : containerPart(values.container)),
+    ...(values.datasets.length === 0 ? {} : { datasets: values.datasets }),
+  };
+}
+
+/** Only what differs from the usual: how an image is run. */
+function containerPart({ runtime, writable, network }: ContainerValues): Pick<JobFile, "container"> {
+  if (runtime === null && !writable && network) return {};
+  return { container: { runtime, writable, network } };
+}
+
+/** Only what was said, and only where there is no image: what is loaded on the node first. */
+function environmentPart({ modules, kind, python, setup }: EnvironmentValues): Pick<JobFile, "environment"> {
+  const path = python.trim();
+  const lines = setup.split("\n").filter((line) => line.trim() !== "");
+  const chosen = kind !== "none" && path !== "" ? { [kind]: path } : {};
+  if (modules.length === 0 && lines.length === 0 && Object.keys(chosen).length === 0) return {};
+  return {
+    environment: {
+      ...(modules.length > 0 && { modules }),
+      ...chosen,
+      ...(lines.length > 0 && { setup: lines }),
+    },
   };
 }
 
@@ -122,7 +182,7 @@ function isNumeric(parameter: Parameter): boolean {
 }
 
 export interface FormProblems {
-  /** By the form's field: "cpu", "memory", "gpu", "nodes", "duration", "name", "project", "parameters.lr". */
+  /** By the form's field: "cpu", "memory", "gpu", "duration", "image", "datasets", "parameters.lr" and so on. */
   fields: Record<string, string>;
   /** What belongs to no field that is shown. */
   general: string[];
@@ -140,6 +200,15 @@ const FIELD_NAMES: Record<string, string> = {
   "slurm.partition": "partition",
   "slurm.qos": "qos",
   "slurm.constraint": "constraint",
+  image: "image",
+  "container.runtime": "runtime",
+  container: "image",
+  datasets: "datasets",
+  "environment.modules": "modules",
+  "environment.conda": "python",
+  "environment.venv": "python",
+  "environment.setup": "setup",
+  environment: "modules",
 };
 
 /** Sort the API's problems to the fields of the form; each says what is allowed where the API said so. */
@@ -147,25 +216,49 @@ export function mapProblems(problems: readonly FieldProblem[], template: Templat
   const result: FormProblems = { fields: {}, general: [] };
   const parameters = new Set(template.parameters.map((parameter) => parameter.name));
   for (const problem of problems) {
+    if (problem.field === "account") {
+      // Of who launches, not of the form: a whole sentence that begins with a login name.
+      result.general.push(problem.message);
+      continue;
+    }
     // FastAPI's own complaints begin with where the value came from.
     const path = problem.field.replace(/^body\./, "");
-    const text = problem.allowed
-      ? `${sentence(problem.message)} Allowed: ${problem.allowed}.`
-      : sentence(problem.message);
+    const said = sentence(problem.message);
+    const text = problem.allowed ? i18next.t("{{said}} Allowed: {{allowed}}.", { said, allowed: problem.allowed }) : said;
     const parameter = /^parameters\.([a-z0-9_]+)/.exec(path)?.[1];
     const field =
       parameter !== undefined && parameters.has(parameter)
         ? `parameters.${parameter}`
-        : (FIELD_NAMES[path] ?? FIELD_NAMES[path.split(".").slice(0, 2).join(".")]);
+        : (behind(template, path) ?? fieldOf(path));
     if (field === undefined) result.general.push(path === "" ? text : `${path}: ${text}`);
     else result.fields[field] = result.fields[field] ? `${result.fields[field]} ${text}` : text;
   }
   return result;
 }
 
+/** The parameter from which the template takes that part of `distributed`. */
+function behind({ distributed }: Template, path: string): string | undefined {
+  const { ranks_per_node_from: ranks, backend_from: backend } = distributed ?? {};
+  const name = path === "distributed.backend" ? backend : path === "distributed.ranks_per_node" ? ranks : null;
+  return name ? `parameters.${name}` : undefined;
+}
+
+/** The field for `datasets.0` or `environment.setup.2`: the nearest that the form has. */
+function fieldOf(path: string): string | undefined {
+  const parts = path.split(".");
+  for (const length of [parts.length, 2, ...(OF_THE_FORM.has(parts[0] ?? "") ? [1] : [])]) {
+    const field = FIELD_NAMES[parts.slice(0, length).join(".")];
+    if (field !== undefined) return field;
+  }
+  return undefined;
+}
+
+/** Parts of a job file whose every problem belongs to a field of the form. */
+const OF_THE_FORM = new Set(["image", "container", "environment", "datasets"]);
+
 function sentence(text: string): string {
   const trimmed = text.trim();
-  if (trimmed === "") return "Not accepted.";
+  if (trimmed === "") return i18next.t("Not accepted.");
   const upper = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
   return /[.!?]$/.test(upper) ? upper : `${upper}.`;
 }
@@ -177,7 +270,7 @@ export function localProblems(template: Template, values: LaunchValues): Record<
     const value = values.parameters[parameter.name];
     const missing = value === undefined || value === "";
     if (missing && parameter.default === null) {
-      problems[`parameters.${parameter.name}`] = "Please fill this in.";
+      problems[`parameters.${parameter.name}`] = i18next.t("Please fill this in.");
     }
   }
   return problems;

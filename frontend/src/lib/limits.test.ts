@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { ProjectLimits, UsageReport } from "@/api/projects";
-import { lastMonths, limitAmount, limitRows, usageCsv } from "./limits";
+import type { ProjectLimits } from "@/api/projects";
+import { lastMonths, limitAmount, limitRows } from "./limits";
 
 const none = {
   max_gpus: null, max_gpus_by_type: {}, max_cpus: null, max_memory_bytes: null, max_nodes: null,
@@ -41,13 +41,8 @@ describe("limits", () => {
   });
 });
 
-describe("usage", () => {
-  it("names months in UTC across a year", () => {
+describe("months", () => {
+  it("are named in UTC across a year", () => {
     expect(lastMonths(new Date("2026-01-31T23:30:00Z"), 3)).toEqual(["2026-01", "2025-12", "2025-11"]);
-  });
-
-  it("becomes CSV", () => {
-    const report = { month: "2026-03", rows: [{ project: "vision", user: "ada", jobs: 2, cpu_hours: 1.5, gpu_hours: 3.25, gpu_hours_by_type: {} }] };
-    expect(usageCsv(report as unknown as UsageReport)).toBe("month,project,user,jobs,cpu_hours,gpu_hours\r\n2026-03,vision,ada,2,1.5,3.25\r\n");
   });
 });

@@ -1,17 +1,19 @@
-/** Limits of projects as people read them, and usage as a spreadsheet does. */
-import type { LimitUse, ProjectLimits, UsageReport } from "@/api/projects";
+/** Limits of projects as people read them, and the months they are counted in. */
+import i18next from "i18next";
+import type { LimitUse, ProjectLimits } from "@/api/projects";
+import { msg } from "@/i18n/msg";
 import { durationWords } from "@/lib/time";
 import { formatBytes, formatNumber } from "@/lib/units";
 
 const TITLES: Record<string, string> = {
-  max_gpus: "GPUs",
-  max_cpus: "CPUs",
-  max_memory_bytes: "Memory",
-  max_nodes: "Nodes",
-  max_jobs: "Running jobs",
-  max_submitted: "Waiting and running jobs",
-  gpu_hours: "GPU-hours in all",
-  max_wall_s: "Longest job",
+  max_gpus: msg("GPUs"),
+  max_cpus: msg("CPUs"),
+  max_memory_bytes: msg("Memory"),
+  max_nodes: msg("Nodes"),
+  max_jobs: msg("Running jobs"),
+  max_submitted: msg("Waiting and running jobs"),
+  gpu_hours: msg("GPU-hours in all"),
+  max_wall_s: msg("Longest job"),
 };
 const TYPED = "max_gpus_by_type.";
 
@@ -26,8 +28,13 @@ export interface LimitRow {
   by: [string, number][];
 }
 
+/** The name of the limit of one type of GPU. */
+export const typedLimit = (type: string): string => TYPED + type;
+
 export function limitTitle(name: string): string {
-  return name.startsWith(TYPED) ? `${name.slice(TYPED.length)} GPUs` : (TITLES[name] ?? name);
+  if (name.startsWith(TYPED)) return i18next.t("{{type}} GPUs", { type: name.slice(TYPED.length) });
+  const title = TITLES[name];
+  return title === undefined ? name : i18next.t(title);
 }
 
 export function limitAmount(name: string, value: number): string {
@@ -64,10 +71,4 @@ export function lastMonths(now: Date, count: number): string[] {
   return Array.from({ length: count }, (_, back) =>
     new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back, 1)).toISOString().slice(0, 7),
   );
-}
-
-/** RFC 4180. The names of projects and users hold nothing that needs quotes. */
-export function usageCsv(report: UsageReport): string {
-  const lines = report.rows.map((row) => [report.month, row.project, row.user, row.jobs, row.cpu_hours, row.gpu_hours].join(","));
-  return ["month,project,user,jobs,cpu_hours,gpu_hours", ...lines, ""].join("\r\n");
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { findLines, LogBuffer } from "./log-buffer";
+import { LogBuffer } from "./log-buffer";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
@@ -58,9 +58,4 @@ describe("LogBuffer", () => {
     buffer.clear();
     expect(buffer.length).toBe(0);
   });
-});
-
-it("finds lines whatever their case", () => {
-  expect(findLines(["Loss 1", "psnr", "LOSS 2"], "loss")).toEqual([0, 2]);
-  expect(findLines(["a"], "")).toEqual([]);
 });

@@ -98,14 +98,3 @@ function tail(raw: string): string {
   const at = raw.replace(/\r+$/, "").lastIndexOf("\r");
   return at < 0 ? raw : raw.slice(at + 1);
 }
-
-/** The indices of the lines that contain the text, upper and lower case alike. */
-export function findLines(lines: readonly string[], text: string, most = 100_000): number[] {
-  if (text === "") return [];
-  const wanted = text.toLowerCase();
-  const found: number[] = [];
-  for (let i = 0; i < lines.length && found.length < most; i += 1) {
-    if (lines[i]?.toLowerCase().includes(wanted)) found.push(i);
-  }
-  return found;
-}

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { gpuPercent, seriesOf } from "./metrics";
+import { gpuPercent, gpuSeries, isForgotten, memoryOf, newest, seriesOf, utilizationOf } from "./metrics";
 
 const sample = (time: string, node: string, cpu: number) => ({ time, node, cpu, memory_bytes: 1, processes: 1, gpu: [] });
 
@@ -23,4 +23,31 @@ it("averages what the GPUs do", () => {
   const gpus = [{ index: 0, utilization: 0.5 }, { index: 1, utilization: 1 }, { index: 2 }];
   expect(gpuPercent({ ...sample("2026-03-01T12:00:00Z", "n", 1), gpu: gpus })).toBe(75);
   expect(gpuPercent(sample("2026-03-01T12:00:00Z", "n", 1))).toBeNull();
+});
+
+it("draws a line for each GPU of each node", () => {
+  const at = (time: string, node: string, gpu: Record<string, unknown>[]) => ({ ...sample(time, node, 1), gpu });
+  const samples = [
+    at("2026-03-01T12:00:00Z", "n1", [{ index: 0, utilization: 0.5, memory_bytes: 8 }, { index: 1, utilization: 1 }]),
+    at("2026-03-01T12:00:05Z", "n2", [{ index: 0, utilization: 0.25 }]),
+  ];
+  const busy = gpuSeries(samples, utilizationOf);
+  expect(busy.lines).toEqual([
+    { name: "n1 · GPU 0", values: [50, null] },
+    { name: "n1 · GPU 1", values: [100, null] },
+    { name: "n2 · GPU 0", values: [null, 25] },
+  ]);
+  expect(newest(busy)).toEqual([
+    { name: "n1 · GPU 0", value: 50 },
+    { name: "n1 · GPU 1", value: 100 },
+    { name: "n2 · GPU 0", value: 25 },
+  ]);
+  expect(newest(gpuSeries(samples, memoryOf))).toEqual([{ name: "n1 · GPU 0", value: 8 }]);
+});
+
+it("knows what is too old to have measurements", () => {
+  const now = new Date("2026-06-01T00:00:00Z");
+  expect(isForgotten("2026-03-01T00:00:00Z", now)).toBe(true);
+  expect(isForgotten("2026-05-01T00:00:00Z", now)).toBe(false);
+  expect(isForgotten(null, now)).toBe(false);
 });

@@ -36,3 +36,37 @@ export function gpuPercent(sample: Sample): number | null {
     .filter((value): value is number => typeof value === "number");
   return values.length === 0 ? null : (100 * values.reduce((sum, value) => sum + value, 0)) / values.length;
 }
+
+type Gpu = Sample["gpu"][number];
+
+/** A line for each GPU of each node, in the order of their numbers. */
+export function gpuSeries(samples: readonly Sample[], pick: (gpu: Gpu) => number | null): Series {
+  const single = samples.flatMap((sample) =>
+    sample.gpu.map((gpu, position) => ({ ...sample, node: `${sample.node} · GPU ${typeof gpu.index === "number" ? gpu.index : position}`, gpu: [gpu] })),
+  );
+  return seriesOf(single, (sample) => (sample.gpu[0] === undefined ? null : pick(sample.gpu[0])));
+}
+
+export function utilizationOf(gpu: Gpu): number | null {
+  return typeof gpu.utilization === "number" ? gpu.utilization * 100 : null;
+}
+
+export function memoryOf(gpu: Gpu): number | null {
+  return typeof gpu.memory_bytes === "number" ? gpu.memory_bytes : null;
+}
+
+/** Each line with its newest value, for reading beside the chart. */
+export function newest(series: Series): { name: string; value: number }[] {
+  return series.lines.flatMap(({ name, values }) => {
+    const known = values.filter((each) => each !== null);
+    const value = known.at(-1);
+    return value === undefined ? [] : [{ name, value }];
+  });
+}
+
+/** So long measurements are kept; the job itself stays. */
+const KEPT_DAYS = 90;
+
+export function isForgotten(endedAt: string | null, now: Date): boolean {
+  return endedAt !== null && now.getTime() - Date.parse(endedAt) > KEPT_DAYS * 86_400_000;
+}

@@ -1,19 +1,21 @@
 /** How nodes are shown, and which of many are looked for. */
 import type { ClusterNode } from "@/api/types";
+import { msg } from "@/i18n/msg";
 import type { Tone } from "@/lib/states";
 
 export type NodeState = ClusterNode["state"];
 
+/** The labels are keys: `t(look.label)`. */
 export const NODE_LOOKS: Record<NodeState, { label: string; tone: Tone }> = {
-  idle: { label: "Idle", tone: "good" },
-  mixed: { label: "Partly used", tone: "active" },
-  allocated: { label: "Fully used", tone: "active" },
-  draining: { label: "Draining", tone: "warn" },
-  drained: { label: "Drained", tone: "warn" },
-  down: { label: "Down", tone: "bad" },
-  reserved: { label: "Reserved", tone: "neutral" },
-  powered_off: { label: "Powered off", tone: "neutral" },
-  unknown: { label: "Unknown", tone: "neutral" },
+  idle: { label: msg("Idle"), tone: "good" },
+  mixed: { label: msg("Partly used"), tone: "active" },
+  allocated: { label: msg("Fully used"), tone: "active" },
+  draining: { label: msg("Draining"), tone: "warn" },
+  drained: { label: msg("Drained"), tone: "warn" },
+  down: { label: msg("Down"), tone: "bad" },
+  reserved: { label: msg("Reserved"), tone: "neutral" },
+  powered_off: { label: msg("Powered off"), tone: "neutral" },
+  unknown: { label: msg("Unknown"), tone: "neutral" },
 };
 
 /** States in which a node gives nothing to new jobs. */

@@ -1,5 +1,7 @@
 /** What the portal calls each job state, and how it looks. */
+import i18next from "i18next";
 import type { JobState } from "@/api/types";
+import { msg } from "@/i18n/msg";
 
 export type Tone = "neutral" | "waiting" | "active" | "good" | "bad" | "warn";
 
@@ -11,24 +13,24 @@ interface StateLook {
 }
 
 const LOOKS: Record<JobState, StateLook> = {
-  PENDING_SUBMIT: { label: "Submitting", tone: "waiting", pulse: true },
-  SUBMITTING: { label: "Submitting", tone: "waiting", pulse: true },
-  UNCERTAIN: { label: "Checking", tone: "warn", pulse: true },
-  QUEUED: { label: "Queued", tone: "waiting", pulse: false },
-  STARTING: { label: "Starting", tone: "active", pulse: true },
-  RUNNING: { label: "Running", tone: "active", pulse: true },
-  READY: { label: "Ready", tone: "good", pulse: false },
-  SUSPENDED: { label: "Suspended", tone: "warn", pulse: false },
-  COMPLETING: { label: "Finishing", tone: "active", pulse: true },
-  COMPLETED: { label: "Completed", tone: "good", pulse: false },
-  FAILED: { label: "Failed", tone: "bad", pulse: false },
-  CANCELLED: { label: "Cancelled", tone: "neutral", pulse: false },
-  TIMED_OUT: { label: "Time limit", tone: "warn", pulse: false },
-  OUT_OF_MEMORY: { label: "Out of memory", tone: "bad", pulse: false },
-  NODE_FAILED: { label: "Node failed", tone: "bad", pulse: false },
-  PREEMPTED: { label: "Preempted", tone: "warn", pulse: false },
-  LOST: { label: "Lost", tone: "bad", pulse: false },
-  UNKNOWN: { label: "Unknown", tone: "warn", pulse: false },
+  PENDING_SUBMIT: { label: msg("Submitting"), tone: "waiting", pulse: true },
+  SUBMITTING: { label: msg("Submitting"), tone: "waiting", pulse: true },
+  UNCERTAIN: { label: msg("Checking"), tone: "warn", pulse: true },
+  QUEUED: { label: msg("Queued"), tone: "waiting", pulse: false },
+  STARTING: { label: msg("Starting"), tone: "active", pulse: true },
+  RUNNING: { label: msg("Running"), tone: "active", pulse: true },
+  READY: { label: msg("Ready"), tone: "good", pulse: false },
+  SUSPENDED: { label: msg("Suspended"), tone: "warn", pulse: false },
+  COMPLETING: { label: msg("Finishing"), tone: "active", pulse: true },
+  COMPLETED: { label: msg("Completed"), tone: "good", pulse: false },
+  FAILED: { label: msg("Failed"), tone: "bad", pulse: false },
+  CANCELLED: { label: msg("Cancelled"), tone: "neutral", pulse: false },
+  TIMED_OUT: { label: msg("Time limit"), tone: "warn", pulse: false },
+  OUT_OF_MEMORY: { label: msg("Out of memory"), tone: "bad", pulse: false },
+  NODE_FAILED: { label: msg("Node failed"), tone: "bad", pulse: false },
+  PREEMPTED: { label: msg("Preempted"), tone: "warn", pulse: false },
+  LOST: { label: msg("Lost"), tone: "bad", pulse: false },
+  UNKNOWN: { label: msg("Unknown"), tone: "warn", pulse: false },
 };
 
 const TERMINAL = new Set<JobState>([
@@ -68,30 +70,30 @@ export function lookOf(
     pulse: false,
   };
   if (options.cancelRequested && !isTerminal(state)) {
-    return { label: options.session ? "Stopping" : "Cancelling", tone: "neutral", pulse: true };
+    return { label: i18next.t(options.session ? "Stopping" : "Cancelling"), tone: "neutral", pulse: true };
   }
   if (options.session) {
-    if (state === "RUNNING") return { ...look, label: "Connecting" };
-    if (state === "CANCELLED" || state === "COMPLETED") return { ...look, label: "Stopped", tone: "neutral" };
+    if (state === "RUNNING") return { ...look, label: i18next.t("Connecting") };
+    if (state === "CANCELLED" || state === "COMPLETED") return { ...look, label: msg("Stopped"), tone: "neutral" };
   }
-  return look;
+  return { ...look, label: i18next.t(look.label) };
 }
 
 /** The groups that the jobs table filters by. */
 export const STATE_GROUPS = [
-  { value: "waiting", label: "Waiting", states: ["PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED"] },
+  { value: "waiting", label: msg("Waiting"), states: ["PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED"] },
   {
     value: "running",
-    label: "Running",
+    label: msg("Running"),
     states: ["STARTING", "RUNNING", "READY", "SUSPENDED", "COMPLETING", "UNKNOWN"],
   },
-  { value: "completed", label: "Completed", states: ["COMPLETED"] },
+  { value: "completed", label: msg("Completed"), states: ["COMPLETED"] },
   {
     value: "failed",
-    label: "Failed",
+    label: msg("Failed"),
     states: ["FAILED", "TIMED_OUT", "OUT_OF_MEMORY", "NODE_FAILED", "PREEMPTED", "LOST"],
   },
-  { value: "cancelled", label: "Cancelled", states: ["CANCELLED"] },
+  { value: "cancelled", label: msg("Cancelled"), states: ["CANCELLED"] },
 ] as const satisfies readonly { value: string; label: string; states: readonly JobState[] }[];
 
 export type StateGroup = (typeof STATE_GROUPS)[number]["value"];

@@ -34,6 +34,7 @@ describe("formatRelative", () => {
     [-7_200, "2 h ago"],
     [-200_000, "2 d ago"],
     [1_500, "in 25 min"],
+    [7 * 86_400 - 20, "in 7 d"],
   ])("%s s from now is %s", (seconds, text) => expect(formatRelative(at(seconds), now)).toBe(text));
 });
 

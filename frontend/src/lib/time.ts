@@ -1,4 +1,6 @@
-/** Times and durations as people read them. Pure: the caller passes "now". */
+/** Times and durations as people read them, in their language. The caller passes "now". */
+import i18next from "i18next";
+import { locale } from "@/i18n/locale";
 
 export const MINUTE = 60;
 export const HOUR = 3_600;
@@ -7,7 +9,7 @@ export const DAY = 86_400;
 /** 3.2 -> "3.2 s", 75 -> "1 min 15 s", 5400 -> "1 h 30 min", 100000 -> "1 d 3 h". Two units at most. */
 export function formatDuration(seconds: number): string {
   const s = Math.max(0, seconds);
-  if (s < 9.95) return `${s.toFixed(1)} s`;
+  if (s < 9.95) return `${s.toLocaleString(locale(), { minimumFractionDigits: 1, maximumFractionDigits: 1 })} s`;
   const whole = Math.round(s);
   if (whole < MINUTE) return `${whole} s`;
   if (whole < HOUR) return join(Math.floor(whole / MINUTE), "min", whole % MINUTE, "s");
@@ -31,37 +33,56 @@ function join(a: number, unitA: string, b: number, unitB: string): string {
 export function formatRelative(at: Date, now: Date): string {
   const delta = (at.getTime() - now.getTime()) / 1000;
   const size = Math.abs(delta);
-  if (size < 10) return "just now";
-  const text =
+  if (size < 10) return i18next.t("just now");
+  // What is made for a week ends in 7 days, also a moment later.
+  const count = (unit: number) => (delta < 0 ? Math.floor(size / unit) : Math.round(size / unit));
+  const time =
     size < MINUTE
-      ? `${Math.floor(size)} s`
+      ? `${count(1)} s`
       : size < HOUR
-        ? `${Math.floor(size / MINUTE)} min`
+        ? `${count(MINUTE)} min`
         : size < DAY
-          ? `${Math.floor(size / HOUR)} h`
-          : `${Math.floor(size / DAY)} d`;
-  return delta < 0 ? `${text} ago` : `in ${text}`;
+          ? `${count(HOUR)} h`
+          : `${count(DAY)} d`;
+  return delta < 0 ? i18next.t("{{time}} ago", { time }) : i18next.t("in {{time}}", { time });
 }
 
 /** The full local time with its zone, for tooltips. */
 export function formatAbsolute(at: Date): string {
-  return at.toLocaleString(undefined, {
+  return at.toLocaleString(locale(), {
     year: "numeric",
     month: "short",
     day: "numeric",
-    hour: "2-digit",
+    hour: "numeric",
     minute: "2-digit",
     second: "2-digit",
     timeZoneName: "short",
   });
 }
 
+/** A period's days and minutes, what both ends share said once: "Nov 22, 2:28 – 4:00 PM UTC". */
+export function formatPeriod(from: Date, until: Date): string {
+  return new Intl.DateTimeFormat(locale(), {
+    year: "numeric",
+    month: "short",
+    day: "numeric",
+    hour: "numeric",
+    minute: "2-digit",
+    timeZoneName: "short",
+  }).formatRange(from, until);
+}
+
+/** A moment to the minute, for what is planned or was counted. */
+export function formatMoment(at: Date): string {
+  return at.toLocaleString(locale(), { year: "numeric", month: "short", day: "numeric", hour: "numeric", minute: "2-digit", timeZoneName: "short" });
+}
+
 /** The time of day, with the date when it is not today's. */
 export function formatClock(at: Date, now: Date): string {
   const sameDay = at.toDateString() === now.toDateString();
-  return at.toLocaleString(undefined, {
+  return at.toLocaleString(locale(), {
     ...(sameDay ? {} : { month: "short", day: "numeric" }),
-    hour: "2-digit",
+    hour: "numeric",
     minute: "2-digit",
   });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatBytes, GIB, memoryStops, memoryText, MIB, plural } from "./units";
+import { formatBytes, formatNumber, GIB, memoryStops, memoryText, MIB } from "./units";
 
 describe("memory", () => {
   it.each([
@@ -25,8 +25,12 @@ describe("memory", () => {
   });
 });
 
-it("counts in words", () => {
-  expect(plural(1, "CPU")).toBe("1 CPU");
-  expect(plural(4, "CPU")).toBe("4 CPUs");
-  expect(plural(2, "match", "matches")).toBe("2 matches");
+describe("numbers", () => {
+  it.each([
+    [0, "0"],
+    [0.001, "< 0.01"],
+    [0.005, "0.01"],
+    [1.5, "1.5"],
+    [1234.567, "1,234.57"],
+  ])("%s is shown as %s", (value, text) => expect(formatNumber(value)).toBe(text));
 });

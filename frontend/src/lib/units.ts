@@ -1,4 +1,5 @@
 /** Amounts of memory: powers of 1024, as the scheduler counts. */
+import { locale } from "@/i18n/locale";
 
 export const MIB = 1024 ** 2;
 export const GIB = 1024 ** 3;
@@ -14,7 +15,7 @@ export function formatBytes(bytes: number): string {
     unit += 1;
   }
   const digits = unit === 0 || value >= 100 || Number.isInteger(value) ? 0 : 1;
-  return `${value.toFixed(digits).replace(/\.0$/, "")} ${UNITS[unit] ?? "B"}`;
+  return `${value.toLocaleString(locale(), { maximumFractionDigits: digits, useGrouping: false })} ${UNITS[unit] ?? "B"}`;
 }
 
 /** Bytes in the shortest exact form that the platform reads back: "16G", "1536M". */
@@ -41,20 +42,8 @@ export function memoryStops(min: number, max: number, extra: readonly number[] =
   return [...stops].sort((a, b) => a - b);
 }
 
-/** 1.5 -> "1.5", 2 -> "2"; at most two digits after the point. */
+/** 1.5 -> "1.5", 2 -> "2"; at most two digits after the point, and what is there is never "0". */
 export function formatNumber(value: number): string {
-  return value.toLocaleString("en", { maximumFractionDigits: 2 });
-}
-
-/** "1 CPU", "4 CPUs". */
-export function plural(count: number, one: string, many = `${one}s`): string {
-  return `${formatNumber(count)} ${count === 1 ? one : many}`;
-}
-
-const SUFFIXES: Partial<Record<Intl.LDMLPluralRule, string>> = { one: "st", two: "nd", few: "rd" };
-const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
-
-/** 1 -> "1st", 12 -> "12th". */
-export function ordinal(count: number): string {
-  return `${formatNumber(count)}${SUFFIXES[ORDINALS.select(count)] ?? "th"}`;
+  if (value > 0 && value < 0.005) return `< ${formatNumber(0.01)}`;
+  return value.toLocaleString(locale(), { maximumFractionDigits: 2 });
 }

@@ -1,9 +1,11 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, use, useEffect, useState, useSyncExternalStore } from "react";
 import { platformNow } from "@/api/client";
+import { toldKeys } from "@/api/notifications";
 import { meQuery } from "@/api/queries";
 import { notifyEnding } from "@/components/notify-ending";
 import { endingOf } from "@/lib/ending";
+import { changesInbox, newsOf } from "@/lib/news";
 import { CacheUpdater } from "@/live/apply";
 import { LiveFeed, type LiveState } from "@/live/live";
 import { isJobEvent } from "@/live/patch";
@@ -25,6 +27,9 @@ export function LiveProvider({ user, children }: { user: string; children: React
         updater.apply(kind, event);
         const ending = isJobEvent(event) ? endingOf(event, user, platformNow()) : null;
         if (ending !== null) notifyEnding(ending);
+        if (changesInbox(event, user)) void cache.invalidateQueries({ queryKey: toldKeys.all });
+        const news = newsOf(event, user, platformNow());
+        if (news !== null) void import("@/components/notify-told").then(({ notifyTold }) => notifyTold(news));
       },
       onReset: () => updater.reset(),
       // Asking who is logged in leads to the login page by the ordinary way.

@@ -1,6 +1,9 @@
 /** Keeps the cache true to the feed: fields at once, stages and actions by one small request per job. */
 import type { InfiniteData, QueryClient } from "@tanstack/react-query";
+import { catalogKeys } from "@/api/catalog";
+import { projectKeys } from "@/api/projects";
 import { fetchJob, keys } from "@/api/queries";
+import { runKeys } from "@/api/runs";
 import type { Job, JobEvent, JobPage } from "@/api/types";
 import { isJobEvent, patchJob, patchPage, replaceJob } from "@/live/patch";
 
@@ -17,7 +20,15 @@ export class CacheUpdater {
 
   apply(kind: string, event: unknown): void {
     if (kind === "nodes.changed") this.soon("nodes", 1_000, keys.nodes);
+    else if (kind === "announcement.changed") this.soon("announcements", 300, ["announcements"]);
+    else if (kind === "maintenance.changed") this.soon("maintenance", 0, ["maintenance"]);
     else if (kind === "scheduler.changed") this.soon("scheduler", 0, keys.nodes);
+    else if (kind === "image.changed") this.soon("images", 500, catalogKeys.images);
+    else if (kind.startsWith("project.")) this.soon("projects", 500, projectKeys.all);
+    else if (kind === "dataset.changed") this.soon("datasets", 500, catalogKeys.datasets);
+    else if (kind === "job.profile" && isJobEvent(event)) this.soon(`profile ${event.job_id}`, 500, keys.profile(event.job_id));
+    else if (kind === "job.snapshot" && isJobEvent(event)) this.soon(`snapshot ${event.job_id}`, 300, runKeys.snapshot(event.job_id));
+    else if (kind === "sweep.changed" && isJobEvent(event)) this.soon(`sweep ${event.job_id}`, 1_000, runKeys.sweep(event.job_id));
     else if (isJobEvent(event)) this.applyJob(event);
   }
 
@@ -50,9 +61,12 @@ export class CacheUpdater {
     this.cache.setQueriesData<Pages>({ queryKey: keys.lists }, pages);
     if (typeof event.data.array_job_id === "string") {
       this.cache.setQueryData<Pages>(keys.tasks(event.data.array_job_id), pages);
+      this.soon(`sweep ${event.data.array_job_id}`, 1_000, runKeys.sweep(event.data.array_job_id));
     }
     this.cache.setQueryData<Job>(keys.job(id), (old) => old && patchJob(old, event));
     if (this.isWatched(id)) this.refreshDetails(id);
+    // Its page may be about to open, as after a launch: the stages that are known are of before this event.
+    else void this.cache.invalidateQueries({ queryKey: keys.job(id), exact: true, refetchType: "none" });
   }
 
   /** Shown with its stages and buttons somewhere, which the platform works out. */

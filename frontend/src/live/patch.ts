@@ -17,6 +17,8 @@ const FIELDS = [
   "ended_at",
   "expires_at",
   "expected_start_at",
+  "idle_ends_at",
+  "gpu_idle_since",
   "cancel_requested",
   "version",
 ] as const;

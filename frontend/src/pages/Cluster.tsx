@@ -1,52 +1,26 @@
-import { Alert, Group, Select, Text, TextInput } from "@mantine/core";
-import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
-import { Clock, Search, Server } from "lucide-react";
+import { Group, Select, Text } from "@mantine/core";
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { Search } from "lucide-react";
 import { useMemo, useState } from "react";
-import { meQuery, nodesQuery } from "@/api/queries";
+import { useTranslation } from "react-i18next";
+import { meQuery } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
 import { CapacityRow } from "@/components/Capacity";
 import { EmptyState } from "@/components/EmptyState";
 import { NodeActions } from "@/components/NodeActions";
 import { NodeMap } from "@/components/NodeMap";
+import { NodeFilterFields, NodesFrame } from "@/components/NodesFrame";
 import { NodeTable } from "@/components/NodeTable";
-import { PageError } from "@/components/PageError";
-import { PageTitle } from "@/components/PageTitle";
-import { TableSkeleton } from "@/components/TableSkeleton";
-import { RelativeTime } from "@/components/Time";
 import { capacityOf } from "@/lib/capacity";
-import { filterNodes, NO_FILTER, NODE_LOOKS, type NodeFilter, partitionsOf, statesOf } from "@/lib/nodes";
+import { filterNodes, NO_FILTER, type NodeFilter, partitionsOf } from "@/lib/nodes";
 import { formatBytes } from "@/lib/units";
 
 export function ClusterPage() {
-  const query = useQuery(nodesQuery);
-  const nodes = query.data;
+  const { t } = useTranslation();
   return (
-    <>
-      <PageTitle title="Cluster">
-        {nodes?.as_of && (
-          <Text size="sm" c="dimmed">
-            Seen <RelativeTime at={nodes.as_of} />
-          </Text>
-        )}
-      </PageTitle>
-      {nodes?.stale && (
-        <Alert color="orange" icon={<Clock size={18} />} mb="md" title="This may be out of date">
-          The scheduler has not answered for a while. What runs goes on; the figures below are the last known ones.
-        </Alert>
-      )}
-      {nodes && nodes.items.length > 0 && <Totals nodes={nodes.items} />}
-      <div className="card" style={{ overflow: "hidden" }}>
-        {query.isPending && <TableSkeleton rows={4} />}
-        {query.isError && !nodes && <PageError error={query.error} onRetry={() => void query.refetch()} />}
-        {nodes?.items.length === 0 && (
-          <EmptyState icon={Server} title="No node has reported yet">
-            The controller asks the scheduler for its nodes every few seconds. If this stays empty, an administrator
-            should look at the controller&apos;s log.
-          </EmptyState>
-        )}
-        {nodes && nodes.items.length > 0 && <Nodes nodes={nodes.items} />}
-      </div>
-    </>
+    <NodesFrame title={t("Cluster")} above={(nodes) => <Totals nodes={nodes} />}>
+      {(nodes) => <Nodes nodes={nodes} />}
+    </NodesFrame>
   );
 }
 
@@ -54,6 +28,7 @@ export function ClusterPage() {
 const MAP_FROM = 9;
 
 function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
+  const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
   // The embedded scheduler runs on the portal's machine and has no node to close.
   const closes = me.user.role === "admin" && me.platform.scheduler !== "local";
@@ -66,35 +41,20 @@ function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
     <>
       {!few && (
         <Group p="md" gap="sm" wrap="wrap" role="search">
-          <TextInput
-            placeholder="Name, feature, GPU type or reason"
-            aria-label="Search nodes"
-            leftSection={<Search size={16} />}
-            value={filter.text}
-            onChange={(event) => set({ text: event.currentTarget.value })}
-            style={{ flex: "1 1 220px" }}
-            data-testid="node-search"
-          />
+          <NodeFilterFields nodes={nodes} filter={filter} onChange={set} />
           <Select
-            aria-label="Partition"
-            placeholder="Any partition"
+            aria-label={t("Partition")}
+            placeholder={t("Any partition")}
             data={partitions}
             value={filter.partition}
             onChange={(partition) => set({ partition })}
             clearable
             w={170}
           />
-          <Select
-            aria-label="State"
-            placeholder="Any state"
-            data={statesOf(nodes).map((state) => ({ value: state, label: NODE_LOOKS[state].label }))}
-            value={filter.state}
-            onChange={(state) => set({ state: state })}
-            clearable
-            w={160}
-          />
           <Text size="sm" c="dimmed" role="status">
-            {found.length === nodes.length ? `${nodes.length} nodes` : `${found.length} of ${nodes.length} nodes`}
+            {found.length === nodes.length
+              ? t("{{count}} nodes", { count: nodes.length })
+              : t("{{found}} of {{count}} nodes", { found: found.length, count: nodes.length })}
           </Text>
         </Group>
       )}
@@ -102,8 +62,8 @@ function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
         <NodeMap nodes={found} onPick={(name) => set({ text: name })} />
       )}
       {found.length === 0 ? (
-        <EmptyState icon={Search} title="No node matches">
-          Other words, another partition or state may find some.
+        <EmptyState icon={Search} title={t("No node matches")}>
+          {t("Other words, another partition or state may find some.")}
         </EmptyState>
       ) : (
         <NodeTable nodes={found} actions={closes ? (node) => <NodeActions node={node} /> : undefined} />
@@ -112,19 +72,16 @@ function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
   );
 }
 
-function Totals({ nodes }: { nodes: ClusterNode[] }) {
+function Totals({ nodes }: { nodes: readonly ClusterNode[] }) {
+  const { t } = useTranslation();
   const { cpu, memory, gpus } = capacityOf(nodes);
   const rows = [
-    { title: "CPUs", ...cpu, free: `${cpu.total - cpu.used} of ${cpu.total} free` },
-    {
-      title: "Memory",
-      ...memory,
-      free: `${formatBytes(memory.total - memory.used)} of ${formatBytes(memory.total)} free`,
-    },
+    { title: t("CPUs"), ...cpu, free: t("{{free}} of {{total}} free", { free: cpu.total - cpu.used, total: cpu.total }) },
+    { title: t("Memory"), ...memory, free: t("{{free}} of {{total}} free", { free: formatBytes(memory.total - memory.used), total: formatBytes(memory.total) }) },
     ...[...gpus].map(([type, amount]) => ({
-      title: type === "GPU" ? "GPUs" : `GPUs ${type}`,
+      title: type === "GPU" ? t("GPUs") : `${t("GPUs")} ${type}`,
       ...amount,
-      free: `${amount.total - amount.used} of ${amount.total} free`,
+      free: t("{{free}} of {{total}} free", { free: amount.total - amount.used, total: amount.total }),
     })),
   ];
   return (

@@ -1,31 +1,39 @@
 import { Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useSuspenseQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
 import { meQuery } from "@/api/queries";
-import { ClusterPanel } from "@/components/ClusterPanel";
+import { BalancePanel } from "@/components/dashboard/BalancePanel";
+import { GpuPanel } from "@/components/dashboard/GpuPanel";
+import { StartAgain } from "@/components/dashboard/StartAgain";
 import { LaunchPanel } from "@/components/LaunchPanel";
 import { RecentJobs } from "@/components/RecentJobs";
 import { SessionList } from "@/components/SessionList";
+import { StoragePanel } from "@/components/StoragePanel";
 import classes from "./Dashboard.module.css";
 
 export function DashboardPage() {
+  const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
   useDocumentTitle(me.platform.title);
   return (
     <div className={classes.grid}>
-      <h1 className="visually-hidden">Home</h1>
+      <h1 className="visually-hidden">{t("Home")}</h1>
       <div className={classes.main}>
         <section aria-labelledby="launch-title">
-          <SectionTitle id="launch-title" title="Launch" />
+          <SectionTitle id="launch-title" title={t("Launch")} />
+          <StartAgain />
           <LaunchPanel />
         </section>
         <section aria-labelledby="sessions-title">
-          <SectionTitle id="sessions-title" title="Your sessions" />
+          <SectionTitle id="sessions-title" title={t("Your sessions")} />
           <SessionList user={me.user.name} />
         </section>
       </div>
       <aside className={classes.aside}>
-        <ClusterPanel />
+        <GpuPanel />
+        <BalancePanel projects={me.projects} />
+        <StoragePanel />
         <RecentJobs user={me.user.name} />
       </aside>
     </div>

@@ -1,28 +1,36 @@
-import { Anchor, Button, Group, Tabs, Title } from "@mantine/core";
+import { Anchor, Button, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ArrowLeft, History, Layers, RotateCcw, ScrollText, Square, SquareTerminal } from "lucide-react";
+import { Camera, ChartSpline, History, Layers, PenLine, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
 import { useState } from "react";
+import { useTranslation } from "react-i18next";
 import { jobQuery, templatesQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
-import { ArrayTasks } from "@/components/ArrayTasks";
+import { CommunicationPanel } from "@/components/CommunicationPanel";
 import { EndingAlert } from "@/components/EndingAlert";
+import { GpuIdleHint } from "@/components/GpuIdle";
+import { IdleAlert } from "@/components/IdleAlert";
 import { JobDetails } from "@/components/JobDetails";
 import { JobHistory } from "@/components/JobHistory";
-import { JobTableHead } from "@/components/JobRow";
 import { JobScript } from "@/components/JobScript";
+import { TaskTable } from "@/components/jobs/TaskRows";
 import { LogView } from "@/components/LogView";
 import { PageError } from "@/components/PageError";
+import { BackLink, PageHead } from "@/components/PageHead";
 import { PageLoading } from "@/components/PageLoading";
 import { QueueLine } from "@/components/QueueLine";
 import { SchedulerRecord } from "@/components/SchedulerRecord";
-import { ExtendMenu, OpenButton, StopConfirm } from "@/components/SessionCard";
+import { ExtendMenu, MoreEntryPoints, OpenButton, StopConfirm } from "@/components/SessionCard";
+import { ContinueButton } from "@/components/runs/ContinueButton";
+import { RerunButton } from "@/components/runs/RerunButton";
+import { SnapshotPanel } from "@/components/runs/SnapshotPanel";
+import { SweepPanel } from "@/components/runs/SweepPanel";
 import { Stages } from "@/components/Stages";
 import { StateBadge } from "@/components/StateBadge";
 import { TemplateIcon } from "@/components/TemplateIcon";
+import { TerminalButton } from "@/components/terminal/TerminalButton";
 import { UsagePanel } from "@/components/UsagePanel";
-import tableClasses from "@/components/table.module.css";
 import { useJobActions } from "@/hooks/use-job-actions";
 import { describeExit, describeNodes, describeResources } from "@/lib/describe";
 import type { JobTab } from "@/router";
@@ -31,23 +39,30 @@ import classes from "./Job.module.css";
 export function JobPage() {
   const { jobId } = useParams({ from: "/shell/jobs/$jobId" });
   const query = useQuery(jobQuery(jobId));
-  useDocumentTitle(query.data ? `${query.data.name} · Aitne` : "Job · Aitne");
+  const { t } = useTranslation();
+  useDocumentTitle(`${query.data?.name ?? t("Job")} · Aitne`);
   if (query.isPending) return <PageLoading />;
-  if (!query.data) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
+  if (!query.data) return <PageError whole error={query.error} onRetry={() => void query.refetch()} />;
   return <LoadedJob key={jobId} job={query.data} />;
 }
 
 function LoadedJob({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const isArray = job.array !== null && job.array_task_id === null;
   const { tab } = useSearch({ from: "/shell/jobs/$jobId" });
   const navigate = useNavigate({ from: "/jobs/$jobId" });
-  const first: JobTab = isArray ? "tasks" : "log";
-  const shown = tab === undefined || (tab === "log" && isArray) || (tab === "tasks" && !isArray) ? first : tab;
+  const sweep = isArray && job.sweep !== null;
+  const first: JobTab = sweep ? "sweep" : isArray ? "tasks" : "log";
+  const ranks = job.distributed !== null && !isArray;
+  const absent = (tab === "sweep" && !sweep) || (isArray ? tab === "log" || tab === "snapshot" : tab === "tasks");
+  const shown = tab === undefined || absent || (tab === "communication" && !ranks) ? first : tab;
   return (
     <>
       <Head job={job} />
       <EndingAlert job={job} />
-      <section className={`card ${classes.panel ?? ""}`} aria-label="Progress">
+      <IdleAlert job={job} mb="md" />
+      <GpuIdleHint job={job} />
+      <section className={`card ${classes.panel ?? ""}`} aria-label={t("Progress")}>
         <Stages job={job} />
         <QueueLine job={job} mt="sm" />
       </section>
@@ -61,34 +76,59 @@ function LoadedJob({ job }: { job: Job }) {
             keepMounted={false}
           >
             <Tabs.List pt={6} px={8}>
+              {sweep && (
+                <Tabs.Tab value="sweep" leftSection={<ChartSpline size={15} />}>
+                  {t("Sweep")}
+                </Tabs.Tab>
+              )}
               {isArray ? (
                 <Tabs.Tab value="tasks" leftSection={<Layers size={15} />}>
-                  Tasks
+                  {t("Tasks")}
                 </Tabs.Tab>
               ) : (
                 <Tabs.Tab value="log" leftSection={<ScrollText size={15} />}>
-                  Log
+                  {t("Log")}
+                </Tabs.Tab>
+              )}
+              {ranks && (
+                <Tabs.Tab value="communication" leftSection={<RadioTower size={15} />}>
+                  {t("Communication")}
+                </Tabs.Tab>
+              )}
+              {!isArray && (
+                <Tabs.Tab value="snapshot" leftSection={<Camera size={15} />}>
+                  {t("Snapshot")}
                 </Tabs.Tab>
               )}
               <Tabs.Tab value="script" leftSection={<SquareTerminal size={15} />}>
-                Script
+                {t("Script")}
               </Tabs.Tab>
               <Tabs.Tab value="history" leftSection={<History size={15} />}>
-                History
+                {t("History")}
               </Tabs.Tab>
             </Tabs.List>
             {isArray ? (
               <Tabs.Panel value="tasks">
-                <table className={tableClasses.table}>
-                  <JobTableHead owner={false} />
-                  <tbody>
-                    <ArrayTasks id={job.id} owner={false} />
-                  </tbody>
-                </table>
+                <TaskTable id={job.id} />
               </Tabs.Panel>
             ) : (
               <Tabs.Panel value="log">
                 <LogView job={job} />
+              </Tabs.Panel>
+            )}
+            {ranks && (
+              <Tabs.Panel value="communication">
+                <CommunicationPanel job={job} />
+              </Tabs.Panel>
+            )}
+            {sweep && (
+              <Tabs.Panel value="sweep">
+                <SweepPanel job={job} />
+              </Tabs.Panel>
+            )}
+            {!isArray && (
+              <Tabs.Panel value="snapshot">
+                <SnapshotPanel job={job} />
               </Tabs.Panel>
             )}
             <Tabs.Panel value="script">
@@ -103,14 +143,14 @@ function LoadedJob({ job }: { job: Job }) {
           {!isArray && (
             <section className={`card ${classes.panel ?? ""}`} aria-labelledby="usage-title">
               <Title order={2} size="h5" mb="sm" id="usage-title">
-                Use
+                {t("Use")}
               </Title>
               <UsagePanel job={job} />
             </section>
           )}
           <section className={`card ${classes.panel ?? ""}`} aria-labelledby="details-title">
             <Title order={2} size="h5" mb="sm" id="details-title">
-              Details
+              {t("Details")}
             </Title>
             <JobDetails job={job} />
             <SchedulerRecord job={job} />
@@ -122,70 +162,67 @@ function LoadedJob({ job }: { job: Job }) {
 }
 
 function Head({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const { data: templates } = useQuery(templatesQuery);
   const template = templates?.items.find((entry) => entry.name === job.template);
   const exit = describeExit(job);
   return (
-    <>
-      <Group gap={4} mb={10}>
-        <Anchor component={Link} to="/jobs" size="sm" c="dimmed">
-          <ArrowLeft size={14} style={{ verticalAlign: "-2px" }} aria-hidden /> Jobs
-        </Anchor>
-        {job.array_job_id !== null && (
-          <Anchor component={Link} to={`/jobs/${job.array_job_id}`} size="sm" c="dimmed">
-            / array job
-          </Anchor>
-        )}
-      </Group>
-      <div className={classes.head}>
-        <TemplateIcon name={template?.icon} session={job.type === "session"} size={48} />
-        <div className={classes.title}>
-          <div className={classes.name}>
-            <Title order={1} size="h3">
-              {job.name}
-              {job.array_task_id !== null && ` · task ${job.array_task_id}`}
-            </Title>
-            <StateBadge job={job} large testId="job-state" />
-          </div>
-          <div className={classes.sub}>
-            {[
-              template?.title ?? job.template ?? (job.type === "session" ? "Session" : "Job"),
-              job.owner,
-              describeResources(job.resources),
-              job.nodes.length > 0 ? `on ${describeNodes(job.nodes)}` : "",
-              exit,
-            ]
-              .filter(Boolean)
-              .join(" · ")}
-          </div>
-        </div>
-        <Actions job={job} />
-      </div>
-    </>
+    <PageHead
+      back={
+        <BackLink
+          to="/jobs"
+          further={
+            job.array_job_id !== null && (
+              <Anchor component={Link} to={`/jobs/${job.array_job_id}`} size="sm" c="dimmed">
+                / {t("array job")}
+              </Anchor>
+            )
+          }
+        >
+          {t("Jobs")}
+        </BackLink>
+      }
+      icon={<TemplateIcon name={template?.icon} session={job.type === "session"} size={48} />}
+      title={`${job.name}${job.array_task_id === null ? "" : ` · ${t("task {{number}}", { number: job.array_task_id })}`}`}
+      badges={<StateBadge job={job} large testId="job-state" />}
+      sub={[
+        template?.title ?? job.template ?? (job.type === "session" ? t("Session") : t("Job")),
+        job.owner,
+        describeResources(job.resources),
+        job.nodes.length > 0 ? t("on {{nodes}}", { nodes: describeNodes(job.nodes) }) : "",
+        exit,
+      ]
+        .filter(Boolean)
+        .join(" · ")}
+    >
+      <Actions job={job} />
+    </PageHead>
   );
 }
 
 function Actions({ job }: { job: Job }) {
-  const { stop, again } = useJobActions(job);
+  const { t } = useTranslation();
+  const { stop } = useJobActions(job);
   const [asking, setAsking] = useState(false);
   const session = job.type === "session";
   const can = new Set(job.actions);
   return (
-    <div className={classes.actions}>
+    <>
       {can.has("open") && <OpenButton job={job} size="sm" />}
+      <MoreEntryPoints job={job} size={36} />
+      <TerminalButton job={job} />
       {session && can.has("extend") && <ExtendMenu job={job} size="sm" />}
-      {can.has("resubmit") && (
-        <Button
-          variant="default"
-          size="sm"
-          leftSection={<RotateCcw size={15} />}
-          loading={again.isPending}
-          onClick={() => again.mutate()}
-          data-testid="job-resubmit"
-        >
-          {session ? "Launch again" : "Run again"}
-        </Button>
-      )}
+      {can.has("continue") && <ContinueButton job={job} size="sm" />}
+      {can.has("resubmit") && <RerunButton job={job} />}
+      <Button
+        renderRoot={(props) => <Link {...props} to="/compose" search={{ from: job.id }} />}
+        variant="default"
+        size="sm"
+        leftSection={<PenLine size={16} />}
+        data-testid="job-compose"
+      >
+        {t("Open in the composer")}
+      </Button>
       {(can.has("cancel") || can.has("stop")) && (
         <Button
           variant="outline"
@@ -196,10 +233,10 @@ function Actions({ job }: { job: Job }) {
           onClick={() => setAsking(true)}
           data-testid={session ? "session-stop" : "job-cancel"}
         >
-          {session ? "Stop" : "Cancel"}
+          {session ? t("Stop") : t("Cancel")}
         </Button>
       )}
       <StopConfirm job={job} opened={asking} stop={stop} onClose={() => setAsking(false)} />
-    </div>
+    </>
   );
 }

@@ -1,22 +1,24 @@
 import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { Orbit } from "lucide-react";
+import { useTranslation } from "react-i18next";
 import { EmptyState } from "@/components/EmptyState";
 
 export function NotFoundPage() {
+  const { t } = useTranslation();
   return (
     <main style={{ paddingTop: "10vh" }}>
       <EmptyState
         icon={Orbit}
         heading
-        title="There is no such page"
+        title={t("There is no such page")}
         action={
           <Button component={Link} to="/" mt="sm">
-            Go to the front page
+            {t("Go to the front page")}
           </Button>
         }
       >
-        The address may be mistyped, or it is of another version of the portal.
+        {t("The address may be mistyped, or it is of another version of the portal.")}
       </EmptyState>
     </main>
   );

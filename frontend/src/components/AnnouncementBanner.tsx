@@ -1,0 +1,50 @@
+import { CloseButton } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { CircleAlert, Info, TriangleAlert } from "lucide-react";
+import { useTranslation } from "react-i18next";
+import { type Announcement, adminKeys, announcementsQuery, dismissAnnouncement, type Severity } from "@/api/admin";
+import { notifyProblem } from "@/components/notify";
+import { SEVERITIES } from "@/lib/severity";
+import classes from "./Banner.module.css";
+
+const ICONS: Record<Severity, typeof Info> = { info: Info, warning: TriangleAlert, critical: CircleAlert };
+
+/** What administrators tell: a line each, the most important on top. */
+export function AnnouncementBanner() {
+  const { data } = useQuery(announcementsQuery);
+  const shown = data?.filter((each) => !each.dismissed) ?? [];
+  if (shown.length === 0) return null;
+  return (
+    <div className={classes.stack}>
+      {shown.map((each) => (
+        <Line key={each.id} announcement={each} />
+      ))}
+    </div>
+  );
+}
+
+function Line({ announcement }: { announcement: Announcement }) {
+  const { t } = useTranslation();
+  const cache = useQueryClient();
+  const { id, severity, text, dismissible } = announcement;
+  const dismiss = useMutation({
+    mutationFn: () => dismissAnnouncement(id),
+    onMutate: () =>
+      cache.setQueryData(announcementsQuery.queryKey, (old) => old?.map((each) => (each.id === id ? { ...each, dismissed: true } : each))),
+    onError: (error) => {
+      notifyProblem(t("The announcement stays"), error);
+      void cache.invalidateQueries({ queryKey: adminKeys.announcements });
+    },
+  });
+  const Icon = ICONS[severity];
+  return (
+    <div className={classes.banner} data-tone={SEVERITIES[severity].tone} role={severity === "critical" ? "alert" : "status"} data-testid="announcement">
+      <Icon size={17} aria-hidden className={classes.icon} />
+      <p className={classes.text}>
+        <span className="visually-hidden">{t(SEVERITIES[severity].label)}: </span>
+        {text}
+      </p>
+      {dismissible && <CloseButton size="sm" aria-label={t("Put this announcement away")} onClick={() => dismiss.mutate()} />}
+    </div>
+  );
+}

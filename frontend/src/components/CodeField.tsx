@@ -1,0 +1,38 @@
+import { TextInput } from "@mantine/core";
+import type { Ref } from "react";
+import { useTranslation } from "react-i18next";
+
+interface Props {
+  value: string;
+  onChange: (value: string) => void;
+  /** A recovery code instead of the device's six digits. */
+  recovery?: boolean;
+  error?: string | undefined;
+  ref?: Ref<HTMLInputElement>;
+}
+
+/** Six digits that a phone or password manager fills in by itself, or a recovery code. */
+export function CodeField({ value, onChange, recovery = false, error, ref }: Props) {
+  const { t } = useTranslation();
+  return (
+    <TextInput
+      ref={ref}
+      label={recovery ? t("Recovery code") : t("Code from your authenticator app")}
+      placeholder={recovery ? undefined : "123456"}
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+      error={error}
+      inputMode={recovery ? "text" : "numeric"}
+      autoComplete="one-time-code"
+      autoCapitalize="none"
+      spellCheck={false}
+      maxLength={recovery ? 20 : 7}
+      required
+      withAsterisk={false}
+      size="md"
+      data-autofocus
+      data-testid="factor-code"
+      styles={{ input: { fontFamily: "var(--mono)", letterSpacing: "0.12em" } }}
+    />
+  );
+}

@@ -1,0 +1,14 @@
+import { useTranslation } from "react-i18next";
+import { CopyButton } from "@/components/CopyButton";
+import classes from "./CommandLine.module.css";
+
+/** A command to type, with a button that copies it. */
+export function CommandLine({ command, what }: { command: string; what?: string }) {
+  const { t } = useTranslation();
+  return (
+    <span className={classes.line}>
+      <code className={classes.command}>{command}</code>
+      <CopyButton what={what ?? t("the command")} text={command} />
+    </span>
+  );
+}

@@ -1,0 +1,39 @@
+import { Button, Modal, Stack } from "@mantine/core";
+import type { ReactNode, SubmitEvent } from "react";
+import { FormProblem } from "@/components/FormProblem";
+
+interface Props {
+  title: string;
+  /** What the button does. */
+  action: string;
+  testId?: string;
+  size?: string;
+  busy: boolean;
+  disabled?: boolean;
+  /** Why it was refused, where no field says so itself. */
+  error: unknown;
+  onClose: () => void;
+  onSubmit: () => void;
+  children: ReactNode;
+}
+
+/** A dialog that is one form: its fields below each other, and one button at the end. */
+export function FormModal({ title, action, testId, size = "md", busy, disabled = false, error, onClose, onSubmit, children }: Props) {
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    onSubmit();
+  };
+  return (
+    <Modal opened onClose={onClose} title={<strong>{title}</strong>} size={size}>
+      <form onSubmit={submit}>
+        <Stack gap="md">
+          <FormProblem error={error} />
+          {children}
+          <Button type="submit" loading={busy} disabled={disabled} data-testid={testId}>
+            {action}
+          </Button>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

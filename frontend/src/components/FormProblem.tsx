@@ -1,0 +1,22 @@
+import { Alert } from "@mantine/core";
+import { CircleAlert } from "lucide-react";
+import { Trans } from "react-i18next";
+import { messageOf } from "@/api/problem";
+import { formatTicking } from "@/lib/time";
+
+/** Why a form was not accepted, and for how long to wait where that is asked. */
+export function FormProblem({ error, wait = 0, id }: { error: unknown; wait?: number; id?: string }) {
+  if (error === null || error === undefined) return null;
+  return (
+    <Alert color="red" icon={<CircleAlert size={18} />} role="alert" data-testid={id}>
+      {typeof error === "string" ? error : messageOf(error)}{" "}
+      {wait > 0 && (
+        <Trans
+          i18nKey="Try again in <strong>{{time}}</strong>."
+          values={{ time: formatTicking(wait) }}
+          components={{ strong: <strong className="tabular" /> }}
+        />
+      )}
+    </Alert>
+  );
+}

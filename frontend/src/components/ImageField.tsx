@@ -1,0 +1,139 @@
+import { type ComboboxItem, Input, type OptionsFilter, SegmentedControl, Select, Text } from "@mantine/core";
+import { useId } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { Box, Check, Server } from "lucide-react";
+import { useTranslation } from "react-i18next";
+import { type Image, imagesQuery } from "@/api/catalog";
+import type { Template } from "@/api/types";
+import { ImageBadges } from "@/components/ImageBadges";
+import { BARE, fittingImages, imageBytes, imageOf, imageReference, matchesImage, runtimeTitle } from "@/lib/images";
+import { type LaunchValues, USUAL_CONTAINER } from "@/lib/launch";
+import { formatBytes } from "@/lib/units";
+import classes from "./Picker.module.css";
+
+interface Props {
+  template: Template;
+  values: LaunchValues;
+  errors: Partial<Record<string, string>>;
+  onChange: (change: Partial<LaunchValues>) => void;
+}
+
+/** What the job runs in: an image of the catalogue, or the node as it is. */
+export function ImageField({ template, values, errors, onChange }: Props) {
+  const { t } = useTranslation();
+  const query = useQuery(imagesQuery);
+  const images = fittingImages(query.data?.items ?? [], template, values.project);
+  const usual = template.image === BARE ? BARE : nameOf(images, template.image);
+  const chosen = values.image ?? usual;
+  const image = imageOf(images, chosen);
+  const known = new Map(images.map((each) => [imageReference(each), each]));
+  const options = optionsOf(images, chosen, usual);
+  return (
+    <>
+      <Select
+        label={t("Image")}
+        description={t("The software that it runs with.")}
+        data={options}
+        value={chosen}
+        error={errors.image}
+        searchable
+        allowDeselect={false}
+        maxDropdownHeight={340}
+        leftSection={chosen === BARE ? <Server size={16} aria-hidden /> : <Box size={16} aria-hidden />}
+        filter={search(known)}
+        // What is typed replaces the name that stands there.
+        onFocus={(event) => event.currentTarget.select()}
+        nothingFoundMessage={t("No image has these words.")}
+        renderOption={({ option, checked }) => <Option image={known.get(option.value)} label={option.label} checked={checked ?? false} />}
+        onChange={(next) => onChange({ image: next === usual ? null : next, container: USUAL_CONTAINER })}
+        data-testid="launch-image"
+      />
+      {image && (
+        <div className={classes.about}>
+          <Text size="xs" c="dimmed">
+            {image.description}
+          </Text>
+          <ImageBadges image={image} />
+        </div>
+      )}
+      {query.isError && !query.data && (
+        <Text size="xs" c="var(--warn)" role="status">
+          {t("The images could not be asked for. It can run on the node as it is, or in the template's image.")}
+        </Text>
+      )}
+      {image && image.artifacts.length > 1 && (
+        <Runtimes
+          image={image}
+          value={values.container.runtime}
+          error={errors.runtime}
+          onChange={(runtime) => onChange({ container: { ...values.container, runtime } })}
+        />
+      )}
+    </>
+  );
+}
+
+/** The reference with a version where the catalogue knows one, so that it is one of the options. */
+function nameOf(images: readonly Image[], reference: string): string {
+  const image = imageOf(images, reference);
+  return image === undefined ? reference : imageReference(image);
+}
+
+function optionsOf(images: readonly Image[], chosen: string, usual: string): ComboboxItem[] {
+  const names = [...new Set([BARE, ...images.map(imageReference), usual, chosen])];
+  return names.map((value) => ({ value, label: value === BARE ? runtimeTitle(BARE) : value.replace(":", " ") }));
+}
+
+function search(known: ReadonlyMap<string, Image>): OptionsFilter {
+  return ({ options, search: text }) =>
+    options.filter((option) => {
+      if (!("value" in option)) return true;
+      const image = known.get(option.value);
+      return matchesImage(image ?? { name: option.label, version: option.value, description: "" }, text);
+    });
+}
+
+function Option({ image, label, checked }: { image: Image | undefined; label: string; checked: boolean }) {
+  const { t } = useTranslation();
+  return (
+    <span className={classes.option}>
+      <span className={classes.optionText}>
+        <span className={classes.optionHead}>
+          <strong>{label}</strong>
+          {image && <span className={classes.dim}>{formatBytes(imageBytes(image))}</span>}
+        </span>
+        <span className={classes.optionSub}>{image ? image.description : label === runtimeTitle(BARE) ? t("No container: what is installed on the node.") : t("Not in the catalogue.")}</span>
+        {image && <ImageBadges image={image} />}
+      </span>
+      {checked && <Check size={16} aria-hidden />}
+    </span>
+  );
+}
+
+interface RuntimeProps {
+  image: Image;
+  value: string | null;
+  error: string | undefined;
+  onChange: (runtime: string | null) => void;
+}
+
+function Runtimes({ image, value, error, onChange }: RuntimeProps) {
+  const { t } = useTranslation();
+  const id = useId();
+  return (
+    <Input.Wrapper label={t("Runtime")} labelElement="div" labelProps={{ id }} error={error}>
+      <SegmentedControl
+        mt={4}
+        fullWidth
+        aria-labelledby={id}
+        data={[
+          { value: "", label: t("The site's choice") },
+          ...image.artifacts.map(({ runtime }) => ({ value: runtime, label: runtimeTitle(runtime) })),
+        ]}
+        value={value ?? ""}
+        onChange={(next) => onChange(next === "" ? null : next)}
+        data-testid="launch-runtime"
+      />
+    </Input.Wrapper>
+  );
+}

@@ -1,0 +1,69 @@
+import { Anchor } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import i18next from "i18next";
+import { useTranslation } from "react-i18next";
+import type { Job } from "@/api/types";
+import { DetailRow, Identifier } from "@/components/DetailRow";
+import { datasetReference, splitReference } from "@/lib/datasets";
+import { BARE, environmentLines, runtimeTitle, shortDigest } from "@/lib/images";
+
+/** What a job ran in and which data it read, with the versions that were fixed when it was made. */
+export function JobSoftware({ job }: { job: Job }) {
+  const { t } = useTranslation();
+  const environment = environmentLines(job.environment);
+  return (
+    <>
+      <DetailRow name={t("Image")}>
+        <ImageLink image={job.image} known={job.image_digest !== null} />
+      </DetailRow>
+      {job.image_digest !== null && (
+        <DetailRow name={t("Digest")}>
+          <Identifier value={job.image_digest} short={shortDigest(job.image_digest)} what={t("the image's digest")} />
+        </DetailRow>
+      )}
+      {job.image !== BARE && (
+        <DetailRow name={t("Runtime")}>
+          {[runtimeTitle(job.runtime), job.container.writable ? i18next.t("image's files writable") : "", job.container.network ? "" : i18next.t("no network")]
+            .filter(Boolean)
+            .join(", ")}
+        </DetailRow>
+      )}
+      {environment.map(({ name, text }) => (
+        <DetailRow key={name} name={name}>
+          <span className="mono" style={{ fontSize: 12.5, whiteSpace: "pre-wrap" }}>
+            {text}
+          </span>
+        </DetailRow>
+      ))}
+      {job.datasets.length > 0 && (
+        <DetailRow name={t("Datasets")}>
+          <span>
+            {job.datasets.map((dataset) => (
+              <Anchor
+                key={dataset.name}
+                display="block"
+                fz="inherit"
+                renderRoot={(props) => (
+                  <Link to="/datasets/$name/$version" params={{ name: dataset.name, version: dataset.version }} {...props} />
+                )}
+              >
+                {datasetReference(dataset)}
+              </Anchor>
+            ))}
+          </span>
+        </DetailRow>
+      )}
+    </>
+  );
+}
+
+function ImageLink({ image, known }: { image: string; known: boolean }) {
+  const { name, version } = splitReference(image);
+  if (image === BARE) return runtimeTitle(BARE);
+  if (!known || version === null) return image;
+  return (
+    <Anchor fz="inherit" renderRoot={(props) => <Link to="/images/$name/$version" params={{ name, version }} {...props} />}>
+      {image}
+    </Anchor>
+  );
+}

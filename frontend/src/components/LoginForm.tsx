@@ -1,0 +1,118 @@
+import { Button, Divider, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Building2, LogIn } from "lucide-react";
+import { type SubmitEvent, useRef, useState } from "react";
+import { Trans, useTranslation } from "react-i18next";
+import { login, loginSourcesQuery, type SecondStep } from "@/api/account";
+import type { Me } from "@/api/types";
+import { FormProblem } from "@/components/FormProblem";
+import { useWait } from "@/hooks/use-wait";
+import { formatTicking } from "@/lib/time";
+
+interface Props {
+  /** Where to go afterwards, for providers that the browser is sent to. */
+  next: string;
+  problem: unknown;
+  onEnter: (me: Me) => void;
+  onSecondStep: (step: SecondStep) => void;
+}
+
+/** The ways in that this platform offers: name and password, and a button for each provider. */
+export function LoginForm({ next, problem, onEnter, onSecondStep }: Props) {
+  const { t } = useTranslation();
+  const sources = useQuery(loginSourcesQuery);
+  const [username, setUsername] = useState("");
+  const [password, setPassword] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(problem);
+  const wait = useWait(error);
+  const field = useRef<HTMLInputElement>(null);
+  const form = sources.data?.form ?? true;
+  const buttons = sources.data?.buttons ?? [];
+
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    if (busy || wait > 0) return;
+    setBusy(true);
+    setError(null);
+    try {
+      const found = await login(username.trim(), password);
+      if ("ticket" in found) onSecondStep(found);
+      else onEnter(found);
+    } catch (reason) {
+      setError(reason);
+      setPassword("");
+      setBusy(false);
+      field.current?.focus();
+    }
+  };
+  return (
+    <Stack gap="md">
+      <Text c="dimmed" size="sm">
+        {t("With your account on this platform.")}
+      </Text>
+      <FormProblem error={error} wait={wait} id="login-error" />
+      {buttons.map((button) => (
+        <Button
+          key={button.name}
+          component="a"
+          href={`${button.url}?next=${encodeURIComponent(next)}`}
+          size="md"
+          variant={form ? "default" : "filled"}
+          leftSection={<Building2 size={18} />}
+          data-testid={`login-${button.name}`}
+        >
+          {button.label}
+        </Button>
+      ))}
+      {form && buttons.length > 0 && <Divider label={t("or")} />}
+      {form && (
+        <form onSubmit={(event) => void submit(event)}>
+          <Stack gap="md">
+            <TextInput
+              label={t("User name")}
+              value={username}
+              onChange={(event) => setUsername(event.currentTarget.value)}
+              autoComplete="username"
+              autoCapitalize="none"
+              spellCheck={false}
+              required
+              withAsterisk={false}
+              size="md"
+              data-autofocus
+              data-testid="login-username"
+            />
+            <PasswordInput
+              ref={field}
+              label={t("Password")}
+              value={password}
+              onChange={(event) => setPassword(event.currentTarget.value)}
+              autoComplete="current-password"
+              required
+              withAsterisk={false}
+              size="md"
+              data-testid="login-password"
+            />
+            <Button
+              type="submit"
+              size="md"
+              mt={4}
+              loading={busy}
+              disabled={wait > 0}
+              leftSection={<LogIn size={18} />}
+              data-testid="login-submit"
+            >
+              {wait > 0 ? t("Wait {{time}}", { time: formatTicking(wait) }) : t("Log in")}
+            </Button>
+          </Stack>
+        </form>
+      )}
+      <Text c="dimmed" size="xs" mt={4}>
+        <Trans
+          i18nKey="No password, or forgotten? An administrator makes a link with which to set one; <code>aitne up</code> prints a one-time link."
+          components={{ code: <code /> }}
+        />
+      </Text>
+    </Stack>
+  );
+}

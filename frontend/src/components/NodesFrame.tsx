@@ -1,0 +1,88 @@
+import { Alert, Select, Text, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Clock, Search, Server } from "lucide-react";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { nodesQuery } from "@/api/queries";
+import type { ClusterNode } from "@/api/types";
+import { EmptyState } from "@/components/EmptyState";
+import { PageTitle } from "@/components/PageTitle";
+import { QueryCard } from "@/components/QueryCard";
+import { RelativeTime } from "@/components/Time";
+import { NODE_LOOKS, type NodeFilter, statesOf } from "@/lib/nodes";
+
+interface Props {
+  title: string;
+  /** Stands between the title and the card. */
+  above?: (nodes: readonly ClusterNode[]) => ReactNode;
+  children: (nodes: readonly ClusterNode[]) => ReactNode;
+}
+
+/** A page of the cluster's nodes: when they were seen, and what is said as long as there are none. */
+export function NodesFrame({ title, above, children }: Props) {
+  const { t } = useTranslation();
+  const query = useQuery(nodesQuery);
+  const nodes = query.data;
+  return (
+    <>
+      <PageTitle title={title}>
+        {nodes?.as_of && (
+          <Text size="sm" c="dimmed">
+            {t("Seen")} <RelativeTime at={nodes.as_of} />
+          </Text>
+        )}
+      </PageTitle>
+      {nodes?.stale && (
+        <Alert color="orange" icon={<Clock size={18} />} mb="md" title={t("This may be out of date")}>
+          {t("The scheduler has not answered for a while. What runs goes on; the figures below are the last known ones.")}
+        </Alert>
+      )}
+      {nodes && nodes.items.length > 0 && above?.(nodes.items)}
+      <QueryCard
+        query={query}
+        items={nodes?.items}
+        rows={4}
+        empty={
+          <EmptyState icon={Server} title={t("No node has reported yet")}>
+            {t("The controller asks the scheduler for its nodes every few seconds. If this stays empty, an administrator should look at the controller's log.")}
+          </EmptyState>
+        }
+      >
+        {children}
+      </QueryCard>
+    </>
+  );
+}
+
+interface FieldProps {
+  nodes: readonly ClusterNode[];
+  filter: NodeFilter;
+  onChange: (change: Partial<NodeFilter>) => void;
+}
+
+/** Search by words and by state. */
+export function NodeFilterFields({ nodes, filter, onChange }: FieldProps) {
+  const { t } = useTranslation();
+  return (
+    <>
+      <TextInput
+        placeholder={t("Name, feature, GPU type or reason")}
+        aria-label={t("Search nodes")}
+        leftSection={<Search size={16} />}
+        value={filter.text}
+        onChange={(event) => onChange({ text: event.currentTarget.value })}
+        style={{ flex: "1 1 220px" }}
+        data-testid="node-search"
+      />
+      <Select
+        aria-label={t("State")}
+        placeholder={t("Any state")}
+        data={statesOf(nodes).map((state) => ({ value: state, label: t(NODE_LOOKS[state].label) }))}
+        value={filter.state}
+        onChange={(state) => onChange({ state })}
+        clearable
+        style={{ flex: "0 1 200px" }}
+      />
+    </>
+  );
+}

@@ -1,0 +1,42 @@
+import { Alert, Button, Group, SimpleGrid, Stack } from "@mantine/core";
+import { Download } from "lucide-react";
+import { useTranslation } from "react-i18next";
+import { CopyButton } from "@/components/CopyButton";
+
+/** The codes for who lost the device, shown this once; `onDone` is pressed when they are kept. */
+export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onDone: () => void }) {
+  const { t } = useTranslation();
+  const text = codes.join("\n");
+  return (
+    <Stack gap="md">
+      <Alert color="moon" title={t("Keep these recovery codes")}>
+        {t("Each of them logs you in once when you do not have your device. This is the only time they are shown.")}
+      </Alert>
+      <SimpleGrid cols={2} spacing={6} p="sm" style={{ background: "var(--well)", borderRadius: 8 }} data-testid="recovery-codes">
+        {codes.map((code) => (
+          <code key={code} style={{ fontFamily: "var(--mono)", fontSize: 14, textAlign: "center" }}>
+            {code}
+          </code>
+        ))}
+      </SimpleGrid>
+      <Group gap="xs">
+        <CopyButton what={t("the recovery codes")} text={text}>
+          {t("Copy")}
+        </CopyButton>
+        <Button
+          component="a"
+          href={`data:text/plain,${encodeURIComponent(`${text}\n`)}`}
+          download="aitne-recovery-codes.txt"
+          variant="default"
+          size="xs"
+          leftSection={<Download size={14} />}
+        >
+          {t("Download")}
+        </Button>
+      </Group>
+      <Button onClick={onDone} data-testid="codes-kept">
+        {t("I have kept them")}
+      </Button>
+    </Stack>
+  );
+}

@@ -1,0 +1,167 @@
+import { Alert, Badge, Button, Group, Modal, Stack, Text, Title } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { ShieldCheck, ShieldPlus } from "lucide-react";
+import { type SubmitEvent, useState } from "react";
+import { useTranslation } from "react-i18next";
+import {
+  type Account,
+  accountKeys,
+  confirmSecondFactor,
+  disableSecondFactor,
+  type Enrolment,
+  enrolSecondFactor,
+  renewRecoveryCodes,
+} from "@/api/account";
+import { CodeField } from "@/components/CodeField";
+import { FormProblem } from "@/components/FormProblem";
+import { notifyDone, notifyProblem } from "@/components/notify";
+import { Qr } from "@/components/Qr";
+import { RecoveryCodes } from "@/components/RecoveryCodes";
+import { RelativeTime } from "@/components/Time";
+import { useWait } from "@/hooks/use-wait";
+
+type Factor = Account["second_factor"];
+type Task = { kind: "confirm"; enrolment: Enrolment } | { kind: "renew" } | { kind: "disable" };
+
+/** A second factor: set up, its recovery codes, and its end. */
+export function SecondFactorCard({ factor }: { factor: Factor }) {
+  const { t } = useTranslation();
+  const [task, setTask] = useState<Task | null>(null);
+  const begin = useMutation({
+    mutationFn: enrolSecondFactor,
+    onSuccess: (enrolment) => setTask({ kind: "confirm", enrolment }),
+    onError: (error) => notifyProblem(t("The second factor was not set up"), error),
+  });
+  return (
+    <section className="card" style={{ padding: 20 }}>
+      <Group gap="xs" mb={4}>
+        <Title order={2} size="h5">
+          {t("Second factor")}
+        </Title>
+        {factor.enabled && (
+          <Badge color="moon" variant="light" leftSection={<ShieldCheck size={12} />} data-testid="factor-on">
+            {t("on")}
+          </Badge>
+        )}
+      </Group>
+      <Stack gap="md">
+        <Text size="sm" c="dimmed">
+          {t("With a code from your phone a stolen password alone opens nothing. Access tokens and one-time links are not asked for it.")}
+        </Text>
+        {!factor.enabled && factor.required && (
+          <Alert color="orange">{t("This platform wants you to have one: your next login asks you to set it up.")}</Alert>
+        )}
+        {factor.enabled ? (
+          <>
+            <Text size="sm">
+              {factor.confirmed_at !== null && (
+                <>
+                  {t("Set up")} <RelativeTime at={factor.confirmed_at} />.{" "}
+                </>
+              )}
+              {t("{{count}} recovery codes are left.", { count: factor.recovery_codes_left })}
+            </Text>
+            <Group gap="xs">
+              <Button variant="default" onClick={() => setTask({ kind: "renew" })} data-testid="factor-renew">
+                {t("New recovery codes")}
+              </Button>
+              {!factor.required && (
+                <Button variant="subtle" color="red" onClick={() => setTask({ kind: "disable" })} data-testid="factor-disable">
+                  {t("Remove the second factor")}
+                </Button>
+              )}
+            </Group>
+          </>
+        ) : (
+          <Group>
+            <Button
+              leftSection={<ShieldPlus size={17} />}
+              loading={begin.isPending}
+              onClick={() => begin.mutate()}
+              data-testid="factor-begin"
+            >
+              {t("Set up a second factor")}
+            </Button>
+          </Group>
+        )}
+      </Stack>
+      <TaskModal task={task} onClose={() => setTask(null)} />
+    </section>
+  );
+}
+
+function TaskModal({ task, onClose }: { task: Task | null; onClose: () => void }) {
+  const { t } = useTranslation();
+  const titles = {
+    confirm: t("Set up a second factor"),
+    renew: t("New recovery codes"),
+    disable: t("Remove the second factor"),
+  };
+  return (
+    <Modal opened={task !== null} onClose={onClose} closeOnClickOutside={false} title={<strong>{task && titles[task.kind]}</strong>}>
+      {task !== null && <TaskForm task={task} onDone={onClose} />}
+    </Modal>
+  );
+}
+
+function TaskForm({ task, onDone }: { task: Task; onDone: () => void }) {
+  const { t } = useTranslation();
+  const cache = useQueryClient();
+  const [code, setCode] = useState("");
+  const run = useMutation({
+    mutationFn: async (): Promise<string[]> => {
+      if (task.kind === "confirm") return confirmSecondFactor(code);
+      if (task.kind === "renew") return renewRecoveryCodes(code);
+      await disableSecondFactor(code);
+      return [];
+    },
+    onSuccess: (codes) => {
+      void cache.invalidateQueries({ queryKey: accountKeys.account });
+      if (codes.length > 0) return;
+      notifyDone(t("The second factor is removed."));
+      onDone();
+    },
+    onError: () => setCode(""),
+  });
+  const wait = useWait(run.error);
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    run.mutate();
+  };
+  if (run.data !== undefined && run.data.length > 0) return <RecoveryCodes codes={run.data} onDone={onDone} />;
+  return (
+    <form onSubmit={submit}>
+      <Stack gap="md">
+        {task.kind === "confirm" && (
+          <>
+            <Text size="sm" c="dimmed">
+              {t("Scan the picture with an authenticator app, then type the code that it shows.")}
+            </Text>
+            <Qr enrolment={task.enrolment} />
+          </>
+        )}
+        {task.kind === "renew" && (
+          <Text size="sm" c="dimmed">
+            {t("The codes of before stop working.")}
+          </Text>
+        )}
+        {task.kind === "disable" && (
+          <Text size="sm" c="dimmed">
+            {t("From then on your password alone logs you in.")}
+          </Text>
+        )}
+        <FormProblem error={run.error} wait={wait} id="factor-error" />
+        <CodeField value={code} onChange={setCode} recovery={task.kind !== "confirm" && /[a-z]/i.test(code)} />
+        <Button
+          type="submit"
+          loading={run.isPending}
+          disabled={code.trim() === "" || wait > 0}
+          color={task.kind === "disable" ? "red" : "indigo"}
+          data-testid="factor-submit"
+        >
+          {task.kind === "disable" ? t("Remove") : t("Go on")}
+        </Button>
+      </Stack>
+    </form>
+  );
+}

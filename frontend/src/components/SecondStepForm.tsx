@@ -1,0 +1,101 @@
+import { Anchor, Button, Group, Stack, Text } from "@mantine/core";
+import { ShieldCheck } from "lucide-react";
+import { type SubmitEvent, useRef, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { finishLogin, type Enrolment } from "@/api/account";
+import { ApiProblem } from "@/api/problem";
+import type { Me } from "@/api/types";
+import { CodeField } from "@/components/CodeField";
+import { FormProblem } from "@/components/FormProblem";
+import { Qr } from "@/components/Qr";
+import { RecoveryCodes } from "@/components/RecoveryCodes";
+import { useWait } from "@/hooks/use-wait";
+
+interface Props {
+  ticket: string;
+  /** Set: the site wants a second factor, and there is none yet. */
+  enrol: Enrolment | null;
+  onEnter: (me: Me) => void;
+  onBack: (problem: unknown) => void;
+}
+
+/** The second step of a login: a code of the device, which may have to be set up first. */
+export function SecondStepForm({ ticket, enrol, onEnter, onBack }: Props) {
+  const { t } = useTranslation();
+  const [code, setCode] = useState("");
+  const [recovery, setRecovery] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(null);
+  const [entered, setEntered] = useState<(Me & { recovery_codes: string[] }) | null>(null);
+  const wait = useWait(error);
+  const field = useRef<HTMLInputElement>(null);
+
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    if (busy || wait > 0) return;
+    setBusy(true);
+    setError(null);
+    try {
+      const me = await finishLogin(ticket, code);
+      if (me.recovery_codes.length > 0) setEntered(me);
+      else onEnter(me);
+    } catch (reason) {
+      // The ticket is used up: only the password leads on from there.
+      if (reason instanceof ApiProblem && reason.code === "login_expired") {
+        onBack(t("That took too long. Log in again with your password."));
+        return;
+      }
+      setError(reason);
+      setCode("");
+      setBusy(false);
+      field.current?.focus();
+    }
+  };
+  if (entered !== null) return <RecoveryCodes codes={entered.recovery_codes} onDone={() => onEnter(entered)} />;
+  return (
+    <form onSubmit={(event) => void submit(event)}>
+      <Stack gap="md">
+        {enrol !== null && (
+          <>
+            <Text size="sm" c="dimmed">
+              {t("This platform wants a second factor. Scan the picture with an authenticator app, then type the code that it shows.")}
+            </Text>
+            <Qr enrolment={enrol} />
+          </>
+        )}
+        <FormProblem error={error} wait={wait} id="factor-error" />
+        <CodeField ref={field} value={code} onChange={setCode} recovery={recovery} />
+        <Button
+          type="submit"
+          size="md"
+          loading={busy}
+          disabled={wait > 0 || code.trim() === ""}
+          leftSection={<ShieldCheck size={18} />}
+          data-testid="factor-submit"
+        >
+          {t("Go on")}
+        </Button>
+        <Group justify="space-between" gap="xs">
+          <Anchor component="button" type="button" size="sm" onClick={() => onBack(null)}>
+            {t("Another account")}
+          </Anchor>
+          {enrol === null && (
+            <Anchor
+              component="button"
+              type="button"
+              size="sm"
+              onClick={() => {
+                setRecovery(!recovery);
+                setCode("");
+                field.current?.focus();
+              }}
+              data-testid="use-recovery"
+            >
+              {recovery ? t("Use the app instead") : t("Use a recovery code")}
+            </Anchor>
+          )}
+        </Group>
+      </Stack>
+    </form>
+  );
+}

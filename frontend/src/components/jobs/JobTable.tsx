@@ -1,0 +1,223 @@
+import { Checkbox, Skeleton, UnstyledButton } from "@mantine/core";
+import { useMediaQuery } from "@mantine/hooks";
+import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { ArrowDown, ArrowUp } from "lucide-react";
+import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useTranslation } from "react-i18next";
+import type { Job } from "@/api/types";
+import { cellOf, NameCell } from "@/components/jobs/cells";
+import { TaskRows, trackStyle } from "@/components/jobs/TaskRows";
+import { useTableKeys } from "@/components/jobs/use-table-keys";
+import type { Column } from "@/lib/job-columns";
+import type { JobSort } from "@/lib/job-filters";
+import classes from "./JobTable.module.css";
+
+interface Props {
+  jobs: readonly Job[];
+  total: number;
+  columns: readonly Column[];
+  sort: JobSort;
+  descending: boolean;
+  onSort: (sort: JobSort) => void;
+  picked: ReadonlySet<string>;
+  onPick: (ids: readonly string[], picked: boolean) => void;
+  onOpen: (id: string) => void;
+  onClear: () => void;
+  /** Whether there are more than were fetched; `onMore` fetches them. */
+  more: boolean;
+  onMore: () => void;
+}
+
+/** So many rows before the end of what is there the next ones are asked for. */
+const AHEAD = 40;
+
+export function JobTable(props: Props) {
+  const { jobs, columns, more, onMore, picked, onPick } = props;
+  const { t } = useTranslation();
+  const narrow = useMediaQuery("(max-width: 720px)", false, { getInitialValueInEffect: false });
+  const body = useRef<HTMLDivElement>(null);
+  const [margin, setMargin] = useState(0);
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  // Only what was ever opened has a height of its own; measuring all rows would cost the most.
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
+  const last = useRef<number | null>(null);
+  const rowPx = narrow ? 76 : 48;
+
+  const rows = useWindowVirtualizer({
+    count: jobs.length + (more ? 1 : 0),
+    estimateSize: () => rowPx,
+    overscan: 12,
+    scrollMargin: margin,
+    getItemKey: (index) => jobs[index]?.id ?? "more",
+  });
+  useLayoutEffect(() => {
+    const element = body.current;
+    if (element === null) return undefined;
+    const measure = () => setMargin(element.getBoundingClientRect().top + window.scrollY);
+    measure();
+    // What stands above may grow: a banner, a second line of filters.
+    const observer = new ResizeObserver(measure);
+    observer.observe(document.body);
+    return () => observer.disconnect();
+  }, []);
+  useEffect(() => rows.measure(), [rows, rowPx]);
+
+  const items = rows.getVirtualItems();
+  const end = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (more && end >= jobs.length - AHEAD) onMore();
+  }, [more, end, jobs.length, onMore]);
+
+  const at = useTableKeys({
+    count: jobs.length,
+    onMove: (index) => rows.scrollToIndex(index, { align: "auto" }),
+    onOpen: (index) => jobs[index] && props.onOpen(jobs[index].id),
+    onToggle: (index) => {
+      const job = jobs[index];
+      if (job) onPick([job.id], !picked.has(job.id));
+    },
+    onClear: props.onClear,
+  });
+
+  const style = useMemo(() => trackStyle(columns), [columns]);
+  const pick = (index: number, on: boolean, range: boolean) => {
+    const from = range && last.current !== null ? last.current : index;
+    last.current = index;
+    onPick(jobs.slice(Math.min(from, index), Math.max(from, index) + 1).map((job) => job.id), on);
+  };
+  const allPicked = jobs.length > 0 && jobs.every((job) => picked.has(job.id));
+  return (
+    <div className={classes.scroll}>
+      <div className={`${classes.table ?? ""} ${classes.inner ?? ""}`} role="table" aria-label={t("Jobs")} aria-rowcount={props.total + 1} style={style}>
+        <div role="rowgroup">
+          <div className={classes.head} role="row" aria-rowindex={1}>
+            <div className={classes.check} role="columnheader">
+              <Checkbox
+                size="xs"
+                aria-label={t("Choose all that are shown")}
+                checked={allPicked}
+                indeterminate={!allPicked && picked.size > 0}
+                onChange={(event) => onPick(jobs.map((job) => job.id), event.currentTarget.checked)}
+              />
+            </div>
+            {columns.map((column) => (
+              <HeadCell key={column.name} column={column} {...props} />
+            ))}
+          </div>
+        </div>
+        <div ref={body} className={classes.body} role="rowgroup" style={{ height: rows.getTotalSize() }}>
+          {items.map((item) => {
+            const job = jobs[item.index];
+            return (
+              <div
+                key={item.key}
+                ref={job !== undefined && opened.has(job.id) ? rows.measureElement : undefined}
+                data-index={item.index}
+                className={classes.item}
+                style={{ transform: `translateY(${item.start - margin}px)` }}
+              >
+                {job === undefined ? (
+                  <div className={classes.loading} aria-busy="true">
+                    <Skeleton h={14} w="30%" />
+                    <Skeleton h={14} w={90} />
+                    <Skeleton h={14} w="20%" />
+                  </div>
+                ) : (
+                  <>
+                    <Row
+                      job={job}
+                      index={item.index}
+                      columns={columns}
+                      at={item.index === at}
+                      picked={picked.has(job.id)}
+                      expanded={job.array === null ? undefined : open.has(job.id)}
+                      onToggle={() => {
+                        setOpened((old) => new Set(old).add(job.id));
+                        setOpen((old) => toggled(old, job.id));
+                      }}
+                      onPick={pick}
+                    />
+                    {open.has(job.id) && <TaskRows id={job.id} columns={columns} />}
+                  </>
+                )}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function HeadCell({ column, sort, descending, onSort }: { column: Column } & Pick<Props, "sort" | "descending" | "onSort">) {
+  const { t } = useTranslation();
+  const by = column.sort;
+  const look = `${classes.cell ?? ""} ${column.number ? (classes.number ?? "") : ""}`;
+  if (by === undefined) {
+    return (
+      <div role="columnheader" className={look}>
+        {t(column.label)}
+      </div>
+    );
+  }
+  const Arrow = descending ? ArrowDown : ArrowUp;
+  return (
+    <div role="columnheader" className={look} aria-sort={sort !== by ? "none" : descending ? "descending" : "ascending"}>
+      <UnstyledButton className={classes.sort ?? ""} fz="inherit" onClick={() => onSort(by)} data-testid={`jobs-sort-${by}`}>
+        {t(column.label)}
+        {sort === by && <Arrow size={13} aria-hidden />}
+      </UnstyledButton>
+    </div>
+  );
+}
+
+interface RowProps {
+  job: Job;
+  index: number;
+  columns: readonly Column[];
+  at: boolean;
+  picked: boolean;
+  expanded: boolean | undefined;
+  onToggle: () => void;
+  onPick: (index: number, picked: boolean, range: boolean) => void;
+}
+
+const Row = memo(
+  function Row({ job, index, columns, at, picked, expanded, onToggle, onPick }: RowProps) {
+    const { t } = useTranslation();
+    const look = [classes.row, at && classes.at, picked && classes.picked].filter(Boolean).join(" ");
+    return (
+      <div className={look} role="row" aria-rowindex={index + 2} aria-selected={picked} data-testid="job-row" data-job={job.id} data-state={job.state}>
+        <div role="cell" className={classes.check}>
+          <input
+            type="checkbox"
+            className={classes.box}
+            aria-label={t("Choose {{name}}", { name: job.name })}
+            checked={picked}
+            // The click knows whether Shift was held; the change does not.
+            onClick={(event) => onPick(index, !picked, event.shiftKey)}
+            onChange={() => undefined}
+          />
+        </div>
+        {columns.map((column) => (
+          <div
+            key={column.name}
+            role="cell"
+            className={[classes.cell, classes[column.name], column.number && classes.number].filter(Boolean).join(" ")}
+          >
+            {column.name === "name" ? <NameCell job={job} expanded={expanded} onToggle={onToggle} /> : cellOf(column.name, job)}
+          </div>
+        ))}
+      </div>
+    );
+  },
+  // The functions are made anew with every drawing and mean the same.
+  (old, now) =>
+    old.job === now.job && old.index === now.index && old.columns === now.columns && old.at === now.at && old.picked === now.picked && old.expanded === now.expanded,
+);
+
+function toggled(old: ReadonlySet<string>, id: string): ReadonlySet<string> {
+  const next = new Set(old);
+  if (!next.delete(id)) next.add(id);
+  return next;
+}

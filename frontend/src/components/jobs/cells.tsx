@@ -1,0 +1,89 @@
+import { ActionIcon } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { ChevronDown, ChevronRight, Layers, NotebookPen } from "lucide-react";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import type { Job } from "@/api/types";
+import { GpuIdleMark } from "@/components/GpuIdle";
+import { RunTime } from "@/components/RunTime";
+import { StateBadge } from "@/components/StateBadge";
+import { useSlowNow } from "@/hooks/use-now";
+import { describeNodes, describeResources } from "@/lib/describe";
+import type { ColumnName } from "@/lib/job-columns";
+import { formatAbsolute, formatRelative } from "@/lib/time";
+import classes from "./JobTable.module.css";
+
+/** As elsewhere, but with the browser's own tooltip: a table has hundreds of them. */
+function When({ at }: { at: string }) {
+  const now = useSlowNow();
+  const date = new Date(at);
+  return (
+    <time dateTime={at} title={formatAbsolute(date)}>
+      {formatRelative(date, now)}
+    </time>
+  );
+}
+
+const when = (at: string | null) => (at === null ? null : <When at={at} />);
+
+/** What a column shows of a job; the name has a cell of its own. */
+const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
+  state: (job) => <StateBadge job={job} />,
+  owner: (job) => job.owner,
+  project: (job) => job.project,
+  template: (job) => job.template,
+  image: (job) => (job.image === "bare" ? null : job.image),
+  resources: (job) => describeResources(job.resources),
+  gpus: (job) => job.resources.nodes * job.resources.gpu.count || null,
+  nodes: (job) => describeNodes(job.nodes),
+  partition: (job) => job.partition,
+  created: (job) => when(job.created_at),
+  started: (job) => when(job.started_at),
+  ended: (job) => when(job.ended_at),
+  duration: (job) => <RunTime job={job} />,
+  message: (job) => (job.message === null ? null : <span title={job.message}>{job.message}</span>),
+  id: (job) => <code title={job.id}>{job.id.slice(0, 8)}</code>,
+  scheduler_id: (job) => job.scheduler_id,
+};
+
+export function cellOf(column: string, job: Job): ReactNode {
+  return CELLS[column as keyof typeof CELLS](job);
+}
+
+interface NameProps {
+  job: Job;
+  /** Of an array: whether its tasks are shown below. */
+  expanded?: boolean | undefined;
+  onToggle: () => void;
+}
+
+export function NameCell({ job, expanded, onToggle }: NameProps) {
+  const { t } = useTranslation();
+  return (
+    <span className={classes.nameCell}>
+      {expanded !== undefined && (
+        <ActionIcon
+          className={classes.above ?? ""}
+          variant="subtle"
+          color="gray"
+          size={24}
+          aria-expanded={expanded}
+          aria-label={t("Tasks of {{name}}", { name: job.name })}
+          onClick={onToggle}
+        >
+          {expanded ? <ChevronDown size={16} /> : <ChevronRight size={16} />}
+        </ActionIcon>
+      )}
+      <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={`${classes.link ?? ""} truncate`} title={job.name} preload={false}>
+        {job.name}
+      </Link>
+      <GpuIdleMark job={job} />
+      {job.type === "session" && <NotebookPen size={14} className={classes.mark} aria-label={t("session")} />}
+      {job.array !== null && (
+        <span className={classes.array}>
+          <Layers size={13} aria-hidden style={{ verticalAlign: "-2px" }} /> {job.array}
+        </span>
+      )}
+    </span>
+  );
+}

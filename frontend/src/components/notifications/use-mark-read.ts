@@ -1,0 +1,33 @@
+import { type InfiniteData, useMutation, useQueryClient } from "@tanstack/react-query";
+import i18next from "i18next";
+import { markRead, newestQuery, type ToldPage, toldKeys } from "@/api/notifications";
+import { notifyProblem } from "@/components/notify";
+
+/** Marks some, or all, as read: at once on the page, then at the platform. */
+export function useMarkRead() {
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: (ids: number[] | null) => markRead(ids),
+    onMutate: (ids) => {
+      const now = new Date().toISOString();
+      const read = (page: ToldPage): ToldPage => {
+        const items = page.items.map((each) =>
+          each.read_at === null && (ids === null || ids.includes(each.id)) ? { ...each, read_at: now } : each,
+        );
+        const fewer = items.filter((each, index) => each !== page.items[index]).length;
+        return { ...page, items, unread: ids === null ? 0 : Math.max(0, page.unread - fewer) };
+      };
+      cache.setQueryData(newestQuery.queryKey, (old) => old && read(old));
+      for (const unread of [true, false]) {
+        cache.setQueryData<InfiniteData<ToldPage, string | null>>(
+          toldKeys.pages(unread),
+          (old) => old && { ...old, pages: old.pages.map(read) },
+        );
+      }
+    },
+    onError: (error) => {
+      notifyProblem(i18next.t("It was not marked as read"), error);
+      void cache.invalidateQueries({ queryKey: toldKeys.all });
+    },
+  });
+}

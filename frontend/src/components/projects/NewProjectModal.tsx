@@ -1,0 +1,109 @@
+import { Text, Textarea, TextInput } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { createProject, projectKeys } from "@/api/projects";
+import { FormModal } from "@/components/FormModal";
+import { notifyDone } from "@/components/notify";
+import { useProblems } from "@/hooks/use-problems";
+import { dayAhead, fromDayInput } from "@/lib/projects";
+
+export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: () => void }) {
+  const { t } = useTranslation();
+  const cache = useQueryClient();
+  const navigate = useNavigate();
+  const [form, setForm] = useState({ name: "", title: "", description: "", reason: "", end: "" });
+  const set = (change: Partial<typeof form>) => setForm((old) => ({ ...old, ...change }));
+  const create = useMutation({
+    mutationFn: () =>
+      createProject({
+        name: form.name.trim(),
+        title: form.title.trim(),
+        description: form.description.trim(),
+        reason: form.reason.trim() || null,
+        expires_at: fromDayInput(form.end),
+      }),
+    onSuccess: (project) => {
+      void cache.invalidateQueries({ queryKey: projectKeys.all });
+      void cache.invalidateQueries({ queryKey: ["me"] });
+      notifyDone(
+        project.state === "requested"
+          ? t("{{name}} is asked for. An administrator answers it.", { name: project.name })
+          : t("{{name}} is there.", { name: project.name }),
+      );
+      void navigate({ to: "/projects/$name", params: { name: project.name } });
+    },
+  });
+  const { errorOf, unshown } = useProblems(create.error, ["name", "title", "description", "reason", "expires_at"]);
+  return (
+    <FormModal
+      title={t("New project")}
+      action={admin ? t("Make the project") : t("Ask for the project")}
+      testId="project-create"
+      busy={create.isPending}
+      disabled={form.name.trim() === ""}
+      error={unshown ? create.error : null}
+      onClose={onClose}
+      onSubmit={create.mutate}
+    >
+      {!admin && (
+        <Text size="sm" c="dimmed">
+          {t("You will manage it: invite people, set limits, see who uses what. An administrator may have to approve it first.")}
+        </Text>
+      )}
+      <TextInput
+        label={t("Name")}
+        description={t("Lower-case letters, digits, - and _; it cannot be changed later.")}
+        value={form.name}
+        error={errorOf("name")}
+        onChange={(event) => set({ name: event.currentTarget.value })}
+        autoCapitalize="none"
+        spellCheck={false}
+        autoComplete="off"
+        maxLength={40}
+        required
+        data-autofocus
+      />
+      <TextInput
+        label={t("Title")}
+        value={form.title}
+        error={errorOf("title")}
+        onChange={(event) => set({ title: event.currentTarget.value })}
+        maxLength={200}
+      />
+      <Textarea
+        label={t("What it is about")}
+        value={form.description}
+        error={errorOf("description")}
+        onChange={(event) => set({ description: event.currentTarget.value })}
+        autosize
+        minRows={2}
+        maxRows={6}
+        maxLength={2_000}
+      />
+      {!admin && (
+        <Textarea
+          label={t("Why it is needed")}
+          description={t("For the administrator who approves it.")}
+          value={form.reason}
+          error={errorOf("reason")}
+          onChange={(event) => set({ reason: event.currentTarget.value })}
+          autosize
+          minRows={2}
+          maxRows={6}
+          maxLength={2_000}
+        />
+      )}
+      <TextInput
+        type="date"
+        label={t("Ends on")}
+        description={t("From then on it takes no new jobs. Empty: it has no end.")}
+        value={form.end}
+        min={dayAhead(new Date(), 1)}
+        error={errorOf("expires_at")}
+        onChange={(event) => set({ end: event.currentTarget.value })}
+      />
+    </FormModal>
+  );
+}

@@ -1,0 +1,30 @@
+import { Button } from "@mantine/core";
+import { StepForward } from "lucide-react";
+import { useTranslation } from "react-i18next";
+import type { Job } from "@/api/types";
+import { useJobActions } from "@/hooks/use-job-actions";
+
+interface Props {
+  job: Job;
+  size?: "xs" | "sm";
+  /** It goes on as another session. */
+  onContinued?: () => void;
+}
+
+/** Starts a session that has ended again, with the notebooks that were open in it. */
+export function ContinueButton({ job, size = "xs", onContinued }: Props) {
+  const { t } = useTranslation();
+  const { resume } = useJobActions(job);
+  return (
+    <Button
+      size={size}
+      variant="light"
+      leftSection={<StepForward size={15} />}
+      loading={resume.isPending}
+      onClick={() => resume.mutate(undefined, { onSuccess: () => onContinued?.() })}
+      data-testid="session-continue"
+    >
+      {t("Continue")}
+    </Button>
+  );
+}

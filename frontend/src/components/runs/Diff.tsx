@@ -1,0 +1,28 @@
+import { useMemo } from "react";
+import classes from "./SnapshotPanel.module.css";
+
+/** More lines than this are read in an editor. */
+const MOST_LINES = 3_000;
+
+/** A unified diff, its lines coloured. */
+export function Diff({ text, label }: { text: string; label: string }) {
+  const lines = useMemo(() => text.split("\n", MOST_LINES), [text]);
+  return (
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
+    <pre className={classes.diff} tabIndex={0} aria-label={label} data-testid="diff">
+      {lines.map((line, index) => (
+        <span key={index} className={classOf(line)}>
+          {line}
+          {"\n"}
+        </span>
+      ))}
+    </pre>
+  );
+}
+
+function classOf(line: string): string | undefined {
+  if (line.startsWith("@@") || line.startsWith("diff ")) return classes.place;
+  if (line.startsWith("+") && !line.startsWith("+++")) return classes.added;
+  if (line.startsWith("-") && !line.startsWith("---")) return classes.removed;
+  return undefined;
+}

@@ -1,0 +1,45 @@
+import { Button } from "@mantine/core";
+import { RotateCcw } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
+import { useTranslation } from "react-i18next";
+import type { Job } from "@/api/types";
+import { useJobActions } from "@/hooks/use-job-actions";
+
+const RerunDialog = lazy(() => import("./RerunDialog").then((module) => ({ default: module.RerunDialog })));
+
+/** Runs a job again, after what has changed since was shown. */
+export function RerunButton({ job, size = "sm" }: { job: Job; size?: "xs" | "sm" }) {
+  const { t } = useTranslation();
+  const { again } = useJobActions(job);
+  const [asked, setAsked] = useState(false);
+  const [opened, setOpened] = useState(false);
+  const action = job.type === "session" ? t("Launch again") : t("Run again");
+  return (
+    <>
+      <Button
+        variant="default"
+        size={size}
+        leftSection={<RotateCcw size={15} />}
+        onClick={() => {
+          setAsked(true);
+          setOpened(true);
+        }}
+        data-testid="job-resubmit"
+      >
+        {action}
+      </Button>
+      {asked && (
+        <Suspense>
+          <RerunDialog
+            job={job}
+            opened={opened}
+            action={action}
+            busy={again.isPending}
+            onClose={() => setOpened(false)}
+            onConfirm={() => again.mutate(undefined, { onSuccess: () => setOpened(false) })}
+          />
+        </Suspense>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,90 @@
+/** The emulator, and how it is joined to the shell's connection. */
+import { FitAddon } from "@xterm/addon-fit";
+import { Terminal } from "@xterm/xterm";
+import { copyText } from "@/lib/clipboard";
+import { type LinkState, TerminalLink } from "@/lib/terminal-link";
+import { terminalTheme } from "@/lib/terminal-theme";
+
+interface Wishes {
+  jobId: string;
+  node: string | null;
+  onState: (state: LinkState) => void;
+  /** Shift+Escape: the keyboard's way out. */
+  onLeave: () => void;
+}
+
+export class Screen {
+  private readonly terminal: Terminal;
+  private readonly fit = new FitAddon();
+  private readonly link: TerminalLink;
+  private readonly watch: ResizeObserver;
+  private frame = 0;
+
+  constructor(element: HTMLElement, wishes: Wishes) {
+    const terminal = new Terminal({
+      fontFamily: getComputedStyle(element).fontFamily,
+      cursorBlink: !window.matchMedia("(prefers-reduced-motion: reduce)").matches,
+      scrollback: 10_000,
+      theme: terminalTheme(),
+      // Colours of programs that know neither of our schemes stay readable.
+      minimumContrastRatio: 4.5,
+    });
+    this.terminal = terminal;
+    terminal.loadAddon(this.fit);
+    terminal.open(element);
+    this.fit.fit();
+    const link = new TerminalLink({
+      jobId: wishes.jobId,
+      node: wishes.node,
+      size: { rows: terminal.rows, cols: terminal.cols },
+      onOutput: (data, taken) => terminal.write(data, taken),
+      onState: wishes.onState,
+    });
+    this.link = link;
+    terminal.onData((text) => link.type(text));
+    terminal.onBinary((text) => link.typeBinary(text));
+    terminal.onResize(({ rows, cols }) => link.resize({ rows, cols }));
+    terminal.attachCustomKeyEventHandler((event) => this.key(event, wishes.onLeave));
+    this.watch = new ResizeObserver(() => {
+      cancelAnimationFrame(this.frame);
+      this.frame = requestAnimationFrame(() => this.fit.fit());
+    });
+    this.watch.observe(element);
+    link.start();
+    terminal.focus();
+  }
+
+  /** Draws with the present colours of the portal. */
+  repaint(): void {
+    this.terminal.options.theme = terminalTheme();
+  }
+
+  show(fontSize: number, screenReader: boolean): void {
+    this.terminal.options.fontSize = fontSize;
+    this.terminal.options.screenReaderMode = screenReader;
+    this.fit.fit();
+  }
+
+  close(): void {
+    this.watch.disconnect();
+    cancelAnimationFrame(this.frame);
+    this.link.close();
+    this.terminal.dispose();
+  }
+
+  /** Whether the emulator should take a key. */
+  private key(event: KeyboardEvent, leave: () => void): boolean {
+    if (event.type !== "keydown" || !event.shiftKey) return true;
+    if (event.key === "Escape") {
+      leave();
+      return false;
+    }
+    if (event.ctrlKey && event.code === "KeyC") {
+      event.preventDefault();
+      void copyText(this.terminal.getSelection());
+      return false;
+    }
+    // The browser itself pastes.
+    return !(event.ctrlKey && event.code === "KeyV");
+  }
+}

@@ -1,0 +1,4 @@
+/** Texts in English, as on a first visit. */
+import { startTexts } from "@/i18n";
+
+await startTexts();

@@ -1,0 +1,34 @@
+/** A job file in a line: "1 × a100 · 4 CPUs · 16G · 4h". */
+import i18next from "i18next";
+import type { JobFile } from "@/api/types";
+import { durationWords } from "@/lib/time";
+import { formatBytes } from "@/lib/units";
+
+interface Gpu {
+  count: number;
+  type?: string | null;
+}
+
+/** GPUs as a file may say them: 2, "2", "a100:2", or written out. */
+export function gpuOf(value: unknown): Gpu {
+  if (typeof value === "number") return { count: value };
+  if (typeof value === "object" && value !== null && "count" in value) return value as Gpu;
+  if (typeof value !== "string") return { count: 0 };
+  const [count = "0", type] = value.split(":").reverse();
+  return { count: Number(count) || 0, ...(type ? { type } : {}) };
+}
+
+export function describeFile(file: JobFile): string {
+  const { nodes, cpu, memory, gpu } = (file.resources ?? {}) as { nodes?: number | null; cpu?: number | null; memory?: number | string | null; gpu?: unknown };
+  const { count, type } = gpuOf(gpu);
+  const limit = file.max_duration;
+  return [
+    nodes && nodes > 1 ? i18next.t("{{count}} nodes", { count: nodes }) : "",
+    count > 0 ? (type ? `${count} × ${type}` : i18next.t("{{count}} GPUs", { count })) : "",
+    cpu ? i18next.t("{{count}} CPUs", { count: cpu }) : "",
+    typeof memory === "number" ? formatBytes(memory) : (memory ?? ""),
+    typeof limit === "number" ? durationWords(limit) : (limit ?? ""),
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}

@@ -1,0 +1,24 @@
+import { describe, expect, it } from "vitest";
+import type { Job } from "@/api/types";
+import { describeExchange, describeRanks } from "./describe";
+
+const job = (nodes: number, distributed: Partial<NonNullable<Job["distributed"]>> | null): Job =>
+  ({
+    resources: { nodes },
+    distributed: distributed && { ranks_per_node: 2, backend: "auto", strategy: "allreduce", compress: "none", ...distributed },
+  }) as Job;
+
+describe("the ranks of a job", () => {
+  it("are counted over all nodes", () => {
+    expect(describeRanks(job(2, {}))).toBe("4 ranks: 2 on each of 2 nodes");
+    expect(describeRanks(job(1, {}))).toBe("2 ranks");
+    expect(describeRanks(job(1, { ranks_per_node: 1 }))).toBe("1 rank");
+    expect(describeRanks(job(2, null))).toBe("");
+  });
+
+  it("exchange in the usual way unless the job says how", () => {
+    expect(describeExchange(job(2, {}))).toBe("");
+    expect(describeExchange(job(2, { backend: "gloo", compress: "fp16" }))).toBe("gloo, fp16");
+    expect(describeExchange(job(2, null))).toBe("");
+  });
+});

@@ -1,0 +1,48 @@
+/** The columns of the jobs table. A new one is a new entry here and its cell in `components/jobs/cells.tsx`. */
+import { msg } from "@/i18n/msg";
+import type { JobSort } from "@/lib/job-filters";
+
+export interface Column {
+  name: string;
+  label: string;
+  /** Its width as a track of a CSS grid. */
+  track: string;
+  sort?: JobSort;
+  number?: boolean;
+}
+
+export const COLUMNS = [
+  { name: "name", label: msg("Name"), track: "minmax(180px, 3fr)", sort: "name" },
+  { name: "state", label: msg("State"), track: "132px", sort: "state" },
+  { name: "owner", label: msg("Owner"), track: "minmax(80px, 1fr)", sort: "owner" },
+  { name: "project", label: msg("Project"), track: "minmax(80px, 1fr)", sort: "project" },
+  { name: "template", label: msg("Template"), track: "minmax(90px, 1fr)" },
+  { name: "image", label: msg("Image"), track: "minmax(90px, 1.2fr)" },
+  { name: "resources", label: msg("Resources"), track: "minmax(190px, 2fr)" },
+  { name: "gpus", label: msg("GPUs"), track: "64px", sort: "gpus", number: true },
+  { name: "nodes", label: msg("Nodes"), track: "minmax(90px, 1.2fr)" },
+  { name: "partition", label: msg("Partition"), track: "minmax(80px, 1fr)" },
+  { name: "created", label: msg("Created"), track: "104px", sort: "created" },
+  { name: "started", label: msg("Started"), track: "104px", sort: "started" },
+  { name: "ended", label: msg("Ended"), track: "104px", sort: "ended" },
+  { name: "duration", label: msg("Ran for"), track: "104px", sort: "duration", number: true },
+  { name: "message", label: msg("What it says"), track: "minmax(200px, 3fr)" },
+  { name: "id", label: msg("Id"), track: "84px" },
+  { name: "scheduler_id", label: msg("Slurm's number"), track: "110px" },
+] as const satisfies readonly Column[];
+
+export type ColumnName = (typeof COLUMNS)[number]["name"];
+
+export const USUAL: readonly ColumnName[] = ["name", "state", "project", "resources", "created", "duration"];
+
+/** The columns by name, the name's own always first; what is not known any more is left out. */
+export function columnsOf(names: readonly string[], everyone: boolean): Column[] {
+  const wanted = names.length > 0 ? names : everyone ? ["name", "state", "owner", ...USUAL.slice(2)] : USUAL;
+  const found = wanted.flatMap((name) => COLUMNS.filter((column) => column.name === name && name !== "name"));
+  return [COLUMNS[0], ...new Map(found.map((column) => [column.name, column])).values()];
+}
+
+/** The pixels that a track needs at least. */
+export function leastOf(track: string): number {
+  return Number(/(\d+)px/.exec(track)?.[1] ?? 80);
+}

@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import { columnsOf, USUAL } from "./job-columns";
+import { FILTER_DEFAULTS, fromSearch, isFiltered, type JobFilters, moreCount, period, readFilters, toSearch } from "./job-filters";
+
+describe("filters", () => {
+  it("are read from the address, and what does not fit is left out", () => {
+    expect(readFilters({ state: "failed", q: 7, all: "true", gpus: "2", sort: "gpus", order: "asc", from: "2026-01-31", array: false })).toMatchObject({
+      state: "failed",
+      q: "7",
+      all: true,
+      gpus: 2,
+      sort: "gpus",
+      order: "asc",
+      from: "2026-01-31",
+      array: false,
+    });
+    const none = readFilters({ state: "x", type: 1, sort: "colour", from: "yesterday", gpus: -1, array: "yes", node: "" });
+    expect(none).toMatchObject(FILTER_DEFAULTS);
+    expect(isFiltered(none)).toBe(false);
+    expect(moreCount(none)).toBe(0);
+  });
+
+  it("ask for mine unless everyone's are wanted", () => {
+    expect(toSearch(FILTER_DEFAULTS, "ada")).toEqual({ owner: "ada", top_level: true });
+    expect(toSearch({ all: true }, "ada")).toEqual({ top_level: true });
+    expect(toSearch({ all: true, owner: "bob" }, "ada")).toEqual({ owner: "bob", top_level: true });
+  });
+
+  it("span whole days of the viewer", () => {
+    const search = toSearch({ from: "2026-01-31", to: "2026-01-31" }, "ada");
+    expect(Date.parse(search.created_before ?? "") - Date.parse(search.created_from ?? "")).toBe(86_400_000);
+    expect(new Date(search.created_from ?? "").getHours()).toBe(0);
+  });
+
+  it("come back from a saved view as they were", () => {
+    const filters: JobFilters = {
+      ...FILTER_DEFAULTS,
+      state: "failed",
+      type: "job",
+      q: "edsr",
+      all: true,
+      project: "vision",
+      gpus: 0,
+      gpu: "a100",
+      array: true,
+      from: "2025-12-31",
+      to: "2026-02-28",
+      sort: "duration",
+      order: "asc",
+    };
+    const kept = JSON.parse(JSON.stringify(toSearch(filters, "ada"))) as Parameters<typeof fromSearch>[0];
+    expect(fromSearch(kept, "duration", false, "ada")).toEqual({ ...filters, owner: undefined, template: undefined, image: undefined, node: undefined });
+    expect(fromSearch(toSearch(FILTER_DEFAULTS, "ada"), "created", true, "ada")).toMatchObject({ all: false, owner: undefined });
+  });
+
+  it("know the usual periods", () => {
+    const now = new Date(2026, 2, 1, 12);
+    expect(period("today", now).from).toBe("2026-03-01");
+    expect(period("week", now).from).toBe("2026-02-23");
+    expect(period("last-year", now)).toEqual({ from: "2025-01-01", to: "2025-12-31" });
+  });
+});
+
+describe("columns", () => {
+  it("begin with the name, once, and forget what is gone", () => {
+    expect(columnsOf([], false).map((column) => column.name)).toEqual(USUAL);
+    expect(columnsOf([], true).map((column) => column.name)).toContain("owner");
+    expect(columnsOf(["gpus", "name", "gone", "gpus", "id"], false).map((column) => column.name)).toEqual(["name", "gpus", "id"]);
+  });
+});

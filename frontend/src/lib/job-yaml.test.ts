@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import { envOf, envText, isBatchScript, lineOfField, numberOrText, parseJob, setField } from "./job-yaml";
+
+const FILE = `# My best run
+name: edsr # for the paper
+commands:
+  - python train.py --lr 0.1
+  - |
+    echo done
+resources: { cpu: 4, memory: 16G } # enough
+# only here
+x-mine:
+  keep: [this, "as it is"]
+`;
+
+describe("a job file's text", () => {
+  it("says what it is, or where it is none", () => {
+    expect(parseJob(FILE).value).toMatchObject({ name: "edsr", resources: { cpu: 4 }, "x-mine": { keep: ["this", "as it is"] } });
+    expect(parseJob("").value).toEqual({});
+    expect(parseJob("# nothing\n").value).toEqual({});
+    const broken = parseJob("name: a\ncommands: [x\nname: b");
+    expect(broken.value).toBeNull();
+    expect(broken.problems[0]?.line).toBeGreaterThan(1);
+    expect(parseJob("a: 1\na: 2").problems[0]?.line).toBe(2);
+    expect(parseJob("- a").value).toBeNull();
+    // As YAML 1.2 means it.
+    expect(parseJob("a: no\nb: 010\nc: 1:30:00").value).toEqual({ a: "no", b: 10, c: "1:30:00" });
+  });
+
+  it("keeps comments and what the form does not know when a field is set", () => {
+    const text = setField(FILE, ["resources", "gpu"], "a100:2");
+    expect(text).toContain("# My best run");
+    expect(text).toContain("# for the paper");
+    expect(text).toContain("# only here");
+    expect(parseJob(text).value).toEqual({ ...parseJob(FILE).value, resources: { cpu: 4, memory: "16G", gpu: "a100:2" } });
+    expect(setField(FILE, ["name"], "other")).toContain("name: other # for the paper");
+  });
+
+  it("makes what is missing on the way, and leaves nothing empty behind", () => {
+    const text = setField("name: a\n", ["slurm", "partition"], "gpu");
+    expect(parseJob(text).value).toEqual({ name: "a", slurm: { partition: "gpu" } });
+    expect(setField(text, ["slurm", "partition"], "")).toBe("name: a\n");
+    expect(parseJob(setField("resources:\n", ["resources", "cpu"], 2)).value).toEqual({ resources: { cpu: 2 } });
+    expect(setField("name: a\n", ["name"], undefined)).toBe("");
+    expect(setField("name: a\n", ["slurm", "qos"], "")).toBe("name: a\n");
+    expect(parseJob(setField("", ["commands"], ["x\ny"])).value).toEqual({ commands: ["x\ny"] });
+  });
+
+  it("is left alone while it is broken", () => {
+    expect(setField("a: [", ["name"], "x")).toBe("a: [");
+  });
+
+  it("comes back the same from any field that is set and taken out again", () => {
+    for (const path of [["project"], ["resources", "gpu"], ["slurm", "qos"], ["environment", "modules"]]) {
+      expect(parseJob(setField(setField(FILE, path, "v"), path, undefined)).value).toEqual(parseJob(FILE).value);
+    }
+  });
+
+  it("knows the line of a field, or of what it would stand in", () => {
+    expect(lineOfField(FILE, "name")).toBe(2);
+    expect(lineOfField(FILE, "body.commands.1")).toBe(5);
+    expect(lineOfField(FILE, "commands.0")).toBe(4);
+    expect(lineOfField(FILE, "resources.cpu")).toBe(7);
+    expect(lineOfField(FILE, "resources.gpu")).toBe(7);
+    expect(lineOfField(FILE, "project")).toBe(1);
+  });
+});
+
+describe("parts of it", () => {
+  it("are variables by the line", () => {
+    expect(envOf("A=1\nB = x=y\nnothing\n=z")).toEqual({ A: "1", B: " x=y" });
+    expect(envText({ A: "1", B: 2 })).toBe("A=1\nB=2");
+    expect(envText(null)).toBe("");
+  });
+
+  it("are numbers where they can be", () => {
+    expect(numberOrText(" 4 ")).toBe(4);
+    expect(numberOrText("a100:4")).toBe("a100:4");
+    expect(numberOrText("")).toBeUndefined();
+  });
+
+  it("tell a batch script from a job file", () => {
+    expect(isBatchScript("#!/bin/bash\n")).toBe(true);
+    expect(isBatchScript("# x\n#SBATCH -N 1\n")).toBe(true);
+    expect(isBatchScript(FILE)).toBe(false);
+  });
+});

@@ -1,0 +1,123 @@
+/**
+ * A job file as text that a form and a person edit at once. The text is the truth: the form reads what it
+ * says and writes single fields into it, so comments, order and what the form does not know stay.
+ */
+import { Document, isMap, LineCounter, parseDocument } from "yaml";
+
+export type Path = readonly (string | number)[];
+
+export interface TextProblem {
+  /** From 1. */
+  line: number;
+  message: string;
+}
+
+export interface ParsedJob {
+  /** What the text says; null while it is no YAML mapping. */
+  value: Record<string, unknown> | null;
+  problems: TextProblem[];
+}
+
+const OPTIONS = { version: "1.2", merge: true, prettyErrors: false, uniqueKeys: true } as const;
+
+function parse(text: string) {
+  const lines = new LineCounter();
+  return { lines, document: parseDocument(text, { ...OPTIONS, lineCounter: lines }) };
+}
+
+export function parseJob(text: string): ParsedJob {
+  const { document, lines } = parse(text);
+  const problems = document.errors.map((error) => ({ line: lines.linePos(error.pos[0]).line, message: error.message }));
+  if (problems.length > 0) return { value: null, problems };
+  if (document.contents === null) return { value: {}, problems: [] };
+  if (!isMap(document.contents)) return { value: null, problems: [{ line: 1, message: "no-mapping" }] };
+  try {
+    return { value: document.toJS({ maxAliasCount: 100 }) as Record<string, unknown>, problems: [] };
+  } catch (error) {
+    return { value: null, problems: [{ line: 1, message: error instanceof Error ? error.message : String(error) }] };
+  }
+}
+
+/** The text with one field set; `undefined`, an empty text, list or mapping takes it out, and what it leaves empty. */
+export function setField(text: string, path: Path, value: unknown): string {
+  const { document } = parse(text);
+  if (document.errors.length > 0) return text;
+  const target = isMap(document.contents) ? document : new Document({}, OPTIONS);
+  if (isEmpty(value)) {
+    for (let length = path.length; length > 0; length -= 1) {
+      const part = path.slice(0, length);
+      const there = target.getIn(part);
+      if (length === path.length ? there !== undefined : isMap(there) && there.items.length === 0) target.deleteIn(part);
+      else if (length < path.length) break;
+    }
+  } else {
+    // A scalar on the way, such as `resources:` with nothing behind it, gives way to a mapping.
+    for (let length = 1; length < path.length; length += 1) {
+      const part = path.slice(0, length);
+      if (target.hasIn(part) && !isMap(target.getIn(part)) && typeof path[length] === "string") target.setIn(part, target.createNode({}));
+    }
+    const old = target.getIn(path, true);
+    const node = target.createNode(value);
+    // A comment behind the old value belongs to the field.
+    if (isCommented(old) && typeof value !== "object") Object.assign(node, { comment: old.comment });
+    target.setIn(path, node);
+  }
+  if (isMap(target.contents) && target.contents.items.length === 0) return target.commentBefore ? target.toString({ lineWidth: 0 }).replace(/\{\}\n?$/, "") : "";
+  return target.toString({ lineWidth: 0 });
+}
+
+function isCommented(node: unknown): node is { comment: string } {
+  return typeof node === "object" && node !== null && "comment" in node && typeof node.comment === "string";
+}
+
+function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === null || value === "") return true;
+  if (Array.isArray(value)) return value.length === 0;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}
+
+/** The line where a field of the API's problems stands, or its nearest parent; 1 where there is none. */
+export function lineOfField(text: string, field: string): number {
+  const { document, lines } = parse(text);
+  const parts = field.replace(/^body\.?/, "").split(".").filter((part) => part !== "").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+  for (let length = parts.length; length > 0; length -= 1) {
+    const path = parts.slice(0, length);
+    const parent = length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
+    if (isMap(parent)) {
+      const pair = parent.items.find((item) => String((item.key as { value?: unknown } | null)?.value) === String(path.at(-1)));
+      const start = (pair?.key as { range?: [number, number, number] } | undefined)?.range?.[0];
+      if (start !== undefined) return lines.linePos(start).line;
+    } else {
+      const node = document.getIn(path, true) as { range?: [number, number, number] } | undefined;
+      if (node?.range) return lines.linePos(node.range[0]).line;
+    }
+  }
+  return 1;
+}
+
+/** `FOO=1` lines <-> a mapping; a line without `=` is not a variable yet and is kept out. */
+export function envText(env: unknown): string {
+  if (typeof env !== "object" || env === null) return "";
+  return Object.entries(env).map(([name, value]) => `${name}=${String(value)}`).join("\n");
+}
+
+export function envOf(text: string): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const line of text.split("\n")) {
+    const at = line.indexOf("=");
+    if (at > 0) found[line.slice(0, at).trim()] = line.slice(at + 1);
+  }
+  return found;
+}
+
+/** Whether a text is a script for sbatch rather than a job file. */
+export function isBatchScript(text: string): boolean {
+  return text.startsWith("#!") || /^#SBATCH\s/m.test(text);
+}
+
+/** A number as the file should have it; a text that is none stays a text, so that the platform can say so. */
+export function numberOrText(text: string): number | string | undefined {
+  const trimmed = text.trim();
+  if (trimmed === "") return undefined;
+  return /^\d{1,9}$/.test(trimmed) ? Number(trimmed) : trimmed;
+}

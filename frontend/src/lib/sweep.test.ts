@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import type { Sweep } from "@/api/runs";
+import { axisOf, csvOf, firstOrder, formatCell, metricsOf, sorted } from "@/lib/sweep";
+
+const task = (index: number, parameters: Record<string, string | number | boolean>, values: Record<string, number> = {}) => ({
+  task: index,
+  job_id: `id-${index}`,
+  state: "COMPLETED" as const,
+  parameters,
+  values,
+  started_at: null,
+  ended_at: null,
+});
+
+const SWEEP: Sweep = {
+  job_id: "array",
+  method: "grid",
+  parameters: ["lr", "optimizer"],
+  metric: "accuracy",
+  goal: "max",
+  stop_when: null,
+  best: 1,
+  tasks: [
+    task(0, { lr: 0.1, optimizer: "sgd" }, { accuracy: 0.5, aloss: 2 }),
+    task(1, { lr: 0.001, optimizer: "adam, quick" }, { accuracy: 0.9 }),
+    task(2, { lr: 0.01, optimizer: "=sum" }),
+  ],
+};
+
+describe("a sweep", () => {
+  it("shows the best first, and what has no value last whichever way", () => {
+    const order = firstOrder(SWEEP);
+    expect(sorted(SWEEP.tasks, order).map((each) => each.task)).toEqual([1, 0, 2]);
+    expect(sorted(SWEEP.tasks, { ...order, descending: false }).map((each) => each.task)).toEqual([0, 1, 2]);
+    expect(firstOrder({ ...SWEEP, metric: null }).column.kind).toBe("task");
+  });
+
+  it("has its own metric before the others", () => {
+    expect(metricsOf(SWEEP)).toEqual(["accuracy", "aloss"]);
+  });
+
+  it("spreads numbers of many sizes by their factors, and words evenly", () => {
+    const rates = axisOf(SWEEP.tasks, { kind: "parameter", name: "lr" });
+    expect(SWEEP.tasks.map((each) => rates.at(each)?.toFixed(2))).toEqual(["1.00", "0.00", "0.50"]);
+    const words = axisOf(SWEEP.tasks, { kind: "parameter", name: "optimizer" });
+    expect(words.ticks).toHaveLength(3);
+    const metric = axisOf(SWEEP.tasks, { kind: "metric", name: "accuracy" });
+    expect(SWEEP.tasks.map((each) => metric.at(each))).toEqual([0, 1, null]);
+    const none = axisOf([], { kind: "metric", name: "x" });
+    expect(none.ticks).toEqual([]);
+  });
+
+  it("becomes a file that no spreadsheet runs", () => {
+    const lines = csvOf(SWEEP).split("\n");
+    expect(lines[0]).toBe("task,job_id,state,lr,optimizer,accuracy,aloss");
+    expect(lines[2]).toBe('1,id-1,COMPLETED,0.001,"adam, quick",0.9,');
+    expect(lines[3]).toContain("'=sum");
+  });
+
+  it("writes numbers shortly", () => {
+    expect([0.93456789, 1e-5, 0, 12, true, null].map(formatCell)).toEqual(["0.93457", "1.00e-5", "0", "12", "true", "–"]);
+  });
+});

@@ -1,0 +1,125 @@
+/** A sweep's table and plot: their order, their axes, and the file for a spreadsheet. */
+import type { Sweep, SweepTask } from "@/api/runs";
+import type { Scalar } from "@/api/types";
+import { locale } from "@/i18n/locale";
+
+/** More columns than this are read in a spreadsheet. */
+export const MOST_METRICS = 8;
+
+export interface Column {
+  kind: "task" | "state" | "parameter" | "metric";
+  name: string;
+}
+
+export interface Order {
+  column: Column;
+  descending: boolean;
+}
+
+/** The metrics that any task has told, the sweep's own first. */
+export function metricsOf(sweep: Sweep): string[] {
+  const names = new Set(sweep.tasks.flatMap((task) => Object.keys(task.values)));
+  const rest = [...names].filter((name) => name !== sweep.metric).sort();
+  return sweep.metric !== null && names.has(sweep.metric) ? [sweep.metric, ...rest] : rest;
+}
+
+/** As it is first shown: the best on top, or as they were made. */
+export function firstOrder(sweep: Sweep): Order {
+  return sweep.metric === null
+    ? { column: { kind: "task", name: "" }, descending: false }
+    : { column: { kind: "metric", name: sweep.metric }, descending: sweep.goal === "max" };
+}
+
+export function cellOf(task: SweepTask, column: Column): Scalar | null {
+  if (column.kind === "task") return task.task;
+  if (column.kind === "state") return task.state;
+  return (column.kind === "parameter" ? task.parameters[column.name] : task.values[column.name]) ?? null;
+}
+
+/** Sorted; what has no value stands last, whichever way. */
+export function sorted(tasks: readonly SweepTask[], order: Order): SweepTask[] {
+  const way = order.descending ? -1 : 1;
+  return [...tasks].sort((a, b) => {
+    const left = cellOf(a, order.column);
+    const right = cellOf(b, order.column);
+    if (left === null || right === null) return Number(left === null) - Number(right === null) || a.task - b.task;
+    return way * compareCells(left, right) || a.task - b.task;
+  });
+}
+
+function compareCells(a: Scalar, b: Scalar): number {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b), undefined, { numeric: true });
+}
+
+/** Short, and the same width for values of one size. */
+export function formatCell(value: Scalar | null): string {
+  if (value === null) return "–";
+  if (typeof value !== "number") return String(value);
+  if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6)) return value.toExponential(2);
+  return value.toLocaleString(locale(), { maximumSignificantDigits: 5, useGrouping: false });
+}
+
+export interface Axis {
+  column: Column;
+  /** From 0 (bottom) to 1 (top); null: the task has no such value. */
+  at: (task: SweepTask) => number | null;
+  /** What stands beside it, from bottom to top. */
+  ticks: { at: number; label: string }[];
+}
+
+/** One axis: numbers by their size, by their factors where they span many; words one below the other. */
+export function axisOf(tasks: readonly SweepTask[], column: Column): Axis {
+  const values = tasks.map((task) => cellOf(task, column)).filter((value) => value !== null);
+  const numbers = values.filter((value) => typeof value === "number");
+  if (numbers.length < values.length || numbers.length === 0) return wordAxis(values, column);
+  const low = Math.min(...numbers);
+  const high = Math.max(...numbers);
+  const byFactor = low > 0 && high / low >= 50;
+  const scale = byFactor ? Math.log : (value: number) => value;
+  const place = (value: number) => (low === high ? 0.5 : (scale(value) - scale(low)) / (scale(high) - scale(low)));
+  const ends = low === high ? [low] : [low, high];
+  return {
+    column,
+    at: (task) => {
+      const value = cellOf(task, column);
+      return typeof value === "number" ? place(value) : null;
+    },
+    ticks: ends.map((value) => ({ at: place(value), label: formatCell(value) })),
+  };
+}
+
+function wordAxis(values: readonly Scalar[], column: Column): Axis {
+  const words = [...new Set(values.map(String))].sort((a, b) => b.localeCompare(a, undefined, { numeric: true }));
+  const place = (word: string) => (words.length < 2 ? 0.5 : words.indexOf(word) / (words.length - 1));
+  return {
+    column,
+    at: (task) => {
+      const value = cellOf(task, column);
+      return value === null ? null : place(String(value));
+    },
+    ticks: words.slice(0, 12).map((word) => ({ at: place(word), label: word })),
+  };
+}
+
+/** As a spreadsheet reads it. */
+export function csvOf(sweep: Sweep): string {
+  const metrics = metricsOf(sweep);
+  const rows = sweep.tasks.map((task) => [
+    task.task,
+    task.job_id,
+    task.state,
+    ...sweep.parameters.map((name) => task.parameters[name] ?? ""),
+    ...metrics.map((name) => task.values[name] ?? ""),
+  ]);
+  return [["task", "job_id", "state", ...sweep.parameters, ...metrics], ...rows]
+    .map((row) => row.map(quoted).join(","))
+    .join("\n");
+}
+
+function quoted(value: Scalar): string {
+  const text = String(value);
+  // A spreadsheet takes what begins like this for a formula.
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

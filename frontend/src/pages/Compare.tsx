@@ -1,0 +1,178 @@
+import { Anchor, Badge, Button, Group, Skeleton, Switch, Text, TextInput, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { ArrowLeftRight, Equal, GitCompareArrows } from "lucide-react";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { type Comparison, compareQuery } from "@/api/runs";
+import { EmptyState } from "@/components/EmptyState";
+import { PageError } from "@/components/PageError";
+import { BackLink } from "@/components/PageHead";
+import { PageTitle } from "@/components/PageTitle";
+import { Said } from "@/components/Said";
+import { RelativeTime } from "@/components/Time";
+import { Diff } from "@/components/runs/Diff";
+import { nameOf, type Row, type Section, shownSections, textOf, titleOf } from "@/lib/comparison";
+import { lookOf } from "@/lib/states";
+import classes from "./Compare.module.css";
+
+/** Two runs side by side. */
+export function ComparePage() {
+  const { t } = useTranslation();
+  const { a, b } = useSearch({ from: "/shell/compare" });
+  return (
+    <>
+      <BackLink to="/jobs">{t("Jobs")}</BackLink>
+      <PageTitle title={t("Compare two runs")} />
+      {a !== undefined && b !== undefined ? <Compared a={a} b={b} /> : <Choose a={a} b={b} />}
+    </>
+  );
+}
+
+function Choose({ a, b }: { a: string | undefined; b: string | undefined }) {
+  const { t } = useTranslation();
+  const navigate = useNavigate({ from: "/compare" });
+  const [first, setFirst] = useState(a ?? "");
+  const [second, setSecond] = useState(b ?? "");
+  return (
+    <section className="card">
+      <EmptyState icon={GitCompareArrows} title={t("Which two?")}>
+        {t("Choose two rows of the jobs table, or give the ids of two jobs.")}
+      </EmptyState>
+      <form
+        className={classes.choose}
+        style={{ margin: "0 auto" }}
+        onSubmit={(event) => {
+          event.preventDefault();
+          void navigate({ search: { a: first.trim(), b: second.trim() } });
+        }}
+      >
+        <TextInput label={t("First job")} value={first} onChange={(event) => setFirst(event.currentTarget.value)} classNames={{ input: "mono" }} />
+        <TextInput label={t("Second job")} value={second} onChange={(event) => setSecond(event.currentTarget.value)} classNames={{ input: "mono" }} />
+        <Button type="submit" disabled={first.trim() === "" || second.trim() === ""}>
+          {t("Compare")}
+        </Button>
+      </form>
+    </section>
+  );
+}
+
+function Compared({ a, b }: { a: string; b: string }) {
+  const query = useQuery(compareQuery(a, b));
+  if (query.isPending) return <Skeleton h={420} radius="md" />;
+  if (query.data === undefined) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
+  return <SideBySide comparison={query.data} />;
+}
+
+function SideBySide({ comparison }: { comparison: Comparison }) {
+  const { t } = useTranslation();
+  const navigate = useNavigate({ from: "/compare" });
+  const [only, setOnly] = useState(true);
+  const { a, b, differences } = comparison;
+  const sections = shownSections(comparison, only);
+  const diffs = [a, b].some((run) => (run.diff ?? "") !== "") && a.diff !== b.diff;
+  return (
+    <>
+      <Group justify="space-between" mb="sm">
+        <Text size="sm" c="dimmed" data-testid="compare-count">
+          {t("{{count}} differences", { count: differences })}
+        </Text>
+        <Group gap="md">
+          <Switch size="sm" label={t("Only differences")} checked={only} onChange={(event) => setOnly(event.currentTarget.checked)} data-testid="compare-only" />
+          <Button variant="default" size="xs" leftSection={<ArrowLeftRight size={14} />} onClick={() => void navigate({ search: { a: b.id, b: a.id }, replace: true })}>
+            {t("Swap")}
+          </Button>
+        </Group>
+      </Group>
+      <section className={`card ${classes.wrap ?? ""}`}>
+        <table className={`${classes.table ?? ""} tabular`} aria-label={t("Two runs side by side")} data-testid="compare">
+          <thead>
+            <tr className={classes.head}>
+              <th scope="col" style={{ width: "26%" }}>
+                <span className="visually-hidden">{t("Field")}</span>
+              </th>
+              <RunHead run={a} />
+              <RunHead run={b} />
+            </tr>
+          </thead>
+          {sections.map((section) => (
+            <Rows key={section.key} section={section} />
+          ))}
+        </table>
+        {sections.length === 0 && (
+          <EmptyState icon={Equal} title={t("No difference")}>
+            {t("They do not differ in anything that is known of both.")}
+          </EmptyState>
+        )}
+      </section>
+      {diffs && (
+        <div className={classes.diffs}>
+          {[a, b].map((run, index) => (
+            <section key={index} style={{ minWidth: 0 }}>
+              <Title order={2} size="h6" mb={6}>
+                {t("Uncommitted changes of {{name}}", { name: run.name })}
+              </Title>
+              {run.diff ? (
+                <Diff text={run.diff} label={t("Uncommitted changes of {{name}}", { name: run.name })} />
+              ) : (
+                <Text size="sm" c="dimmed">
+                  {t("None")}
+                </Text>
+              )}
+            </section>
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+function RunHead({ run }: { run: Comparison["a"] }) {
+  const { t } = useTranslation();
+  return (
+    <th scope="col">
+      <Anchor component={Link} to={`/jobs/${run.id}`} size="sm" fw={650}>
+        {run.name}
+        {run.array_task_id !== null && ` · ${t("task {{task}}", { task: run.array_task_id })}`}
+      </Anchor>
+      <Text size="xs" c="dimmed" component="div">
+        {run.owner} · {lookOf(run.state).label} · <RelativeTime at={run.created_at} />
+      </Text>
+    </th>
+  );
+}
+
+function Rows({ section }: { section: Section }) {
+  const { t } = useTranslation();
+  return (
+    <tbody>
+      <tr className={classes.section}>
+        <th colSpan={3} scope="colgroup">
+          {titleOf(section)}
+          {section.same_left_out > 0 && (
+            <Badge variant="light" color="gray" tt="none" ml={8}>
+              {t("{{count}} the same", { count: section.same_left_out })}
+            </Badge>
+          )}
+          {section.note !== null && (
+            <Text span size="xs" c="dimmed" ml={8} fw={400}>
+              <Said>{section.note}</Said>
+            </Text>
+          )}
+        </th>
+      </tr>
+      {section.rows.map((row) => (
+        <tr key={row.field} className={row.same ? undefined : classes.different}>
+          <th scope="row">{nameOf(section, row)}</th>
+          <Value row={row} side="a" />
+          <Value row={row} side="b" />
+        </tr>
+      ))}
+    </tbody>
+  );
+}
+
+function Value({ row, side }: { row: Row; side: "a" | "b" }) {
+  const text = textOf(row[side], row.unit);
+  return <td className={classes.value}>{text ?? <span className={classes.none}>–</span>}</td>;
+}

@@ -1,0 +1,103 @@
+import { Tabs } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
+import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { ChartColumn, Database, LayoutDashboard, Settings as SettingsIcon, Users } from "lucide-react";
+import { useTranslation } from "react-i18next";
+import { type Project, projectQuery, type Seen } from "@/api/projects";
+import { meQuery } from "@/api/queries";
+import { PageError } from "@/components/PageError";
+import { BackLink, PageHead } from "@/components/PageHead";
+import { PageLoading } from "@/components/PageLoading";
+import { Data } from "@/components/projects/Data";
+import { Members } from "@/components/projects/Members";
+import { Notices } from "@/components/projects/Notices";
+import { Overview } from "@/components/projects/Overview";
+import { Settings } from "@/components/projects/Settings";
+import { Usage } from "@/components/projects/Usage";
+import { ToneBadge } from "@/components/ToneBadge";
+import { useChosenInView } from "@/hooks/use-chosen-in-view";
+import type { ProjectTab } from "@/lib/project-tabs";
+import { projectState, rightsIn, roleLabel } from "@/lib/projects";
+
+export function ProjectPage() {
+  const { name } = useParams({ from: "/shell/projects/$name" });
+  const query = useQuery(projectQuery(name));
+  const title = query.data?.value.title ?? "";
+  useDocumentTitle(`${title === "" ? name : title} · Aitne`);
+  if (query.isPending) return <PageLoading />;
+  if (!query.data) return <PageError whole error={query.error} onRetry={() => void query.refetch()} />;
+  return <LoadedProject key={name} seen={query.data} />;
+}
+
+function LoadedProject({ seen }: { seen: Seen<Project> }) {
+  const { t } = useTranslation();
+  const { data: me } = useSuspenseQuery(meQuery);
+  const { tab } = useSearch({ from: "/shell/projects/$name" });
+  const navigate = useNavigate({ from: "/projects/$name" });
+  const project = seen.value;
+  const rights = rightsIn(project, me);
+  const shown = tab === undefined || (tab === "settings" && !rights.manages) ? "overview" : tab;
+  const state = projectState(project.state);
+  const strip = useChosenInView<HTMLDivElement>(shown);
+  return (
+    <>
+      <PageHead
+        back={<BackLink to="/projects">{t("Projects")}</BackLink>}
+        title={project.title || project.name}
+        badges={
+          <>
+            <ToneBadge tone={state.tone} dot>
+              {state.label}
+            </ToneBadge>
+            {rights.role !== null && <ToneBadge tone="neutral">{roleLabel(rights.role)}</ToneBadge>}
+          </>
+        }
+        sub={project.title !== "" && <span className="mono">{project.name}</span>}
+      />
+      <Notices project={project} rights={rights} />
+      <Tabs
+        value={shown}
+        onChange={(next) => void navigate({ search: next === null || next === "overview" ? {} : { tab: next as ProjectTab }, replace: true })}
+        keepMounted={false}
+      >
+        <Tabs.List ref={strip} mb="md">
+          <Tabs.Tab value="overview" leftSection={<LayoutDashboard size={15} />}>
+            {t("Overview")}
+          </Tabs.Tab>
+          <Tabs.Tab value="members" leftSection={<Users size={15} />}>
+            {t("Members")}
+          </Tabs.Tab>
+          <Tabs.Tab value="usage" leftSection={<ChartColumn size={15} />}>
+            {t("Usage")}
+          </Tabs.Tab>
+          <Tabs.Tab value="data" leftSection={<Database size={15} />}>
+            {t("Data")}
+          </Tabs.Tab>
+          {rights.manages && (
+            <Tabs.Tab value="settings" leftSection={<SettingsIcon size={15} />}>
+              {t("Settings")}
+            </Tabs.Tab>
+          )}
+        </Tabs.List>
+        <Tabs.Panel value="overview">
+          <Overview project={project} />
+        </Tabs.Panel>
+        <Tabs.Panel value="members">
+          <Members project={project} rights={rights} me={me.user.name} />
+        </Tabs.Panel>
+        <Tabs.Panel value="usage">
+          <Usage name={project.name} />
+        </Tabs.Panel>
+        <Tabs.Panel value="data">
+          <Data project={project} rights={rights} me={me.user.name} />
+        </Tabs.Panel>
+        {rights.manages && (
+          <Tabs.Panel value="settings">
+            <Settings seen={seen} rights={rights} />
+          </Tabs.Panel>
+        )}
+      </Tabs>
+    </>
+  );
+}

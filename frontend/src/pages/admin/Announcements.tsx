@@ -1,0 +1,239 @@
+import { Button, Group, MultiSelect, SegmentedControl, Text, Textarea } from "@mantine/core";
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Construction, Megaphone, Plus } from "lucide-react";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import {
+  adminKeys,
+  allAnnouncementsQuery,
+  type Announcement,
+  changeAnnouncement,
+  createAnnouncement,
+  deleteAnnouncement,
+  readAnnouncement,
+  type Severity,
+} from "@/api/admin";
+import { projectsQuery } from "@/api/projects";
+import { Confirm } from "@/components/Confirm";
+import { EmptyState } from "@/components/EmptyState";
+import { FormModal } from "@/components/FormModal";
+import { notifyDone, notifyProblem } from "@/components/notify";
+import { PageTitle } from "@/components/PageTitle";
+import { PeriodFields } from "@/components/PeriodFields";
+import { QueryCard } from "@/components/QueryCard";
+import { ToneBadge } from "@/components/ToneBadge";
+import table from "@/components/table.module.css";
+import { useNow } from "@/hooks/use-now";
+import { fromField, SEVERITIES, stageOf, toField } from "@/lib/severity";
+import { formatMoment, formatPeriod } from "@/lib/time";
+import { MaintenanceCard } from "@/pages/admin/MaintenanceCard";
+import classes from "./Admin.module.css";
+
+/** What everybody is told, and when no new work begins. */
+export function AnnouncementsPage() {
+  const { t } = useTranslation();
+  const query = useInfiniteQuery(allAnnouncementsQuery);
+  const [editing, setEditing] = useState<Announcement | "new" | null>(null);
+  const found = query.data?.pages.flatMap((page) => page.items) ?? [];
+  return (
+    <>
+      <PageTitle title={t("Announcements and maintenance")} />
+      <h2 className={classes.heading}>
+        <Group gap={8}>
+          <Construction size={17} aria-hidden /> {t("Maintenance")}
+        </Group>
+      </h2>
+      <MaintenanceCard />
+      <Group justify="space-between" className={classes.section} mb={10}>
+        <h2 className={classes.heading} style={{ margin: 0 }}>
+          <Group gap={8}>
+            <Megaphone size={17} aria-hidden /> {t("Announcements")}
+          </Group>
+        </h2>
+        <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setEditing("new")} data-testid="announcement-new">
+          {t("New announcement")}
+        </Button>
+      </Group>
+      <QueryCard
+        query={query}
+        items={query.data && found}
+        rows={3}
+        empty={
+          <EmptyState icon={Megaphone} title={t("Nothing was announced")}>
+            {t("An announcement stands above every page for those whom it concerns, from and until when you say.")}
+          </EmptyState>
+        }
+      >
+        {(announcements) => <Rows announcements={announcements} onEdit={setEditing} />}
+      </QueryCard>
+      {editing !== null && <Editor announcement={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
+    </>
+  );
+}
+
+function Rows({ announcements, onEdit }: { announcements: readonly Announcement[]; onEdit: (announcement: Announcement) => void }) {
+  const { t } = useTranslation();
+  const now = useNow();
+  const cache = useQueryClient();
+  const [asking, setAsking] = useState<Announcement | null>(null);
+  const remove = useMutation({
+    mutationFn: deleteAnnouncement,
+    onSuccess: () => notifyDone(t("The announcement is gone.")),
+    onError: (error) => notifyProblem(t("The announcement was not deleted"), error),
+    onSettled: () => {
+      setAsking(null);
+      void cache.invalidateQueries({ queryKey: adminKeys.announcements });
+    },
+  });
+  const stages = { current: t("shown now"), future: t("to come"), past: t("over") };
+  return (
+    <div className={table.wrap}>
+      <table className={table.table}>
+        <thead>
+          <tr>
+            <th scope="col">{t("Text")}</th>
+            <th scope="col">{t("For")}</th>
+            <th scope="col">{t("Shown")}</th>
+            <th scope="col">
+              <span className="visually-hidden">{t("Actions")}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {announcements.map((each) => {
+            const stage = stageOf(each, now);
+            return (
+              <tr key={each.id} data-testid="announcement-row" style={{ opacity: stage === "past" ? 0.65 : 1 }}>
+                <td>
+                  <ToneBadge tone={SEVERITIES[each.severity].tone}>{t(SEVERITIES[each.severity].label)}</ToneBadge>
+                  <div className={classes.text} style={{ marginTop: 4 }}>
+                    {each.text}
+                  </div>
+                </td>
+                <td data-label={t("For")}>{each.projects.length === 0 ? t("everybody") : each.projects.join(", ")}</td>
+                <td data-label={t("Shown")}>
+                  <div>
+                    {stages[stage]}
+                    <Text size="xs" c="dimmed">
+                      {each.ends_at === null
+                        ? t("from {{from}}", { from: formatMoment(new Date(each.starts_at)) })
+                        : formatPeriod(new Date(each.starts_at), new Date(each.ends_at))}
+                    </Text>
+                  </div>
+                </td>
+                <td className={table.num}>
+                  <Button variant="subtle" size="compact-sm" onClick={() => onEdit(each)}>
+                    {t("Edit")}
+                  </Button>
+                  <Button variant="subtle" color="red" size="compact-sm" onClick={() => setAsking(each)}>
+                    {t("Delete")}
+                  </Button>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      <Confirm
+        opened={asking !== null}
+        title={t("Delete this announcement?")}
+        action={t("Delete")}
+        busy={remove.isPending}
+        onClose={() => setAsking(null)}
+        onConfirm={() => {
+          if (asking !== null) remove.mutate(asking.id);
+        }}
+      >
+        {asking?.text}
+      </Confirm>
+    </div>
+  );
+}
+
+function Editor({ announcement, onClose }: { announcement: Announcement | null; onClose: () => void }) {
+  const { t } = useTranslation();
+  const cache = useQueryClient();
+  const { data: projects } = useQuery(projectsQuery);
+  const [form, setForm] = useState({
+    text: announcement?.text ?? "",
+    severity: announcement?.severity ?? ("info"),
+    projects: announcement?.projects ?? [],
+    from: toField(announcement?.starts_at ?? null),
+    until: toField(announcement?.ends_at ?? null),
+  });
+  const set = (change: Partial<typeof form>) => setForm((old) => ({ ...old, ...change }));
+  // What others changed since the list was read is seen when it is saved, not overwritten.
+  const seen = useQuery({
+    queryKey: adminKeys.edited("announcement", announcement?.id),
+    queryFn: () => readAnnouncement(announcement?.id ?? ""),
+    enabled: announcement !== null,
+    staleTime: Infinity,
+    gcTime: 0,
+  });
+  const save = useMutation({
+    mutationFn: () => {
+      const body = { text: form.text.trim(), severity: form.severity, projects: form.projects, ends_at: fromField(form.until) };
+      const starts_at = fromField(form.from);
+      if (announcement === null) return createAnnouncement({ ...body, starts_at });
+      return changeAnnouncement(announcement.id, seen.data?.tag ?? "*", { ...body, ...(starts_at === null ? {} : { starts_at }) });
+    },
+    onSuccess: () => {
+      void cache.invalidateQueries({ queryKey: adminKeys.announcements });
+      notifyDone(announcement === null ? t("Announced.") : t("The announcement was changed."));
+      onClose();
+    },
+  });
+  return (
+    <FormModal
+      title={announcement === null ? t("New announcement") : t("Edit the announcement")}
+      action={announcement === null ? t("Announce") : t("Save")}
+      testId="announcement-save"
+      size="lg"
+      busy={save.isPending}
+      disabled={form.text.trim() === "" || (announcement !== null && seen.data === undefined)}
+      error={save.error}
+      onClose={onClose}
+      onSubmit={save.mutate}
+    >
+      <Textarea
+        label={t("Text")}
+        description={t("Plain text; what happens, whom it concerns, what to do.")}
+        autosize
+        minRows={3}
+        maxLength={2_000}
+        value={form.text}
+        onChange={(event) => set({ text: event.currentTarget.value })}
+        required
+        data-autofocus
+        data-testid="announcement-text"
+      />
+      <div>
+        <Text size="sm" fw={600} mb={4}>
+          {t("How much it matters")}
+        </Text>
+        <SegmentedControl
+          fullWidth
+          aria-label={t("How much it matters")}
+          data={(Object.keys(SEVERITIES) as Severity[]).map((value) => ({ value, label: t(SEVERITIES[value].label) }))}
+          value={form.severity}
+          onChange={(severity) => set({ severity: severity })}
+        />
+        {form.severity === "critical" && (
+          <Text size="xs" c="dimmed" mt={4}>
+            {t("Nobody can put a critical announcement away.")}
+          </Text>
+        )}
+      </div>
+      <MultiSelect
+        label={t("For the members of")}
+        placeholder={form.projects.length === 0 ? t("everybody") : ""}
+        data={projects?.items.map((project) => project.name) ?? []}
+        value={form.projects}
+        onChange={(value) => set({ projects: value })}
+        searchable
+        clearable
+      />
+      <PeriodFields from={form.from} until={form.until} endless={t("Empty: until it is deleted.")} onChange={set} />
+    </FormModal>
+  );
+}

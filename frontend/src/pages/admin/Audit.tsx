@@ -1,0 +1,169 @@
+import { Alert, Button, Group, Menu, Modal, Select, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { useInfiniteQuery, useMutation } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Download, ScrollText, SearchX, ShieldAlert, ShieldCheck } from "lucide-react";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { type AuditCheck, type AuditEntry, auditExport, type AuditFilters, auditQuery, checkAudit, type Outcome } from "@/api/admin";
+import { EmptyState } from "@/components/EmptyState";
+import { notifyProblem } from "@/components/notify";
+import { PageTitle } from "@/components/PageTitle";
+import { QueryCard } from "@/components/QueryCard";
+import { formatAbsolute } from "@/lib/time";
+import { AuditTable, OUTCOMES, Who } from "@/pages/admin/AuditTable";
+import classes from "./Admin.module.css";
+
+/** An operation of the API: the same in every language. */
+const EXAMPLE = "drain_node";
+
+/** Who did what to what: filtered, exported, verified. */
+export function AuditPage() {
+  const { t } = useTranslation();
+  const filters = useSearch({ from: "/shell/admin/audit" });
+  const query = useInfiniteQuery(auditQuery(filters));
+  const [open, setOpen] = useState<AuditEntry | null>(null);
+  const entries = query.data?.pages.flatMap((page) => page.items) ?? [];
+  const total = query.data?.pages[0]?.total;
+  const filtered = JSON.stringify(filters) !== "{}";
+  const check = useMutation({ mutationFn: checkAudit, onError: (error) => notifyProblem(t("The log was not verified"), error) });
+  return (
+    <>
+      <PageTitle title={t("Audit log")}>
+        <Group gap="xs">
+          <Button variant="default" size="sm" leftSection={<ShieldCheck size={16} />} loading={check.isPending} onClick={() => check.mutate()} data-testid="audit-verify">
+            {t("Verify")}
+          </Button>
+          <Menu>
+            <Menu.Target>
+              <Button variant="default" size="sm" leftSection={<Download size={16} />}>
+                {t("Export")}
+              </Button>
+            </Menu.Target>
+            <Menu.Dropdown>
+              <Menu.Item component="a" href={auditExport(filters, "jsonl")} download>
+                {t("JSON lines, which can be verified")}
+              </Menu.Item>
+              <Menu.Item component="a" href={auditExport(filters, "csv")} download>
+                {t("CSV for a spreadsheet")}
+              </Menu.Item>
+            </Menu.Dropdown>
+          </Menu>
+        </Group>
+      </PageTitle>
+      <div role="status">{check.data && <Checked check={check.data} />}</div>
+      <Filters filters={filters} />
+      <p className={classes.note} role="status">
+        {total !== undefined && t("{{count}} entries", { count: total })}
+      </p>
+      <QueryCard
+        query={query}
+        items={query.data && entries}
+        empty={
+          <EmptyState icon={filtered ? SearchX : ScrollText} title={filtered ? t("Nothing matches") : t("Nothing has been changed yet")}>
+            {t("Every change that a person asks for is written down here, with who, from where and how it ended.")}
+          </EmptyState>
+        }
+      >
+        {(found) => <AuditTable entries={found} onOpen={setOpen} />}
+      </QueryCard>
+      {open && <Entry entry={open} onClose={() => setOpen(null)} />}
+    </>
+  );
+}
+
+function Checked({ check }: { check: AuditCheck }) {
+  const { t } = useTranslation();
+  if (check.whole) {
+    return (
+      <Alert color="moon" icon={<ShieldCheck size={18} />} mb="md" title={t("All {{count}} entries are as they were written.", { count: check.entries })}>
+        {check.last_hash !== null && (
+          <>
+            {t("Hash of the last one, to be noted elsewhere:")} <span className={classes.value}>{check.last_hash}</span>
+          </>
+        )}
+      </Alert>
+    );
+  }
+  return (
+    <Alert color="red" icon={<ShieldAlert size={18} />} mb="md" title={t("Entry {{id}} is wrong", { id: check.broken_entry })}>
+      {check.problem} {t("{{count}} entries before it are in order.", { count: check.entries })}
+    </Alert>
+  );
+}
+
+function Filters({ filters }: { filters: AuditFilters }) {
+  const { t } = useTranslation();
+  const navigate = useNavigate({ from: "/admin/audit" });
+  const set = (change: AuditFilters) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
+  return (
+    <div className={classes.filters} role="search">
+      <Typed label={t("Who")} value={filters.actor} onChange={(actor) => set({ actor })} />
+      <Typed label={t("What")} placeholder={EXAMPLE} value={filters.action} onChange={(action) => set({ action })} />
+      <Typed label={t("On what")} value={filters.object} onChange={(object) => set({ object })} />
+      <Select
+        label={t("How it ended")}
+        placeholder={t("Any way")}
+        clearable
+        data={(Object.keys(OUTCOMES) as Outcome[]).map((value) => ({ value, label: t(OUTCOMES[value].label) }))}
+        value={filters.outcome ?? null}
+        onChange={(outcome) => set({ outcome: (outcome ?? undefined) })}
+      />
+      <TextInput type="date" label={t("Since")} value={filters.from ?? ""} onChange={(event) => set({ from: event.currentTarget.value || undefined })} />
+      <TextInput type="date" label={t("Until")} value={filters.to ?? ""} onChange={(event) => set({ to: event.currentTarget.value || undefined })} />
+    </div>
+  );
+}
+
+interface TypedProps {
+  label: string;
+  placeholder?: string;
+  value: string | undefined;
+  onChange: (value: string | undefined) => void;
+}
+
+function Typed({ label, placeholder, value, onChange }: TypedProps) {
+  const [text, setText] = useState(value ?? "");
+  const later = useDebouncedCallback(onChange, 300);
+  return (
+    <TextInput
+      label={label}
+      placeholder={placeholder}
+      value={text}
+      spellCheck={false}
+      autoCapitalize="none"
+      onChange={(event) => {
+        setText(event.currentTarget.value);
+        later(event.currentTarget.value.trim() || undefined);
+      }}
+    />
+  );
+}
+
+function Entry({ entry, onClose }: { entry: AuditEntry; onClose: () => void }) {
+  const { t } = useTranslation();
+  const facts: [string, React.ReactNode][] = [
+    [t("When"), formatAbsolute(new Date(entry.time))],
+    [t("Who"), <Who key="who" entry={entry} />],
+    [t("On what"), entry.object],
+    [t("How it ended"), t(OUTCOMES[entry.outcome].label)],
+    [t("Address"), entry.address],
+    ...Object.entries(entry.details).map(([name, value]): [string, React.ReactNode] => [name, typeof value === "string" ? value : JSON.stringify(value)]),
+    [t("Hash"), <span key="hash" className={classes.value}>{entry.hash}</span>],
+    [t("Hash before"), <span key="previous" className={classes.value}>{entry.previous}</span>],
+  ];
+  return (
+    <Modal opened onClose={onClose} title={<strong>{t("Entry {{id}}: {{action}}", { id: entry.id, action: entry.action })}</strong>}>
+      <dl className={classes.facts}>
+        {facts
+          .filter(([, value]) => value !== null)
+          .map(([name, value]) => (
+            <div key={name} style={{ display: "contents" }}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+      </dl>
+    </Modal>
+  );
+}

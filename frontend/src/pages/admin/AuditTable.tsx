@@ -1,0 +1,85 @@
+import { Text } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import type { AuditEntry, Outcome } from "@/api/admin";
+import { RelativeTime } from "@/components/Time";
+import { ToneBadge } from "@/components/ToneBadge";
+import classes from "@/components/table.module.css";
+import { msg } from "@/i18n/msg";
+import type { Tone } from "@/lib/states";
+import own from "./Admin.module.css";
+
+/** The labels are keys: `t(look.label)`. */
+export const OUTCOMES: Record<Outcome, { label: string; tone: Tone }> = {
+  allowed: { label: msg("Carried out"), tone: "good" },
+  denied: { label: msg("Refused"), tone: "warn" },
+  failed: { label: msg("Failed"), tone: "neutral" },
+};
+
+interface Props {
+  entries: readonly AuditEntry[];
+  onOpen?: ((entry: AuditEntry) => void) | undefined;
+}
+
+export function AuditTable({ entries, onOpen }: Props) {
+  const { t } = useTranslation();
+  return (
+    <div className={classes.wrap}>
+      <table className={classes.table}>
+        <thead>
+          <tr>
+            <th scope="col">{t("When")}</th>
+            <th scope="col">{t("Who")}</th>
+            <th scope="col">{t("What")}</th>
+            <th scope="col">{t("On what")}</th>
+            <th scope="col">{t("How it ended")}</th>
+            <th scope="col">{t("Address")}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {entries.map((entry) => (
+            <tr key={entry.id} data-testid="audit-row">
+              <td className={classes.nowrap}>
+                <RelativeTime at={entry.time} />
+              </td>
+              <td data-label={t("Who")}>
+                <Who entry={entry} />
+              </td>
+              <td data-label={t("What")} className={own.action}>
+                {onOpen === undefined ? (
+                  <span className={own.value}>{entry.action}</span>
+                ) : (
+                  <button type="button" className={`${own.linklike ?? ""} ${own.value ?? ""}`} onClick={() => onOpen(entry)} aria-label={t("Entry {{id}}: {{action}}", { id: entry.id, action: entry.action })}>
+                    {entry.action}
+                  </button>
+                )}
+              </td>
+              <td data-label={entry.object === null ? undefined : t("On what")}>
+                {entry.object !== null && <span className={own.object}>{entry.object}</span>}
+              </td>
+              <td data-label={t("How it ended")}>
+                <ToneBadge tone={OUTCOMES[entry.outcome].tone}>{t(OUTCOMES[entry.outcome].label)}</ToneBadge>
+              </td>
+              <td data-label={t("Address")} className={classes.dim}>
+                {entry.address}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+
+export function Who({ entry }: { entry: AuditEntry }) {
+  const { t } = useTranslation();
+  if (entry.impersonator === null) return <strong>{entry.actor}</strong>;
+  return (
+    <span>
+      <strong>{entry.impersonator}</strong>{" "}
+      <Text span size="sm" c="dimmed">
+        {t("as {{name}}", { name: entry.actor })}
+      </Text>
+    </span>
+  );
+}

@@ -1,0 +1,80 @@
+import { PasswordInput, Select, TextInput } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { createUser } from "@/api/actions";
+import { keys } from "@/api/queries";
+import type { NewUser } from "@/api/types";
+import { FormModal } from "@/components/FormModal";
+import { useProblems } from "@/hooks/use-problems";
+
+export function NewUserModal({ onClose }: { onClose: () => void }) {
+  const { t } = useTranslation();
+  const cache = useQueryClient();
+  const [form, setForm] = useState({ name: "", display_name: "", password: "", role: "user" as "user" | "admin" });
+  const create = useMutation({
+    mutationFn: (body: NewUser) => createUser(body),
+    onSuccess: () => {
+      void cache.invalidateQueries({ queryKey: keys.users });
+      onClose();
+    },
+  });
+  const set = (change: Partial<typeof form>) => setForm((old) => ({ ...old, ...change }));
+  const { errorOf, unshown } = useProblems(create.error, ["name", "display_name", "password", "role"]);
+  const submit = () =>
+    create.mutate({
+      name: form.name.trim(),
+      display_name: form.display_name.trim(),
+      role: form.role,
+      ...(form.password === "" ? {} : { password: form.password }),
+    });
+  return (
+    <FormModal
+      title={t("New user")}
+      action={t("Create user")}
+      busy={create.isPending}
+      disabled={form.name.trim() === ""}
+      error={unshown ? create.error : null}
+      onClose={onClose}
+      onSubmit={submit}
+    >
+      <TextInput
+        label={t("User name")}
+        description={t("Lower-case letters, digits, - and _; it cannot be changed later.")}
+        value={form.name}
+        error={errorOf("name")}
+        onChange={(event) => set({ name: event.currentTarget.value })}
+        autoCapitalize="none"
+        spellCheck={false}
+        autoComplete="off"
+        required
+        data-autofocus
+      />
+      <TextInput
+        label={t("Full name")}
+        value={form.display_name}
+        error={errorOf("display_name")}
+        onChange={(event) => set({ display_name: event.currentTarget.value })}
+        autoComplete="off"
+      />
+      <PasswordInput
+        label={t("Password")}
+        description={t("At least 8 characters. Empty: the user sets one by a reset link, or logs in by a token only.")}
+        value={form.password}
+        error={errorOf("password")}
+        onChange={(event) => set({ password: event.currentTarget.value })}
+        autoComplete="new-password"
+      />
+      <Select
+        label={t("Role")}
+        data={[
+          { value: "user", label: t("User") },
+          { value: "admin", label: t("Administrator") },
+        ]}
+        value={form.role}
+        allowDeselect={false}
+        onChange={(role) => set({ role: role === "admin" ? "admin" : "user" })}
+      />
+    </FormModal>
+  );
+}

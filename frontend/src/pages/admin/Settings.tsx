@@ -1,0 +1,92 @@
+import { Switch, Text, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Search, SearchX } from "lucide-react";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { type Setting, settingsQuery } from "@/api/admin";
+import { EmptyState } from "@/components/EmptyState";
+import { PageTitle } from "@/components/PageTitle";
+import { QueryCard } from "@/components/QueryCard";
+import table from "@/components/table.module.css";
+import { msg } from "@/i18n/msg";
+import classes from "./Admin.module.css";
+
+const SOURCES: Record<Setting["source"], string> = {
+  default: msg("default"),
+  file: msg("file"),
+  environment: msg("environment variable"),
+  command_line: msg("command line"),
+  found: msg("found on this machine"),
+};
+
+/** Every setting, and where it is from. They are changed in aitne.toml, not here. */
+export function SettingsPage() {
+  const { t } = useTranslation();
+  const query = useQuery(settingsQuery);
+  const [text, setText] = useState("");
+  const [all, setAll] = useState(false);
+  const wanted = text.trim().toLowerCase();
+  const found = query.data?.filter(
+    (each) => (all || wanted !== "" || each.source !== "default") && `${each.name} ${each.description}`.toLowerCase().includes(wanted),
+  );
+  return (
+    <>
+      <PageTitle title={t("Settings")} />
+      <Text size="sm" c="dimmed" mb="md">
+        {t("They are read when the platform starts, from aitne.toml, then AITNE_ variables, then the command line. Secrets are masked.")}
+      </Text>
+      <div className={classes.filters} role="search">
+        <TextInput aria-label={t("Search settings")} placeholder={t("Search settings")} leftSection={<Search size={16} />} value={text} onChange={(event) => setText(event.currentTarget.value)} />
+        <Switch label={t("Also those that nobody has set")} checked={all} onChange={(event) => setAll(event.currentTarget.checked)} my="auto" />
+      </div>
+      <QueryCard
+        query={query}
+        items={found}
+        empty={
+          <EmptyState icon={SearchX} title={wanted === "" ? t("Everything is as it comes") : t("Nothing matches")}>
+            {wanted === "" ? t("No setting was changed.") : t("No setting has this in its name or description.")}
+          </EmptyState>
+        }
+      >
+        {(settings) => (
+          <div className={table.wrap}>
+            <table className={table.table}>
+              <thead>
+                <tr>
+                  <th scope="col">{t("Setting")}</th>
+                  <th scope="col">{t("Value")}</th>
+                  <th scope="col">{t("From")}</th>
+                </tr>
+              </thead>
+              <tbody>
+                {settings.map((each) => (
+                  <tr key={each.name} data-testid="setting-row">
+                    <td style={{ maxWidth: 340 }}>
+                      <span className="mono">{each.name}</span>
+                      <Text size="xs" c="dimmed" lang="en">
+                        {each.description}
+                      </Text>
+                    </td>
+                    <td data-label={t("Value")}>
+                      <span className={classes.value}>{each.value ?? t("unset")}</span>
+                    </td>
+                    <td data-label={t("From")}>
+                      <div>
+                        {t(SOURCES[each.source])}
+                        {each.where !== null && (
+                          <Text size="xs" c="dimmed" className={classes.value}>
+                            {each.where}
+                          </Text>
+                        )}
+                      </div>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </QueryCard>
+    </>
+  );
+}

@@ -1,0 +1,41 @@
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { ListTree, SearchX } from "lucide-react";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import { meQuery } from "@/api/queries";
+import { EmptyState } from "@/components/EmptyState";
+import { JobFilterBar } from "@/components/jobs/JobFilterBar";
+import { JobList } from "@/components/jobs/JobList";
+import { PageTitle } from "@/components/PageTitle";
+import { columnsOf } from "@/lib/job-columns";
+import type { JobFilters } from "@/lib/job-filters";
+
+/** What fits beside the area's navigation. */
+const COLUMNS = columnsOf(["state", "owner", "resources", "nodes", "created"], true);
+
+/** Everybody's jobs and sessions, to be found and ended. */
+export function AdminJobsPage() {
+  const { t } = useTranslation();
+  const search = useSearch({ from: "/shell/admin/jobs" });
+  const filters = useMemo(() => ({ ...search, all: true }), [search]);
+  const navigate = useNavigate({ from: "/admin/jobs" });
+  const { data: me } = useSuspenseQuery(meQuery);
+  const change = (next: JobFilters) => void navigate({ search: (old) => ({ ...old, ...next }), replace: true });
+  return (
+    <>
+      <PageTitle title={t("Everybody's jobs and sessions")} />
+      <JobFilterBar filters={filters} projects={me.projects} onChange={change} everyones={false} />
+      <JobList
+        filters={filters}
+        columns={COLUMNS}
+        onChange={change}
+        empty={(filtered) => (
+          <EmptyState icon={filtered ? SearchX : ListTree} title={filtered ? t("Nothing matches") : t("No jobs yet")}>
+            {t("Whatever anybody launches is listed here.")}
+          </EmptyState>
+        )}
+      />
+    </>
+  );
+}

@@ -1,0 +1,102 @@
+import { UnstyledButton } from "@mantine/core";
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { Link, Outlet, useRouterState } from "@tanstack/react-router";
+import { Search, ShieldCheck } from "lucide-react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { meQuery } from "@/api/queries";
+import { Wordmark } from "@/components/Logo";
+import { SchedulerBanner } from "@/components/SchedulerBanner";
+import { StaleBanner } from "@/components/StaleBanner";
+import { pagesOf } from "@/lib/pages";
+import { LiveProvider } from "@/live/LiveProvider";
+import { Navigation } from "@/shell/Navigation";
+import { BANNERS, TOOLS } from "@/shell/slots";
+import { useChosenLook } from "@/shell/use-look";
+import { useShortcuts } from "@/shell/use-shortcuts";
+import { UserMenu } from "@/shell/UserMenu";
+import classes from "./Shell.module.css";
+
+const loadPalette = () => import("@/shell/Palette");
+const Palette = lazy(async () => ({ default: (await loadPalette()).Palette }));
+const KeyboardHelp = lazy(async () => ({ default: (await import("@/shell/KeyboardHelp")).KeyboardHelp }));
+
+/** Everything around a page for someone who is logged in. */
+export function Shell() {
+  const { t, i18n } = useTranslation();
+  const { data: me } = useSuspenseQuery(meQuery);
+  const main = useRef<HTMLElement>(null);
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  const [searching, setSearching] = useState(false);
+  const [helping, setHelping] = useState(false);
+  useChosenLook();
+  useShortcuts({ role: me.user.role, onSearch: () => setSearching(true), onHelp: () => setHelping(true) });
+  const first = useRef(true);
+  useEffect(() => {
+    // A screen reader hears that another page is there; the first page is announced by the browser.
+    if (first.current) first.current = false;
+    else main.current?.focus({ preventScroll: true });
+  }, [path]);
+  return (
+    <LiveProvider user={me.user.name}>
+      <a className="skip-link" href="#content">
+        {t("Skip to the content")}
+      </a>
+      <header className={classes.header}>
+        <div className={classes.bar}>
+          <Link to="/" className={classes.brand} aria-label={t("{{title}}, front page", { title: me.platform.title })}>
+            <Wordmark title={me.platform.title} />
+          </Link>
+          <Navigation />
+          <div className={classes.tools}>
+            <UnstyledButton
+              className={classes.search}
+              onClick={() => setSearching(true)}
+              onPointerEnter={() => void loadPalette()}
+              aria-keyshortcuts="Control+K Meta+K"
+              data-testid="search"
+            >
+              <Search size={16} aria-hidden />
+              <span className={classes.searchText}>{t("Search")}</span>
+              <kbd className={classes.kbd} aria-hidden>
+                {IS_MAC ? "⌘ K" : "Ctrl K"}
+              </kbd>
+            </UnstyledButton>
+            {me.user.role === "admin" && <AdminLink />}
+            {TOOLS.map((Tool, index) => (
+              <Tool key={index} />
+            ))}
+            <UserMenu onHelp={() => setHelping(true)} />
+          </div>
+        </div>
+      </header>
+      {BANNERS.map((Banner, index) => (
+        <Banner key={index} />
+      ))}
+      <StaleBanner className={classes.stale ?? ""} />
+      <SchedulerBanner className={classes.stale ?? ""} />
+      <main id="content" ref={main} tabIndex={-1} className={classes.main}>
+        {/* Another language: every text anew, those that functions have put together too. */}
+        <Outlet key={i18n.language} />
+      </main>
+      <Suspense fallback={null}>
+        {searching && <Palette onClose={() => setSearching(false)} onHelp={() => setHelping(true)} />}
+        {helping && <KeyboardHelp onClose={() => setHelping(false)} />}
+      </Suspense>
+    </LiveProvider>
+  );
+}
+
+const IS_MAC = /mac|iphone|ipad/i.test(navigator.userAgent);
+
+/** To the first page of the administrators' area, which has a navigation of its own. */
+function AdminLink() {
+  const { t } = useTranslation();
+  const entrance = pagesOf("admin")[0];
+  if (entrance === undefined) return null;
+  return (
+    <Link to={entrance.to} className={classes.admin} activeOptions={{ includeSearch: false }} data-testid="nav-admin">
+      <ShieldCheck size={17} aria-hidden /> <span className={classes.adminText}>{t("Admin")}</span>
+    </Link>
+  );
+}

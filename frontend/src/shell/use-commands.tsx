@@ -1,0 +1,123 @@
+import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { Keyboard, Languages, LogOut, Orbit, SquareTerminal } from "lucide-react";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { findJobsQuery, meQuery, templatesQuery } from "@/api/queries";
+import type { Job } from "@/api/types";
+import { LANGUAGES } from "@/i18n";
+import { openInNewTab } from "@/hooks/use-job-actions";
+import { notifyProblem } from "@/components/notify";
+import { pagesFor } from "@/lib/pages";
+import { lookOf } from "@/lib/states";
+import { SCHEMES } from "@/shell/schemes";
+import { useLook } from "@/shell/use-look";
+import { useLogout } from "@/shell/use-logout";
+
+export interface Command {
+  key: string;
+  label: string;
+  note?: string | undefined;
+  /** Further words that find it. */
+  words?: string;
+  icon: ReactNode;
+  run: () => void;
+}
+
+interface Group {
+  label: string;
+  commands: Command[];
+}
+
+/** What `text` finds; jobs by `query`, which follows it once the typing rests. */
+export function useCommands(text: string, query: string, onHelp: () => void): { groups: Group[]; searching: boolean } {
+  const { t } = useTranslation();
+  const { data: me } = useSuspenseQuery(meQuery);
+  const templates = useQuery(templatesQuery);
+  const jobs = useQuery({ ...findJobsQuery(query.trim(), me.user.name), enabled: query.trim() !== "" });
+  const navigate = useNavigate();
+  const groups: Group[] = [
+    { label: t("Sessions and jobs"), commands: useJobCommands(text.trim() === "" ? [] : (jobs.data ?? [])) },
+    {
+      label: t("Pages"),
+      commands: matching(
+        text,
+        pagesFor(me.user.role).map(({ to, label, words, icon: Icon }) => ({
+          key: to,
+          label: t(label),
+          words: words === undefined ? label : `${label} ${words} ${t(words)}`,
+          icon: <Icon size={17} />,
+          run: () => void navigate({ to }),
+        })),
+      ),
+    },
+    {
+      label: t("Launch"),
+      commands: matching(
+        text,
+        (templates.data?.items ?? []).map((template) => ({
+          key: `launch-${template.name}`,
+          label: t("Launch {{template}}", { template: template.title }),
+          words: `${template.name} ${template.description}`,
+          icon: template.type === "session" ? <Orbit size={17} /> : <SquareTerminal size={17} />,
+          run: () => void navigate({ to: "/", search: { launch: template.name } }),
+        })),
+      ),
+    },
+    { label: t("Settings"), commands: matching(text, useSettings(onHelp)) },
+  ];
+  return { groups: groups.filter(({ commands }) => commands.length > 0), searching: jobs.isFetching || text !== query };
+}
+
+function useJobCommands(jobs: readonly Job[]): Command[] {
+  const { t } = useTranslation();
+  const navigate = useNavigate();
+  return jobs.map((job) => {
+    const ready = job.actions.includes("open");
+    return {
+      key: job.id,
+      label: ready ? t("Open {{name}}", { name: job.name }) : job.name,
+      note: `${lookOf(job.state, { session: job.type === "session" }).label} · ${job.id.slice(0, 8)}`,
+      icon: job.type === "session" ? <Orbit size={17} /> : <SquareTerminal size={17} />,
+      run: () => {
+        if (!ready) void navigate({ to: "/jobs/$jobId", params: { jobId: job.id } });
+        else openInNewTab(job).catch((error: unknown) => notifyProblem(t("{{name}} did not open", { name: job.name }), error));
+      },
+    };
+  });
+}
+
+function useSettings(onHelp: () => void): Command[] {
+  const { t } = useTranslation();
+  const { setScheme, setLanguage } = useLook();
+  const leave = useLogout();
+  return [
+    ...SCHEMES.map(({ value, label, icon: Icon }) => ({
+      key: `scheme-${value}`,
+      label: t("Colours: {{scheme}}", { scheme: t(label) }),
+      words: "theme dark light",
+      icon: <Icon size={17} />,
+      run: () => setScheme(value),
+    })),
+    ...LANGUAGES.map(({ value, label }) => ({
+      key: `language-${value}`,
+      label: t("Language: {{language}}", { language: label }),
+      words: "language Sprache",
+      icon: <Languages size={17} />,
+      run: () => setLanguage(value),
+    })),
+    { key: "keyboard", label: t("Keyboard help"), words: "shortcuts ?", icon: <Keyboard size={17} />, run: onHelp },
+    { key: "logout", label: t("Log out"), words: "logout", icon: <LogOut size={17} />, run: () => void leave() },
+  ];
+}
+
+/** Those with every word of the text somewhere; what begins with it first. */
+export function matching(text: string, commands: readonly Command[]): Command[] {
+  const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = commands.filter(({ label, words }) => {
+    const all = `${label} ${words ?? ""}`.toLowerCase();
+    return wanted.every((word) => all.includes(word));
+  });
+  const begins = ({ label }: Command) => (label.toLowerCase().startsWith(text.trim().toLowerCase()) ? 0 : 1);
+  return found.sort((a, b) => begins(a) - begins(b));
+}
