@@ -17,14 +17,19 @@ NAMES = (
     "page",
     "sse",
     "session",
+    "portal",
+    "container_start",
     "memory",
     "cli",
     "growth",
+    "manifest",
     "nodes",
     "slurm_submit",
     "slurm_poll",
     "slurm_browsers",
     "slurm_start",
+    "allreduce",
+    "train_step",
 )
 """One module each, with ``measure(quick)``; imported only when asked for."""
 

@@ -12,7 +12,7 @@ from sqlalchemy import event, insert, text
 from aitne.adapters.store import tables
 from aitne.adapters.store.rows import row_of
 from aitne.adapters.store.sql import SqlStore
-from aitne.bootstrap import build
+from aitne.bootstrap.platform import build
 from aitne.core.models.job import Job, JobFilter, JobSpec, JobType
 from aitne.core.models.resources import Resources
 from aitne.core.models.user import Actor, Project, Role, Scope, User
@@ -52,9 +52,8 @@ async def fill(settings: Settings, *, ended: int = JOBS, live: int = 0) -> dict[
             _, tokens[name] = await platform.users.create_token(
                 actor,
                 name="benchmark",
-                scopes=frozenset({Scope.READ, Scope(role)})
-                if role is Role.ADMIN
-                else frozenset({Scope.READ}),
+                # A browser is logged in by a link, for which every scope is needed.
+                scopes=frozenset(Scope) if role is Role.ADMIN else frozenset({Scope.READ}),
                 lifetime_s=None,
             )
         draw = random.Random(1)
