@@ -5,11 +5,22 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
+from pathlib import Path
 
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
+
+
+def note(**values: float) -> None:
+    """Leave measurements where the platform reads them; elsewhere do nothing."""
+    folder = os.environ.get("AITNE_METRICS")
+    if folder is not None:
+        with Path(folder, "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(values) + "\n")
 
 
 def main() -> None:
@@ -41,9 +52,11 @@ def main() -> None:
     print(f"{len(train_x)} digits to learn from, {len(test_x)} to test on", flush=True)
     for epoch in range(1, options.epochs + 1):
         network.partial_fit(train_x, train_y, classes=range(10))
+        accuracy = network.score(test_x, test_y)
+        note(step=epoch, loss=network.loss_, accuracy=accuracy)
         if epoch % 10 == 0 or epoch == options.epochs:
             print(f"epoch {epoch:3}: loss {network.loss_:.4f}", flush=True)
-    print(f"test accuracy {network.score(test_x, test_y):.4f}", flush=True)
+    print(f"test accuracy {accuracy:.4f}", flush=True)
 
 
 if __name__ == "__main__":
