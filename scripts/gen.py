@@ -1,6 +1,8 @@
 """Write every generated file anew, or with ``--check`` say which are out of date.
 
-The OpenAPI document, the portal's types made from it, and the configuration reference.
+The OpenAPI document, the portal's types made from it, the configuration reference, the asynchronous
+client, the versions of the image with JupyterLab, which are those of sessions without one, and each
+image's Apptainer definition and Dockerfile.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from aitne.adapters.images import definition, folder
+from aitne.adapters.node_software import SESSION_LOCK
 
 ROOT = Path(__file__).resolve().parent.parent
 OPENAPI = ROOT / "frontend" / "openapi.json"
@@ -34,10 +39,31 @@ def _configuration() -> bytes:
     return _python("scripts/gen_settings.py")
 
 
+def _async_client() -> bytes:
+    return _python("scripts/gen_async_client.py")
+
+
+def _images() -> dict[Path, Callable[[], bytes]]:
+    """For each folder of ``containers`` both files, from its package list."""
+    renderers = (
+        (definition.DEFINITION, definition.definition),
+        (definition.DOCKERFILE, definition.dockerfile),
+    )
+    folders = [path.parent for path in sorted((ROOT / "containers").glob(f"*/{folder.FILE}"))]
+    return {
+        path / name: lambda path=path, render=render: render(folder.read(path)).encode()
+        for path in folders
+        for name, render in renderers
+    }
+
+
 GENERATED: dict[Path, Callable[[], bytes]] = {
     OPENAPI: _openapi,
     ROOT / "frontend" / "src" / "api" / "schema.d.ts": _portal_types,
     ROOT / "docs" / "reference" / "configuration.md": _configuration,
+    ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
+    ROOT / "containers" / "jupyter" / folder.CONSTRAINTS: SESSION_LOCK.read_bytes,
+    **_images(),
 }
 
 

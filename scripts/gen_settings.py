@@ -61,20 +61,27 @@ Section = tuple[type[BaseModel], dict[str, FieldInfo]]
 
 
 def _sections() -> Iterator[tuple[str, Section]]:
+    yield from _sections_of("", Settings)
+
+
+def _sections_of(section: str, model: type[BaseModel]) -> Iterator[tuple[str, Section]]:
+    """The model's own settings, then those of the sections in it."""
     nested = {
         name: field.annotation
-        for name, field in Settings.model_fields.items()
+        for name, field in model.model_fields.items()
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
     }
-    yield "", (Settings, {n: f for n, f in Settings.model_fields.items() if n not in nested})
-    for name, model in nested.items():
-        yield name, (model, model.model_fields)
+    yield section, (model, {n: f for n, f in model.model_fields.items() if n not in nested})
+    for name, inner in nested.items():
+        yield from _sections_of(f"{section}.{name}" if section else name, inner)
 
 
 def _table(section: str, content: Section) -> str:
     rows = ["| Name | Variable | Default | Meaning |", "| --- | --- | --- | --- |"]
     for name, field in content[1].items():
-        variable = "AITNE_" + (f"{section}__" if section else "").upper() + name.upper()
+        variable = (
+            "AITNE_" + (f"{section.replace('.', '__')}__" if section else "").upper() + name.upper()
+        )
         rows.append(f"| `{name}` | `{variable}` | {_default(name, field)} | {_meaning(field)} |")
     return "\n".join(rows) + "\n"
 

@@ -1,4 +1,4 @@
-"""Install what the tests use from Debian's packages, if it is missing and we may: PostgreSQL, Chromium."""
+"""Install what the tests use and a machine may lack, if we may: Debian's packages, and Apptainer."""
 
 from __future__ import annotations
 
@@ -6,36 +6,66 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGES = {
+from aitne.adapters import debian
+from aitne.adapters.images.install import ensure_apptainer
+from aitne.core.errors import SetupError
+
+PACKAGES: dict[str, Callable[[], bool]] = {
     "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/initdb")),
     "chromium": lambda: shutil.which("chromium") is not None,
+    "docker.io": lambda: shutil.which("dockerd") is not None,
+    "openmpi-bin": lambda: shutil.which("mpirun") is not None,
+    "libopenmpi-dev": lambda: shutil.which("mpicc") is not None,
+    "slapd": lambda: Path("/usr/sbin/slapd").exists(),
+    "libldap-dev": lambda: Path("/usr/include/ldap.h").exists(),
+    "libsasl2-dev": lambda: Path("/usr/include/sasl/sasl.h").exists(),
+    "openssh-server": lambda: shutil.which("sshd", path="/usr/sbin:/usr/bin") is not None,
+    "rsync": lambda: shutil.which("rsync") is not None,
+    "lmod": lambda: Path("/usr/share/lmod").is_dir(),
 }
+
+
+def say(text: str) -> None:
+    """For whoever waits."""
+    print(text, file=sys.stderr)
+
+
+def install_bonsai() -> None:
+    """What asks directories: it is built against OpenLDAP's libraries, so it is in no other extra."""
+    if find_spec("bonsai") is None:
+        say("Building bonsai …")
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", "constraints.txt"]
+        subprocess.run([*pip, "bonsai"], check=False, cwd=Path(__file__).resolve().parents[1])
 
 
 def main() -> int:
     """Install the missing ones as root; otherwise say what the tests will skip and how to change that."""
     missing = [name for name, present in PACKAGES.items() if not present()]
-    if not missing:
+    if os.geteuid() != 0 or not debian.has_apt():
+        if missing:
+            say(
+                f"Missing: {', '.join(missing)}. The tests that need them are skipped; "
+                f"to run them: sudo apt-get install --no-install-recommends {' '.join(missing)}"
+            )
         return 0
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        print(
-            f"Missing: {', '.join(missing)}. The tests that need them are skipped; "
-            f"to run them: sudo apt-get install --no-install-recommends {' '.join(missing)}",
-            file=sys.stderr,
-        )
-        return 0
-    print(f"Installing {', '.join(missing)} …", file=sys.stderr)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for argv in (
-        ["apt-get", "-qq", "update"],
-        ["apt-get", "-qq", "install", "-y", "--no-install-recommends", *missing],
-    ):
-        done = subprocess.run(argv, env=environment, stdout=subprocess.DEVNULL, check=False)
-        if done.returncode:
-            print(f"{' '.join(argv)} failed with {done.returncode}.", file=sys.stderr)
-            return done.returncode
+    if missing:
+        say(f"Installing {', '.join(missing)} …")
+        try:
+            debian.apt("update")
+            debian.apt("install", "-y", "--no-install-recommends", *missing)
+        except SetupError as error:
+            say(error.message)
+            return 1
+    install_bonsai()
+    try:
+        ensure_apptainer(say)
+    except SetupError as error:
+        # Not every system has a package of it; its tests say so again.
+        say(error.message)
     return 0
 
 

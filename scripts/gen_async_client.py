@@ -1,0 +1,250 @@
+"""The asynchronous client, made of the synchronous one: each method, awaited.
+
+Prints ``backend/aitne/client/aio.py``.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "backend" / "aitne" / "client"
+
+HEAD = '''\
+"""The asynchronous client: ``Client`` with every method awaited. Made by ``make gen``; do not edit.
+
+::
+
+    from aitne import AsyncClient
+
+    async with AsyncClient() as aitne:
+        job = await aitne.jobs.create({"name": "hello", "commands": ["echo hello"]})
+        async for chunk in aitne.jobs.follow_logs(job.id):
+            print(chunk.decode(), end="")
+        print((await aitne.jobs.wait(job.id)).state)
+
+What each method does is said at its synchronous twin. Functions that are handed over, to hear of
+progress for example, are called in another thread.
+"""
+
+# ruff: noqa: A002, D102, FBT
+
+from __future__ import annotations
+
+from aitne.client.client import Client
+from aitne.client.threads import call, stream
+'''
+
+CLIENT = '''\
+class AsyncClient:
+    """Speaks to a platform. Without arguments it finds one as the command line does."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        *,
+        platform: Platform | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self._sync = Client(url, token, data_dir, platform=platform, transport=transport)
+        self.platform = self._sync.platform
+{attributes}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is held between requests, so there is nothing to let go of."""
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({{self.platform.url!r}})"
+{methods}
+'''
+ALWAYS = "import builtins\nimport os\nfrom collections.abc import AsyncIterator\nfrom typing import Self\n"
+
+
+class Module:
+    """One module of the client."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tree = ast.parse((PACKAGE / f"{name.rpartition('.')[2]}.py").read_text())
+        self.classes = {
+            node.name: node for node in self.tree.body if isinstance(node, ast.ClassDef)
+        }
+        self.imports = {
+            alias.asname or alias.name: f"from {node.module} import {alias.name}"
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+
+    def source_of(self, name: str) -> str | None:
+        """The statement that imports a name that this module knows."""
+        own = name in self.classes or any(
+            isinstance(target, ast.Name) and target.id == name
+            for node in self.tree.body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        )
+        return f"from {self.name} import {name}" if own else self.imports.get(name)
+
+
+class Writer:
+    """Collects the methods and what they need."""
+
+    def __init__(self) -> None:
+        self.typing: set[str] = set()
+        self.runtime: set[str] = set()
+
+    def method(self, module: Module, node: ast.FunctionDef) -> str:
+        """One method, awaited."""
+        self._need(module, node)
+        arguments = _signature(node.args)
+        passed = ", ".join([f"self._sync.{node.name}", *_passed(node.args)])
+        text, kind = _iterated(node.returns)
+        if kind:
+            return (
+                f"    def {node.name}({arguments}) -> AsyncIterator[{text}]:\n"
+                f"        return stream({passed})\n"
+            )
+        verb = "await" if text == "None" else "return await"
+        return f"    async def {node.name}({arguments}) -> {text}:\n        {verb} call({passed})\n"
+
+    def _need(self, module: Module, node: ast.FunctionDef) -> None:
+        args = node.args
+        annotations = [each.annotation for each in (*args.args, *args.kwonlyargs)]
+        annotations += [each.annotation for each in (args.vararg, args.kwarg) if each is not None]
+        defaults = [each for each in (*args.defaults, *args.kw_defaults) if each is not None]
+        self._collect(
+            module, [*filter(None, annotations), *filter(None, [node.returns])], self.typing
+        )
+        self._collect(module, defaults, self.runtime)
+
+    def _collect(self, module: Module, nodes: list[ast.expr], into: set[str]) -> None:
+        for node in nodes:
+            for each in ast.walk(node):
+                if isinstance(each, ast.Name) and (found := module.source_of(each.id)):
+                    into.add(found)
+
+
+def _annotation(node: ast.expr | None) -> str:
+    if node is None:
+        return "None"
+
+    class Builtin(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.expr:
+            # A class with a method of that name hides the type.
+            return ast.parse("builtins.list", mode="eval").body if name.id == "list" else name
+
+    return ast.unparse(Builtin().visit(ast.parse(ast.unparse(node), mode="eval").body))
+
+
+def _iterated(node: ast.expr | None) -> tuple[str, bool]:
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Iterator":
+        return _annotation(node.slice), True
+    return _annotation(node), False
+
+
+def _signature(args: ast.arguments) -> str:
+    for each in (*args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))):
+        if each.annotation is not None:
+            each.annotation = ast.parse(_annotation(each.annotation), mode="eval").body
+    return ast.unparse(args)
+
+
+def _passed(args: ast.arguments) -> list[str]:
+    found = [each.arg for each in args.args[1:]]
+    found += [f"*{args.vararg.arg}"] if args.vararg else []
+    found += [f"{each.arg}={each.arg}" for each in args.kwonlyargs]
+    return found + ([f"**{args.kwarg.arg}"] if args.kwarg else [])
+
+
+def _methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [
+        each
+        for each in node.body
+        if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
+    ]
+
+
+def _lineage(module: Module, name: str) -> list[tuple[Module, ast.ClassDef]]:
+    """The class and those that it takes methods from, each with its module."""
+    node = module.classes[name]
+    found = [(module, node)]
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in module.imports:
+            found += _lineage(Module(module.imports[base.id].split()[1]), base.id)
+    return found
+
+
+def render() -> str:
+    """The module's text, before formatting."""
+    client = Module("aitne.client.client")
+    writer = Writer()
+    main = client.classes["Client"]
+    attributes: list[tuple[str, str]] = []
+    for node in ast.walk(main):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            target, made = ast.unparse(node.targets[0]).removeprefix("self."), node.value.func
+            if isinstance(made, ast.Name) and not target.startswith("_"):
+                attributes.append((target, made.id))
+    classes = []
+    for target, name in attributes:
+        module = Module(client.imports[name].split()[1])
+        writer.typing.add(f"from {module.name} import {name}")
+        body = "\n".join(
+            writer.method(of, each)
+            for of, made in _lineage(module, name)
+            for each in _methods(made)
+        )
+        classes.append(
+            f'class Async{name}:\n    """``client.{target}``, awaited."""\n\n'
+            f"    def __init__(self, sync: {name}) -> None:\n        self._sync = sync\n\n{body}"
+        )
+    lines = "\n".join(
+        f"        self.{target} = Async{name}(self._sync.{target})" for target, name in attributes
+    )
+    methods = "".join("\n" + writer.method(client, each) for each in _methods(main))
+    for wanted in ("Platform", "Transport"):
+        writer.typing.add(client.source_of(wanted) or "")
+    runtime = "".join(f"{each}\n" for each in sorted(writer.runtime))
+    typing = "".join(
+        f"    {each}\n"
+        for each in [*ALWAYS.splitlines(), *sorted(writer.typing - writer.runtime)]
+        if each
+    )
+    return "\n\n".join(
+        [
+            f"{HEAD}{runtime}\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n{typing}",
+            *classes,
+            CLIENT.format(attributes=lines, methods=methods),
+        ]
+    )
+
+
+def main() -> None:
+    """Print the module as the formatter leaves it."""
+    ruff = Path(sys.executable).with_name("ruff")
+    text = render()
+    for command in (
+        ["check", "--quiet", "--select", "I,F401", "--fix"],
+        ["format", "--quiet"],
+    ):
+        text = subprocess.run(
+            [ruff, *command, "--stdin-filename", PACKAGE / "aio.py", "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()

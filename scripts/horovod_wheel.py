@@ -1,0 +1,135 @@
+"""Put the real Horovod into an environment that has PyTorch: ``horovod_wheel.py [ENVIRONMENT]``.
+
+Its last release does not compile against today's PyTorch as it is shipped: the headers want C++20,
+which a wrapper around the compiler says. Building takes minutes, so the wheel is kept in the user's
+cache, in a folder named after all that it depends on; an image takes it from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from aitne.adapters import debian
+from aitne.core.errors import SetupError
+from aitne.core.settings import cache_dir
+
+VERSION = "0.28.1"
+NEEDS = ("cloudpickle", "packaging", "psutil", "pyyaml")
+"""What it imports, besides PyTorch."""
+TOOLS = ("g++", "make", "cmake", "openmpi-bin", "libopenmpi-dev")
+BUILD_NEEDS = ("cffi", "packaging", "setuptools<81", "wheel")
+"""Later setuptools have no pkg_resources, which its setup.py imports."""
+FEATURES = {
+    "HOROVOD_WITH_PYTORCH": "1",
+    "HOROVOD_WITH_MPI": "1",
+    "HOROVOD_WITH_GLOO": "1",
+    "HOROVOD_WITHOUT_TENSORFLOW": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+}
+ROOT = Path(__file__).resolve().parents[1]
+_ASK = (
+    "import json, sys, torch; print(json.dumps([torch.__version__.partition('+')[0], "
+    "f'cp{sys.version_info[0]}{sys.version_info[1]}', torch.__path__[0]]))"
+)
+
+
+def say(text: str) -> None:
+    """For whoever waits."""
+    print(text, file=sys.stderr)
+
+
+def open_mpi() -> str:
+    """The version of this machine's Open MPI. Raises ``SetupError``."""
+    program = shutil.which("ompi_info")
+    found = program and re.search(
+        r"v(\d+\.\d+\.\d+)", subprocess.run([program], capture_output=True, text=True).stdout
+    )
+    if not found:
+        raise SetupError("Horovod is built against Open MPI: apt-get install " + " ".join(TOOLS))
+    return found[1]
+
+
+def folder(python: Path) -> tuple[Path, Path]:
+    """Where the wheel for this interpreter belongs, and where its PyTorch is. Raises ``SetupError``."""
+    asked = subprocess.run([python, "-c", _ASK], capture_output=True, text=True)
+    if asked.returncode != 0:
+        raise SetupError(f"{python} has no PyTorch: make distrib")
+    torch, tag, place = json.loads(asked.stdout)
+    name = f"horovod-{VERSION}-torch{torch}-{tag}-openmpi{open_mpi()}"
+    return cache_dir() / "wheels" / name, Path(place).parent
+
+
+def build(python: Path, packages: Path, target: Path) -> None:
+    """Make the wheel in ``target``, beside the PyTorch in ``packages``.
+
+    Raises ``CalledProcessError``.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="horovod-", dir=target.parent) as work:
+        venv, made = Path(work) / "venv", Path(work) / "made"
+        subprocess.run([python, "-m", "venv", venv], check=True)
+        pip = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        subprocess.run([*pip, "install", *BUILD_NEEDS], check=True)
+        # The build sees the PyTorch that it is for, without a second copy of it.
+        [site] = venv.glob("lib/python*/site-packages")
+        (site / "torch.pth").write_text(f"{packages}\n")
+        compiler = Path(work) / "c++20"
+        compiler.write_text(f'#!/bin/sh\nexec {shutil.which("g++")} "$@" -std=c++20 -g0\n')
+        compiler.chmod(0o755)
+        environ = {
+            **os.environ,
+            **FEATURES,
+            "CXX": str(compiler),
+            "MAKEFLAGS": f"-j{len(os.sched_getaffinity(0))}",
+            "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        }
+        words = ["--no-binary", "horovod", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
+        subprocess.run(
+            ["nice", *pip, "wheel", *words, "-w", made, f"horovod=={VERSION}"],
+            env=environ,
+            check=True,
+        )
+        made.rename(target)
+
+
+def main() -> int:
+    """Build the wheel unless there is one, and install it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("environment", nargs="?", type=Path, default=ROOT / ".venv")
+    parser.add_argument("--build", action="store_true", help="only make the wheel, and say where")
+    asked = parser.parse_args()
+    python = asked.environment / "bin" / "python"
+    try:
+        if os.geteuid() == 0 and debian.has_apt():
+            debian.ensure(TOOLS, say, purpose="Horovod's wheel")
+        target, packages = folder(python)
+        if not list(target.glob("horovod-*.whl")):
+            say(f"Building Horovod {VERSION} for {target.name}, which takes about 5 minutes …")
+            build(python, packages, target)
+        [wheel] = target.glob("horovod-*.whl")
+        if asked.build:
+            print(wheel)
+            return 0
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+        pinned = ["--constraint", ROOT / "constraints.txt"]
+        subprocess.run([*pip, *pinned, *NEEDS], check=True)
+        subprocess.run([*pip, "--no-deps", wheel], check=True)
+    except SetupError as error:
+        say(error.message)
+        return 1
+    except subprocess.CalledProcessError as error:
+        say(f"Horovod is not installed: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
