@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+from typing import Any
+
 import pytest
 from hypothesis import settings
 
 from tests.support.platform import platform, slurm_platform
+from tests.support.requirements import required
 from tests.support.slurm import slurm_cluster, slurm_clusters
 
 __all__ = ["platform", "slurm_cluster", "slurm_clusters", "slurm_platform"]
@@ -13,6 +17,32 @@ __all__ = ["platform", "slurm_cluster", "slurm_clusters", "slurm_platform"]
 # A busy machine is slow at times; how long an example takes is not what these tests are about.
 settings.register_profile("aitne", deadline=None)
 settings.load_profile("aitne")
+
+
+ALONE = ("tests/machines",)
+"""Folders whose modules share what there is once."""
+
+
+def pytest_configure() -> None:
+    """Refuse a requirement that does not exist before anything runs."""
+    required()
+    # A shell's background job ignores Ctrl-C, and so would every program that a test starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadfile`` any two modules run side by side, but of ``ALONE`` one at a time."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Modules(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            together = [folder for folder in ALONE if nodeid.startswith(f"{folder}/")]
+            return together[0] if together else super()._split_scope(nodeid)
+
+    return Modules(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -118,7 +118,7 @@ async def run_once_each(scheduler: Scheduler, settings: Settings, store: SqlStor
         scheduler,
         AsRoot(),
         RecordingHub(),
-        Renderer(settings, {"bare": BareRuntime(None)}, software.software()),
+        Renderer(settings, {"bare": BareRuntime(settings)}, software.software()),
         lambda: datetime.now(UTC),
         holder="test",
         sessions_origin="http://sessions.test",

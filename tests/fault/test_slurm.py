@@ -26,15 +26,18 @@ pytestmark = [pytest.mark.platform, pytest.mark.timeout(500)]
 SMALL = {"cpu": 1, "memory": "32M"}
 
 
-class Alice:
+class Person:
     """A user of the platform who notes down what ran."""
 
-    def __init__(self, platform: RunningPlatform, folder: Path) -> None:
-        self.folder = folder
-        self.ran = folder / "ran"
+    def __init__(self, platform: RunningPlatform, name: str) -> None:
+        self.home = Path(pwd.getpwnam(name).pw_dir)
+        self.folder = self.home / f"fault-{time.monotonic_ns()}"
+        self.folder.mkdir()
+        self.ran = self.folder / "ran"
         self.ran.touch()
-        shutil.chown(self.ran, "alice", "alice")
-        token = user_token(platform, "alice")
+        for path in (self.folder, self.ran):
+            shutil.chown(path, name, name)
+        token = user_token(platform, name)
         self.line = httpx.Client(
             base_url=f"{platform.url}/api/v1",
             headers={"Authorization": f"Bearer {token}"},
@@ -82,17 +85,26 @@ class Alice:
         """What ran, in order."""
         return self.ran.read_text().splitlines()
 
+    def leave(self) -> None:
+        """Nothing stays in the home but the jobs' folders."""
+        self.line.close()
+        shutil.rmtree(self.folder)
+
 
 @pytest.fixture
-def alice(slurm_platform: RunningPlatform, slurm_cluster: DevCluster) -> Iterator[Alice]:
+def alice(slurm_platform: RunningPlatform) -> Iterator[Person]:
     """With a folder of her own for each test."""
-    folder = Path(pwd.getpwnam("alice").pw_dir) / f"fault-{time.monotonic_ns()}"
-    folder.mkdir()
-    shutil.chown(folder, "alice", "alice")
-    user = Alice(slurm_platform, folder)
+    user = Person(slurm_platform, "alice")
     yield user
-    user.line.close()
-    shutil.rmtree(folder)
+    user.leave()
+
+
+@pytest.fixture
+def bob(slurm_platform: RunningPlatform) -> Iterator[Person]:
+    """Who submits in no other test: what happens to his folder of jobs disturbs nobody."""
+    user = Person(slurm_platform, "bob")
+    yield user
+    user.leave()
 
 
 @pytest.fixture
@@ -141,7 +153,7 @@ def let_go(scontrol: Callable[..., str], cluster: DevCluster) -> None:
 
 
 def test_slurmctld_kill9(
-    alice: Alice, slurm_cluster: DevCluster, scontrol: Callable[..., str]
+    alice: Person, slurm_cluster: DevCluster, scontrol: Callable[..., str]
 ) -> None:
     """It forgets jobs that it had acknowledged, and gives their ids to others."""
     hold(scontrol, slurm_cluster)
@@ -166,7 +178,7 @@ def test_slurmctld_kill9(
 
 
 def test_a_slurmctld_that_hangs_is_said_and_waited_for(
-    alice: Alice, slurm_platform: RunningPlatform, slurm_cluster: DevCluster
+    alice: Person, slurm_platform: RunningPlatform, slurm_cluster: DevCluster
 ) -> None:
     alice.completed(alice.submit())
     pid = faults.pid_of(slurm_cluster, "slurmctld")
@@ -190,7 +202,7 @@ def test_a_slurmctld_that_hangs_is_said_and_waited_for(
 
 
 def test_a_slurmctld_that_is_down_is_waited_for(
-    alice: Alice, slurm_platform: RunningPlatform, slurm_cluster: DevCluster, outage_s: float
+    alice: Person, slurm_platform: RunningPlatform, slurm_cluster: DevCluster, outage_s: float
 ) -> None:
     running = alice.submit(f"sleep {outage_s / 2:.0f}")
     eventually("it runs", lambda: alice.state(running) == "RUNNING", 30)
@@ -215,7 +227,7 @@ def test_a_slurmctld_that_is_down_is_waited_for(
     assert sorted(line.split()[0] for line in alice.lines()) == sorted([running, *jobs])
 
 
-def test_a_slurmdbd_that_is_down_stops_nobody(alice: Alice, slurm_cluster: DevCluster) -> None:
+def test_a_slurmdbd_that_is_down_stops_nobody(alice: Person, slurm_cluster: DevCluster) -> None:
     pid = faults.pid_of(slurm_cluster, "slurmdbd")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -228,7 +240,7 @@ def test_a_slurmdbd_that_is_down_stops_nobody(alice: Alice, slurm_cluster: DevCl
 
 
 def test_a_slurmrestd_that_hangs_holds_up_only_what_it_was_given(
-    alice: Alice, slurm_cluster: DevCluster
+    alice: Person, slurm_cluster: DevCluster
 ) -> None:
     alice.completed(alice.submit())
     pid = faults.pid_of(slurm_cluster, "slurmrestd")
@@ -248,7 +260,7 @@ def test_a_slurmrestd_that_hangs_holds_up_only_what_it_was_given(
 
 
 def test_a_slurmrestd_that_dies_while_jobs_are_submitted_is_done_without(
-    alice: Alice, slurm_cluster: DevCluster
+    alice: Person, slurm_cluster: DevCluster
 ) -> None:
     pid = faults.pid_of(slurm_cluster, "slurmrestd")
     assert pid is not None
@@ -267,7 +279,7 @@ def test_a_slurmrestd_that_dies_while_jobs_are_submitted_is_done_without(
     assert sorted(ran[:-1]) == sorted(jobs)
 
 
-def test_a_node_that_dies_with_jobs_on_it(alice: Alice, slurm_cluster: DevCluster) -> None:
+def test_a_node_that_dies_with_jobs_on_it(alice: Person, slurm_cluster: DevCluster) -> None:
     """One may be begun again: Slurm does so, thus the platform does not. The other says what happened."""
     wait = f'[ "$SLURM_RESTART_COUNT" ] || {{ touch {alice.folder}/$AITNE_JOB_ID; sleep 300; }}'
     retried = alice.submit(wait, retry={"max": 2, "on": ["node_failed"]})
@@ -291,7 +303,7 @@ def test_a_node_that_dies_with_jobs_on_it(alice: Alice, slurm_cluster: DevCluste
 
 
 def test_requeues_and_arrays_pass_the_fence(
-    alice: Alice, scontrol: Callable[..., str], slurm_cluster: DevCluster
+    alice: Person, scontrol: Callable[..., str], slurm_cluster: DevCluster
 ) -> None:
     wait = (
         f'touch "{alice.folder}/$SLURM_ARRAY_TASK_ID-$SLURM_RESTART_COUNT"; '
@@ -309,20 +321,21 @@ def test_requeues_and_arrays_pass_the_fence(
     assert all((alice.folder / f"{task}-1").exists() for task in range(4))
 
 
-def test_a_full_disk_makes_a_job_wait_and_no_other(
-    alice: Alice, slurm_platform: RunningPlatform
-) -> None:
-    folder = Path(pwd.getpwnam("alice").pw_dir) / ".aitne" / "jobs"
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,uid=alice,gid=alice,mode=0700", "tmpfs"]
+def test_a_full_disk_makes_a_job_wait_and_no_other(bob: Person, alice: Person) -> None:
+    bob.completed(bob.submit())
+    folder = bob.home / ".aitne" / "jobs"
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,uid=bob,gid=bob,mode=0700", "tmpfs"]
     subprocess.run([*mount, str(folder)], check=True)
     try:
         with pytest.raises(OSError, match="No space"), (folder / "full").open("wb") as file:
             file.write(b"\0" * (2 << 20))
-        job = alice.submit()
-        eventually("it says why it waits", lambda: "No space" in (alice.job(job)["message"] or ""))
-        assert alice.state(job) == "PENDING_SUBMIT"
+        job = bob.submit()
+        eventually("it says why it waits", lambda: "No space" in (bob.job(job)["message"] or ""))
+        assert bob.state(job) == "PENDING_SUBMIT"
+        alice.completed(alice.submit())
+        assert bob.state(job) == "PENDING_SUBMIT"
         (folder / "full").unlink()
-        alice.completed(job)
+        bob.completed(job)
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
-    assert len(alice.lines()) == 1
+    assert len(bob.lines()) == 2

@@ -11,6 +11,7 @@ import pytest
 from tests.machines import platform as on_portal
 from tests.machines import slurm
 from tests.machines.fleet import Fleet
+from tests.support.requirements import lacking
 
 CLUSTER = pytest.StashKey[slurm.SlurmCluster]()
 PLATFORM = pytest.StashKey[on_portal.MachinesPlatform]()
@@ -20,9 +21,7 @@ PLATFORM = pytest.StashKey[on_portal.MachinesPlatform]()
 def cluster(request: pytest.FixtureRequest) -> Iterator[slurm.SlurmCluster]:
     """``portal``, ``n1`` and ``n2``, every node idle."""
     if os.geteuid() != 0:
-        if "machines" in os.environ.get("AITNE_REQUIRE", "").split(","):
-            pytest.fail("AITNE_REQUIRE has machines, and only root can boot machines.")
-        pytest.skip("only root can boot machines")
+        lacking("machines", "only root can boot machines")
     with Fleet() as fleet:
         running = slurm.set_up(fleet)
         request.config.stash[CLUSTER] = running

@@ -31,7 +31,7 @@ NODE_SOFTWARE = f"{SOFTWARE}/nodes"
 """A ``[slurm] software_dir`` with the session environment in it."""
 
 _COPIED = (
-    *("backend", "jobtemplates", "frontend/dist", "pyproject.toml", "README.md"),
+    *("backend", "containers", "jobtemplates", "frontend/dist", "pyproject.toml", "README.md"),
     *("LICENSE", "hatch_build.py", "constraints.txt"),
 )
 _LOCKS = "backend/aitne/supervisor/envs"

@@ -3,11 +3,14 @@ from __future__ import annotations
 import time
 from statistics import median
 
+import httpx
 import pytest
 
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.core.errors import NotAuthenticated, RateLimited
 from aitne.core.models.user import Role
+from aitne.services.identity import Visit
+from aitne.services.known_browsers import LIFETIME_S
 from aitne.services.secrets import hashed
 from tests.support.stage import PASSWORD, Stage
 
@@ -16,7 +19,7 @@ async def attempt(
     stage: Stage, name: str, password: str = "wrong", address: str = "10.0.0.1"
 ) -> str:
     try:
-        await stage.platform.identity.login(name, password, address=address)
+        await stage.platform.identity.login(name, password, Visit(address))
     except NotAuthenticated as error:
         return error.code
     except RateLimited as error:
@@ -56,6 +59,77 @@ async def test_the_api_says_when_to_try_again(stage: Stage) -> None:
         answer = await client.post("/api/v1/auth/login", json=body)
     assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
     assert int(answer.headers["retry-after"]) == stage.settings.auth.failure_window
+
+
+class TestKnownBrowsers:
+    async def log_in(self, client: httpx.AsyncClient, name: str, password: str = PASSWORD) -> int:
+        body = {"username": name, "password": password}
+        return (await client.post("/api/v1/auth/login", json=body)).status_code
+
+    async def lock(self, stage: Stage, name: str) -> None:
+        for n in range(stage.settings.auth.max_failures):
+            await attempt(stage, name, address=f"10.0.0.{n}")
+        assert await attempt(stage, name, PASSWORD, address="10.0.1.1") == "rate_limited"
+
+    async def test_others_cannot_lock_it_out(self, stage: Stage) -> None:
+        await stage.add_user("ada")
+        async with stage.client() as mine, stage.client() as new:
+            assert await self.log_in(mine, "ada") == 200
+            await mine.post("/api/v1/auth/logout")
+            await self.lock(stage, "ada")
+            for _ in range(stage.settings.auth.max_failures):  # nor from its own address
+                await attempt(stage, "nobody", address="127.0.0.1")
+            assert await self.log_in(new, "ada") == 429
+            assert await self.log_in(mine, "ada") == 200
+            assert await self.log_in(new, "ada") == 429, "that it is let in unlocks nobody else"
+
+    async def test_its_own_failures_lock_it_and_no_other(self, stage: Stage) -> None:
+        root = await stage.add_user("root", Role.ADMIN)
+        await stage.add_user("ada")
+        async with stage.client() as mine, stage.client(await stage.token(root)) as program:
+            assert await self.log_in(mine, "ada") == 200
+            for _ in range(stage.settings.auth.max_failures):
+                assert await self.log_in(mine, "ada", "wrong") == 401
+            assert await self.log_in(mine, "ada") == 429
+            assert await attempt(stage, "ada", PASSWORD, address="10.0.1.1") == "ok"
+            assert await self.log_in(mine, "ada") == 429
+            assert (await program.post("/api/v1/users/ada/unlock")).status_code == 204
+            assert await self.log_in(mine, "ada") == 200
+
+    async def test_its_cookie_is_for_one_name_and_a_year_and_cannot_be_made(
+        self, stage: Stage
+    ) -> None:
+        await stage.add_user("ada")
+        await stage.add_user("eve")
+        name = f"{stage.cookie}_browser"
+        async with stage.client() as client:
+            assert await self.log_in(client, "eve") == 200
+            cookie = client.cookies[name]
+            answer = await client.post(
+                "/api/v1/auth/login", json={"username": "eve", "password": PASSWORD}
+            )
+        (set_,) = (each for each in answer.headers.get_list("set-cookie") if name in each)
+        assert {"HttpOnly", "Path=/api/v1/auth", "SameSite=lax"} <= set(set_.split("; "))
+        await self.lock(stage, "ada")
+        number, until, signature = cookie.split(".")
+        forged = [
+            cookie,
+            f"{number}.{int(until) + 1}.{signature}",
+            f"{number}.x.{signature}",
+            "",
+            "é",
+        ]
+        for each in forged:
+            visit = Visit("10.0.1.1", browser=each)
+            with pytest.raises(RateLimited):
+                await stage.platform.identity.login("ada", PASSWORD, visit)
+        await self.lock(stage, "eve")
+        visit = Visit("10.0.1.1", browser=cookie)
+        await stage.platform.identity.login("eve", PASSWORD, visit)
+        stage.clock.move(LIFETIME_S + 1)
+        await self.lock(stage, "eve")
+        with pytest.raises(RateLimited):
+            await stage.platform.identity.login("eve", PASSWORD, visit)
 
 
 async def test_unknown_disabled_and_wrong_look_alike(stage: Stage) -> None:

@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[str, str, Body, bool, Statuses]] = {
     "get": ("GET", "/jobs/{id}", None, False, (200, 200, 404, 200)),
     "cancel": ("POST", "/jobs/{id}/cancel", None, False, (202, 403, 404, 202)),
     "resubmit": ("POST", "/jobs/{id}/resubmit", None, False, (201, 403, 404, 403)),
+    "terminal": ("POST", "/jobs/{id}/terminal", {}, False, (409, 403, 404, 403)),
     "script": ("GET", "/jobs/{id}/script", None, False, (200, 200, 404, 200)),
     "metrics": ("GET", "/jobs/{id}/metrics", None, False, (200, 200, 404, 200)),
     "logs": ("GET", "/jobs/{id}/logs", None, False, (200, 200, 404, 200)),
@@ -29,6 +30,7 @@ VERBS: dict[str, tuple[str, str, Body, bool, Statuses]] = {
     "get session": ("GET", "/sessions/{id}", None, True, (200, 200, 404, 200)),
     "open": ("POST", "/sessions/{id}/open", None, True, (200, 403, 404, 403)),
     "extend": ("POST", "/sessions/{id}/extend", {"duration": "1m"}, True, (200, 403, 404, 200)),
+    "keep": ("POST", "/sessions/{id}/keep", None, True, (200, 403, 404, 200)),
     "stop": ("POST", "/sessions/{id}/stop", None, True, (202, 403, 404, 202)),
 }
 WHO = ("owner", "member", "stranger", "administrator")

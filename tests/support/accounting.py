@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from aitne.core.errors import SchedulerRejected, Unavailable
+from aitne.core.errors import NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.limits import InUse, Limits, Usage
 from aitne.core.ports.accounting import (
     AddAccount,
@@ -79,6 +79,8 @@ class MemoryAccounting:
         self.used: list[Usage] = []
         self.asked: list[tuple[datetime, datetime]] = []
         self.down = False
+        self.none = False
+        """Whether the cluster keeps no accounts."""
 
     def _check(self) -> None:
         if self.down:
@@ -98,6 +100,8 @@ class MemoryAccounting:
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         """The same for every month."""
         self._check()
+        if self.none:
+            raise NotSupported("This cluster keeps no accounts.")
         self.asked.append((start, end))
         return self.used
 

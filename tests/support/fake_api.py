@@ -169,9 +169,9 @@ class FakeApi:
         parts = urlsplit(target)
         path = parts.path.removeprefix("/api/v1")
         lower = {name.lower(): value for name, value in headers.items()}
-        request = Request(
-            method, path, parse_qs(parts.query), lower, json.loads(body) if body else None
-        )
+        is_json = lower.get("content-type") == "application/json"
+        sent = json.loads(body) if body and is_json else body
+        request = Request(method, path, parse_qs(parts.query), lower, sent)
         self.requests.append(request)
         laid_out = self._answers.get((method, path))
         if not laid_out:

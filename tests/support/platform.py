@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import httpx
@@ -18,21 +18,17 @@ from aitne.core.errors import SetupError
 from aitne.core.settings import cache_dir
 from aitne.supervisor import control, environments
 from tests.support.ports import free_ports
+from tests.support.requirements import lacking
 
 AITNE = Path(sys.executable).parent / "aitne"
 
 
 def environments_or_skip() -> None:
-    """Make the environments beside the platform's own; skip where they cannot be had.
-
-    With ``hub`` in ``AITNE_REQUIRE`` that is a failure.
-    """
+    """Make the environments beside the platform's own; skip where they cannot be had."""
     try:
         environments.ensure(print)
     except SetupError as error:
-        if "hub" in os.environ.get("AITNE_REQUIRE", "").split(","):
-            raise
-        pytest.skip(f"JupyterHub's environments cannot be made: {error.message}")
+        lacking("hub", f"JupyterHub's environments cannot be made: {error.message}")
 
 
 class RunningPlatform:
@@ -70,11 +66,13 @@ class RunningPlatform:
         assert done.returncode == 0, done.stderr
         return str(json.loads(done.stdout)["token"])
 
-    def aitne(self, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run the command against this platform, as the person who started it."""
+    def aitne(
+        self, *arguments: str, env: Mapping[str, str] | None = None, timeout_s: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command against this platform, as the person who started it; ``env`` is added."""
         return subprocess.run(
             [AITNE, *arguments],
-            env=self.env,
+            env={**self.env, **(env or {})},
             cwd=self.home,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -127,10 +125,11 @@ SOFTWARE = Path("/var/cache/aitne/software")
 """What nodes run, made once for all clusters of all tests, where every account can read it."""
 
 
-def on_cluster(root: Path, cluster: DevCluster) -> RunningPlatform:
-    """A platform whose jobs run on that Slurm, as its users; not started yet."""
+def on_cluster(root: Path, cluster: DevCluster, config: str = "") -> RunningPlatform:
+    """A platform whose jobs run on that Slurm, as its users; not started yet. ``config`` is more of
+    its settings."""
     lines = ['scheduler = "slurm"', "[slurm]", f'dev_cluster = "{cluster.name}"']
-    return RunningPlatform(root, "\n".join([*lines, f'software_dir = "{SOFTWARE}"']))
+    return RunningPlatform(root, "\n".join([*lines, f'software_dir = "{SOFTWARE}"', config]))
 
 
 @pytest.fixture(scope="module")

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 
+PORTS = range(23_000, 24_000)
+
 
 def free_ports(count: int = 4) -> int:
-    """The first of so many consecutive free ports on loopback."""
+    """The first of so many consecutive free ports on loopback.
+
+    Each process of pytest-xdist has a part of them for itself: a port is free until its platform listens.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    share = len(PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    mine = PORTS[worker * share : (worker + 1) * share]
     for _ in range(200):
-        first = random.randrange(23_000, 24_000 - count)
+        first = random.randrange(mine.start, mine.stop - count)
         if all(map(_free, range(first, first + count))):
             return first
-    raise RuntimeError(f"No {count} consecutive ports are free between 23000 and 24000.")
+    raise RuntimeError(f"No {count} consecutive ports are free in {mine}.")
 
 
 def _free(port: int) -> bool:

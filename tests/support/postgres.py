@@ -1,7 +1,4 @@
-"""A real PostgreSQL for the tests: one server per pytest process, one fresh database per test.
-
-``AITNE_REQUIRE=postgres`` makes its absence a failure instead of a skip.
-"""
+"""A real PostgreSQL for the tests: one server per pytest process, one fresh database per test."""
 
 from __future__ import annotations
 
@@ -27,6 +24,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.store import SqlStore
+from tests.support.requirements import lacking
 
 PORTS = range(21_000, 22_000)
 _START_S = 30.0
@@ -241,10 +239,7 @@ def postgres_server() -> Iterator[PostgresServer]:
         with serve() as server:
             yield server
     except NoPostgres as error:
-        reason = f"needs PostgreSQL: {error}"
-        if "postgres" in os.environ.get("AITNE_REQUIRE", "").split(","):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        lacking("postgres", f"needs PostgreSQL: {error}")
 
 
 @pytest.fixture

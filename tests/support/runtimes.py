@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from aitne.core.ports.runtime import ContainerSpec
+from aitne.core.ports.runtime import ContainerSpec, Launch
 
 
 class FakeRuntime:
-    """Offers ``images`` and adds one variable of its own."""
+    """Puts its own name before a program, and adds one variable where there is no image."""
 
-    def __init__(self, name: str = "bare", images: Sequence[str] = ("bare",)) -> None:
+    def __init__(self, name: str = "bare", *, refusal: str | None = None) -> None:
         self.name = name
-        self._images = images
+        self.serves_images = name != "bare"
+        self._refusal = refusal
 
-    def images(self) -> Sequence[str]:
+    def refusal(self, *, on_slurm: bool) -> str | None:
         """What the test said."""
-        return self._images
+        return self._refusal
 
-    def argv(self, spec: ContainerSpec) -> list[str]:
-        """Unchanged."""
-        return list(spec.argv)
+    def begins_to_work(self) -> None:
+        """From here on it is not refused."""
+        self._refusal = None
+
+    def launch(self, spec: ContainerSpec) -> Launch:
+        """Its name before the program."""
+        return Launch(prefix=(self.name,) if self.serves_images else ())
 
     def environment(self) -> Mapping[str, str]:
         """Those of a virtual environment."""
-        return {"VIRTUAL_ENV": "/session"}
+        return {} if self.serves_images else {"VIRTUAL_ENV": "/session"}
 
-    def path(self) -> Sequence[str]:
+    def path(self) -> tuple[str, ...]:
         """Its programs."""
-        return ("/session/bin",)
+        return () if self.serves_images else ("/session/bin",)

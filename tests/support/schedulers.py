@@ -261,8 +261,12 @@ class Bench:
         """Submit; id and request."""
         request = self.request(script, **changes)
         scheduler_id = await self.scheduler.submit(request)
-        self._submitted[scheduler_id] = request
+        self.remember(scheduler_id, request)
         return scheduler_id, request
+
+    def remember(self, scheduler_id: str, request: SubmitRequest) -> None:
+        """What was submitted elsewhere is this bench's too."""
+        self._submitted[scheduler_id] = request
 
     def run(self, scheduler_id: str) -> Run:
         """What was submitted here under that id, or one task of it."""
@@ -378,14 +382,6 @@ async def opened(
         while not all(row.state.terminal for row in await bench.scheduler.poll()):
             await change(bench.scheduler)
     await bench.scheduler.close()
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 def mode(path: Path) -> int:

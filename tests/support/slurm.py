@@ -1,7 +1,4 @@
-"""A real Slurm for the tests: one cluster of each release per pytest process, shared by all that need it.
-
-``slurm`` in ``AITNE_REQUIRE`` makes its absence a failure instead of a skip.
-"""
+"""A real Slurm for the tests: one cluster of each release per pytest process, shared by all that need it."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from aitne.core.errors import SetupError
 from aitne.dev.cluster import down, up
 from aitne.dev.plan import HOME, ReleaseName
 from aitne.dev.processes import wait_until
+from tests.support.requirements import lacking
 
 NAME = re.compile(r"test-(\d+)(-\w+)?")
 _COMMAND_S = 60.0
@@ -35,13 +33,9 @@ def say(text: str) -> None:
 
 
 def root_or_skip() -> None:
-    """Skip the test unless this is root; with ``slurm`` in ``AITNE_REQUIRE`` that is a failure."""
-    if os.geteuid() == 0:
-        return
-    reason = "needs root, to start Slurm's daemons: sudo make test"
-    if "slurm" in os.environ.get("AITNE_REQUIRE", "").split(","):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    """Skip the test unless this is root."""
+    if os.geteuid() != 0:
+        lacking("slurm", "needs root, to start Slurm's daemons: sudo make test")
 
 
 def remove_orphans() -> None:

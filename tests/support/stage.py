@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,38 +16,74 @@ from fastapi import FastAPI
 
 from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.identity.password import PasswordIdentity
+from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.node_software import own_software
+from aitne.adapters.places import OwnPlaces
+from aitne.adapters.probes import LocalProbes
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
-from aitne.bootstrap import Platform
+from aitne.bootstrap.platform import Platform
 from aitne.core.errors import NotAllowed
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Actor, Role, Scope, User
+from aitne.core.ports.identity import IdentitySource
 from aitne.core.settings import Settings
+from aitne.services.account import AccountService
 from aitne.services.addresses import NodeAddresses
+from aitne.services.admission import Admission
+from aitne.services.advice import AdviceService
 from aitne.services.agents import AgentService
+from aitne.services.announcements import AnnouncementService
+from aitne.services.arrivals import Arrivals
+from aitne.services.audit import AuditService
+from aitne.services.bulk import BulkCancel
+from aitne.services.capacity import CapacityService
 from aitne.services.cluster import ClusterService
+from aitne.services.comparison import ComparisonService
 from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
+from aitne.services.health import HealthService
+from aitne.services.health_checks import Checks
 from aitne.services.identity import IdentityService
+from aitne.services.images import ImageService
+from aitne.services.invitations import InvitationService
 from aitne.services.jobs import JobService
 from aitne.services.limits import LimitCheck
+from aitne.services.maintenance import MaintenanceService
+from aitne.services.notifications import NotificationService
 from aitne.services.oauth import OAuthService
+from aitne.services.preferences import PreferenceService
+from aitne.services.project_life import ProjectLife
+from aitne.services.project_report import ReportService
 from aitne.services.projects import ProjectService
 from aitne.services.render import Renderer
+from aitne.services.reruns import RerunService
+from aitne.services.second_factor import KEY_NAME, SecondFactors
 from aitne.services.sessions import SessionService
+from aitne.services.snapshots import SnapshotService
+from aitne.services.sweeps import SweepService
 from aitne.services.sync import SyncService
 from aitne.services.templates import TemplateCatalog, builtin_folder
+from aitne.services.terminals import TerminalService
 from aitne.services.usage import UsageService
+from aitne.services.usage_months import UsageMonths
 from aitne.services.users import UserService
 from tests.support.accounting import MemoryAccounting
+from tests.support.echo import EchoAttacher
 from tests.support.files import MemoryFiles
+from tests.support.offers import dataset_service, offers, storage_service
+from tests.support.runtimes import FakeRuntime
 
 PASSWORD = "correct horse battery staple"
-SECRETS = {"oauth_client_secret": "client-secret", "hub_service_secret": "hub-secret"}
+SECRETS = {
+    "oauth_client_secret": "client-secret",
+    "hub_service_secret": "hub-secret",
+    KEY_NAME: "key",
+    "webhook_key": "webhook-key",
+}
 
 
 @dataclass(slots=True)
@@ -75,6 +111,7 @@ class Stage:
     files: MemoryFiles
     app: FastAPI
     accounting: MemoryAccounting
+    attacher: EchoAttacher
 
     @property
     def settings(self) -> Settings:
@@ -157,32 +194,50 @@ def unix_name(name: str) -> str:
     return name
 
 
-def make_stage(folder: Path) -> Stage:
-    """Everything on one SQLite file in ``folder``; nothing is open yet."""
+Sources = Callable[[Settings, Callable[[], datetime]], Sequence[IdentitySource]]
+
+
+def make_stage(
+    folder: Path, sources: Sources = lambda settings, clock: (), **overrides: Any
+) -> Stage:
+    """Everything on one SQLite file in ``folder``; nothing is open yet.
+
+    ``sources`` are asked about logins after the platform itself; ``overrides`` are settings.
+    """
     clock = Clock()
-    settings = Settings(data_dir=folder, public_url="http://portal.test:8000")
+    settings = Settings(data_dir=folder, public_url="http://portal.test:8000", **overrides)
     settings.secrets_dir.mkdir(parents=True)
     for name, secret in SECRETS.items():
         (settings.secrets_dir / name).write_text(secret)
     store = SqlStore(settings.database_url, clock=clock)
-    accounts = PasswordIdentity(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    accounts = PasswordIdentity(hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    audit = AuditService(store, clock)
+    factors = SecondFactors(store, settings, clock)
+    arrivals = Arrivals(store, settings, clock, [accounts, *sources(settings, clock)])
     templates = TemplateCatalog([builtin_folder()])
     files = MemoryFiles()
-    renderer = Renderer(settings, {"bare": BareRuntime()}, own_software())
+    runtimes = {"bare": BareRuntime(settings), "apptainer": FakeRuntime("apptainer")}
+    renderer = Renderer(settings, runtimes, own_software())
     cluster = ClusterService(store, None, settings, clock, fresh_s=0)
-    jobs = JobService(
+    snapshots, sweeps = SnapshotService(store), SweepService(store, clock)
+    images = ImageService(store, ImagesFolder(settings.images_dir), clock)
+    datasets = dataset_service(store, settings, clock)
+    admission = Admission(
         store,
         templates,
         renderer,
         settings,
-        files,
         OwnAccount(settings),
         cluster,
-        Forecaster(renderer, None),
         LimitCheck(store, clock, "root"),
+        offers(store, settings, runtimes, clock),
         clock,
     )
+    capacity = CapacityService(store, cluster, clock)
+    jobs = JobService(store, admission, renderer, files, Forecaster(renderer, None), clock)
     accounting = MemoryAccounting()
+    attacher = EchoAttacher()
+    usage = UsageService(store, UsageMonths(store, accounting, clock), clock)
     events = EventHub(store)
     users = UserService(store, clock, accounts)
     platform = Platform(
@@ -193,20 +248,51 @@ def make_stage(folder: Path) -> Stage:
         templates=templates,
         jobs=jobs,
         sessions=SessionService(jobs, store, settings, clock),
-        identity=IdentityService(store, settings, clock, accounts),
+        identity=IdentityService(store, settings, clock, arrivals, factors, audit),
+        account=AccountService(store, settings, clock, accounts, factors),
         users=users,
-        projects=ProjectService(store, clock),
+        projects=ProjectService(store, clock, {}),
+        project_life=ProjectLife(store, settings.projects, clock),
+        invitations=InvitationService(store, settings.portal_url, clock),
+        reports=ReportService(store, usage, clock),
         sync=SyncService(store, accounting, unix_name, operators=frozenset(), runs_as=None),
-        usage=UsageService(store, accounting, clock),
+        usage=usage,
+        storage=storage_service(settings, clock),
+        images=images,
+        datasets=datasets,
         oauth=OAuthService(store, settings, clock),
         events=events,
         cluster=cluster,
+        terminals=TerminalService(store, renderer, attacher, OwnAccount(settings), clock),
+        bulk=BulkCancel(jobs, store, clock),
+        capacity=capacity,
+        advice=AdviceService(store, cluster, capacity),
+        preferences=PreferenceService(store),
         agents=AgentService(
-            store, clock, events, NodeAddresses(store, settings), trusted=not settings.on_slurm
+            store,
+            clock,
+            events,
+            NodeAddresses(store, settings),
+            snapshots,
+            sweeps,
+            trusted=not settings.on_slurm,
         ),
         first_run=FirstRun(store, users, settings, clock),
+        snapshots=snapshots,
+        sweeps=sweeps,
+        comparisons=ComparisonService(store, snapshots, images),
+        reruns=RerunService(
+            store, jobs, admission, snapshots, datasets, templates, OwnPlaces(settings.storage, {})
+        ),
+        audit=audit,
+        notifications=NotificationService(store, settings, ("mail", "webhook"), clock),
+        announcements=AnnouncementService(store, clock),
+        maintenance=MaintenanceService(store, clock),
+        health=HealthService(
+            Checks(store, settings, LocalProbes(), cluster, events, templates, clock), clock
+        ),
     )
-    return Stage(platform, store, clock, files, create_app(platform), accounting)
+    return Stage(platform, store, clock, files, create_app(platform), accounting, attacher)
 
 
 async def make_blank(folder: Path) -> Path:
@@ -218,9 +304,14 @@ async def make_blank(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def open_stage(folder: Path, blank: Path) -> AsyncIterator[Stage]:
+async def open_stage(
+    folder: Path,
+    blank: Path,
+    sources: Sources = lambda settings, clock: (),
+    **overrides: Any,
+) -> AsyncIterator[Stage]:
     """A stage that has started; closed at the end."""
-    stage = make_stage(folder)
+    stage = make_stage(folder, sources, **overrides)
     shutil.copy(blank, stage.settings.data_dir / "aitne.db")
     await stage.store.start()
     try:

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from aitne.agent import cgroup
 from aitne.core.errors import SchedulerRejected
+from aitne.core.models.node import Holder
 from aitne.core.states import JobState, TerminationReason
-from tests.support.schedulers import Bench, alive
+from tests.support.alive import alive
+from tests.support.schedulers import Bench
 
 
 async def test_a_running_job_outlives_its_old_limit(local: Bench) -> None:
@@ -63,6 +66,14 @@ async def test_too_much_memory_ends_a_job(local: Bench) -> None:
     row = await local.ended(number)
     assert (row.state, row.reason) == (JobState.OUT_OF_MEMORY, TerminationReason.OUT_OF_MEMORY)
     assert "of memory and may use 100" in local.log(request)
+
+
+async def test_it_says_who_holds_jobs_to_their_limits(local: Bench) -> None:
+    cluster = await local.scheduler.cluster()
+    assert cluster.memory_held_by is Holder.SAMPLING
+    assert cluster.cpus_held_by is Holder.NOBODY
+    assert cluster.agent_cgroups is not None
+    assert set(cluster.agent_cgroups) == set(cgroup.probe())
 
 
 async def test_memory_that_processes_share_counts_once(local: Bench) -> None:

@@ -16,7 +16,8 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.models.node import NodeState
 from aitne.core.states import JobState, TerminationReason
 from aitne.core.units import expand_hostlist
-from tests.support.schedulers import Bench, alive, mode
+from tests.support.alive import alive
+from tests.support.schedulers import Bench, mode
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,9 @@ CASES = {
 def test_script_is_the_one_that_is_shown(name: str) -> None:
     settings = Settings(data_dir=Path("/srv/aitne"))
     software = NodeSoftware(
-        agent=("/opt/aitne/bin/python", "-I", "-m", "aitne.agent"), launcher=Path("/launcher.py")
+        agent=("/opt/aitne/bin/python", "-I", "-m", "aitne.agent"),
+        launcher=Path("/launcher.py"),
+        spawner=("/opt/aitne/bin/python", "-I", "/launch.pyz"),
     )
     script = Renderer(settings, {"bare": FakeRuntime()}, software).script(CASES[name])
     path = HERE / f"{name}.sh"

@@ -52,6 +52,26 @@ async def test_the_hand_over(store: SqlStore, epoch: int) -> None:
     assert len(await store.job_events(job.id)) == 1, "secrets make no events"
 
 
+async def test_the_last_profile_of_a_job(store: SqlStore) -> None:
+    job, other = [(await store.create_job(make_job())).job for _ in range(2)]
+    assert await store.profile(job.id) is None
+    before = await store.last_event_id()
+    for steps in (1, 2):
+        await store.put_profile(job.id, {"steps": steps, "table": [{"op": "allreduce"}]})
+        await store.put_profile(other.id, {"steps": -steps})
+    assert await store.profile(job.id) == {"steps": 2, "table": [{"op": "allreduce"}]}
+    assert await store.profile(other.id) == {"steps": -2}
+    events = await store.events_after(before)
+    assert [(event.kind, event.job_id) for event in events] == [
+        ("job.profile", job.id),
+        ("job.profile", other.id),
+    ], "of each job one is kept, however often it speaks"
+    assert [event.owner for event in events] == [job.owner, other.owner]
+    assert [event.kind for event in await store.job_events(job.id)] == ["job.created"]
+    with pytest.raises(NotFound):
+        await store.put_profile(uuid4(), {})
+
+
 async def test_an_ended_job_takes_no_secrets(store: SqlStore, epoch: int) -> None:
     job = (await store.create_job(make_job(state=JobState.FAILED))).job
     for job_id, error in ((job.id, Conflict), (uuid4(), NotFound)):

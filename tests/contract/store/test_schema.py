@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlite3 import connect
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -19,7 +20,9 @@ from aitne.adapters.store import SqlStore, tables
 from aitne.adapters.store.migrate import SCRIPTS, revision
 from aitne.adapters.store.migrations import HEAD
 from aitne.core.errors import SetupError
-from tests.support.jobs import make_job
+from aitne.core.models.job import JobFilter
+from aitne.core.models.user import Project, User
+from tests.support.jobs import CREATED_AT, make_job
 
 START = """
 import asyncio, sys
@@ -159,3 +162,27 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
     await store.start()
     await store.ping()
     await store.close()
+
+
+async def test_going_back_to_an_older_release_loses_nothing_that_it_knew(empty_url: str) -> None:
+    """What there was before the newest revisions outlives the way back, and there again."""
+    store = SqlStore(empty_url)
+    await store.start()
+    ada = User(name="ada", display_name="Ada", default_project="vision", created_at=CREATED_AT)
+    await store.create_user(ada, None, Project(name="vision", created_at=CREATED_AT))
+    job = (await store.create_job(make_job(spec={"template": "train", "image": "torch:2"}))).job
+    for to in ("0006", HEAD):
+        async with store._db.raw_write() as connection:
+            await connection.run_sync(_move, to)
+    assert await store.get_user("ada") == ada
+    assert (await store.get_project("vision")).members == ("ada",)
+    assert await store.get_job(job.id) == job
+    found = await store.list_jobs(JobFilter(template="train", image="torch"), visible_to=None)
+    assert [each.id for each in found.items] == [job.id]
+    await store.close()
+
+
+def _move(connection: Connection, to: str) -> None:
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(SCRIPTS))
+    (command.upgrade if to == HEAD else command.downgrade)(config, to)

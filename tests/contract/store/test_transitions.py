@@ -63,6 +63,8 @@ async def test_a_change_is_written_with_its_event(store: SqlStore, clock: Clock)
         "ready_at": None,
         "ended_at": None,
         "expires_at": None,
+        "idle_ends_at": None,
+        "gpu_idle_since": None,
         "cancel_requested": False,
         "version": 2,
         "type": "job",

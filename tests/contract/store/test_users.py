@@ -83,6 +83,21 @@ class TestUsers:
         with pytest.raises(InvalidInput):
             await store.list_users(cursor="x")
 
+    async def test_a_search_looks_at_names_and_addresses(self, store: SqlStore) -> None:
+        await add(store, user("ada", display_name="Countess L."), user("b_b"), user("babs"))
+        await store.update_user("babs", mail="Babs@Example.org")
+
+        async def found(text: str) -> list[str]:
+            page = await store.list_users(search=text)
+            assert page.total == len(page.items)
+            return [one.name for one in page.items]
+
+        assert await found("countess") == ["ada"]
+        assert await found("BAB") == ["babs"]
+        assert await found("@example") == ["babs"]
+        assert await found("_") == ["b_b"]
+        assert await found("%") == []
+
     async def test_update(self, store: SqlStore) -> None:
         await add(store, user())
         changed = await store.update_user("ada", display_name="Ada", role=Role.ADMIN)
@@ -93,42 +108,6 @@ class TestUsers:
         await store.update_user("ada", password_hash="new")
         assert await store.password_hash("ada") == "new"
         assert (await store.get_user("ada")) == changed
-
-
-class TestWebSessions:
-    async def test_log_in_and_out(self, store: SqlStore, clock: Clock) -> None:
-        await add(store, user())
-        await store.create_web_session("h", "ada", "csrf", clock.now + timedelta(seconds=60))
-        assert await store.web_session("h", clock.now) == (user(), "csrf")
-        assert await store.web_session("other", clock.now) is None
-        assert await store.web_session("h", clock.now + timedelta(seconds=60)) is None
-        await store.end_web_session("h")
-        await store.end_web_session("h")
-        assert await store.web_session("h", clock.now) is None
-        with pytest.raises(NotFound):
-            await store.create_web_session("h", "nobody", "csrf", clock.now)
-
-    @pytest.mark.parametrize("change", [{"disabled": True}, {"password_hash": "new"}])
-    async def test_what_ends_them_all(
-        self, store: SqlStore, clock: Clock, change: dict[str, object]
-    ) -> None:
-        await add(store, user(), user("bob"))
-        later = clock.now + timedelta(seconds=60)
-        for owner in ("ada", "bob"):
-            await store.create_web_session(owner, owner, "csrf", later)
-            await store.put_secret("login-link", owner, owner, later, {})
-        await store.update_user("ada", **change)  # type: ignore[arg-type]
-        await store.update_user("ada", disabled=False)
-        assert await store.web_session("ada", clock.now) is None
-        assert await store.take_secret("login-link", "ada", clock.now) is None
-        assert await store.web_session("bob", clock.now) is not None
-        assert await store.take_secret("login-link", "bob", clock.now) is not None
-
-    async def test_a_harmless_update_ends_none(self, store: SqlStore, clock: Clock) -> None:
-        await add(store, user())
-        await store.create_web_session("h", "ada", "csrf", clock.now + timedelta(seconds=60))
-        await store.update_user("ada", display_name="A", disabled=False)
-        assert await store.web_session("h", clock.now) is not None
 
 
 class TestTokens:

@@ -14,7 +14,7 @@ from aitne.core.models.job import JobType, Scalar
 from aitne.core.models.template import ParameterType, Template
 from aitne.services.templates import TemplateCatalog, builtin_folder
 
-ICONS = {"notebook", "terminal", "brain"}
+ICONS = {"notebook", "terminal", "brain", "chart"}
 CATALOG = TemplateCatalog([builtin_folder()])
 TEMPLATES = {template.name: template for template in CATALOG.templates()}
 HOSTILE = "$(touch pwned) `id`\n#SBATCH --uid=0\n'\"\\ 🦊"
@@ -22,7 +22,11 @@ HOSTILE = "$(touch pwned) `id`\n#SBATCH --uid=0\n'\"\\ 🦊"
 
 def fill(template: Template, **given: Scalar) -> dict[str, Scalar]:
     """Something for every parameter that has no default."""
-    needed = {p.name: "text" for p in template.parameters if p.default is None}
+    needed = {
+        p.name: "~/text" if p.type is ParameterType.PATH else "text"
+        for p in template.parameters
+        if p.default is None
+    }
     return {**needed, **given}
 
 
@@ -42,7 +46,7 @@ def run(template: Template, folder: Path, **given: Scalar) -> subprocess.Complet
 
 
 def test_all_are_found() -> None:
-    assert {"jupyterlab", "batch", "python-train"} <= set(TEMPLATES)
+    assert {"jupyterlab", "tensorboard", "batch", "python-train"} <= set(TEMPLATES)
     assert not CATALOG.problems()
 
 
@@ -50,7 +54,7 @@ def test_all_are_found() -> None:
 def test_it_is_named_after_its_file_and_fits_a_small_machine(name: str) -> None:
     template = TEMPLATES[name]
     assert (builtin_folder() / f"{name}.yaml").is_file()
-    assert template.icon in ICONS
+    assert {template.icon, *(app.icon for app in template.apps)} <= ICONS
     assert template.description.endswith(".")
     assert template.resources.cpu.default <= 2
     assert template.resources.memory.default <= 4 << 30

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,57 +11,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.api_server import Server, free_port
+
 STOP_S = 3.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-class Server:
-    def __init__(self, folder: Path, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-        self.folder = folder
-        self.environment = {
-            **os.environ,
-            "AITNE_DATA_DIR": str(folder),
-            "AITNE_PORT": str(port),
-        }
-
-    def start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "aitne.api"], env=self.environment, stderr=subprocess.PIPE
-        )
-
-    def wait(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            assert process.poll() is None, process.communicate()[1].decode()
-            try:
-                if httpx.get(f"{self.url}/healthz").status_code == 200:
-                    return
-            except httpx.TransportError:
-                time.sleep(0.1)
-        raise AssertionError("the API did not answer within a minute")
-
-    def headers(self) -> dict[str, str]:
-        token = (self.folder / "secrets" / "cli_token").read_text().strip()
-        return {"Authorization": f"Bearer {token}"}
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Server:
     server = Server(tmp_path, free_port())
-    subprocess.run(
-        [sys.executable, "-m", "aitne.controller", "init"],
-        env=server.environment,
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    server.prepare()
     return server
 
 

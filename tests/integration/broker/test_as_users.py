@@ -231,7 +231,8 @@ async def test_a_user_who_ends_his_own_helper_is_served_again(
     mine = [
         int(each.name)
         for each in Path("/proc").iterdir()
-        if each.name.isdecimal() and each.stat().st_uid in (0, uid) and _real_uid(each) == uid
+        # Others come and go meanwhile, and have no file to look at then.
+        if each.name.isdecimal() and _real_uid(each) == uid
     ]
     assert mine, "the helper runs as its user"
     for pid in mine:

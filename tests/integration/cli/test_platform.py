@@ -73,7 +73,7 @@ def test_a_running_job_is_listed_followed_and_stopped(aitne: Aitne, tmp_path: Pa
     done = aitne("stop", "sleeper", "--yes", "--wait", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)[0]["state"] == "CANCELLED"
-    assert aitne("attach", job_id).returncode == 1
+    assert aitne("watch", job_id).returncode == 1
 
 
 def test_a_session_from_start_to_stop(aitne: Aitne) -> None:

@@ -7,14 +7,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from aitne.client import Client
 from aitne.client.errors import Unreachable
-from aitne.client.http import ConnectionFailed, HttpTransport
+from aitne.client.http import ASK_FROM, ConnectionFailed, HttpTransport
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, job, page, problem, serve
 
 Aitne = Callable[..., subprocess.CompletedProcess[str]]
@@ -130,6 +130,55 @@ def test_silence_ends_in_time() -> None:
         with pytest.raises(ConnectionFailed, match="no answer in time") as caught:
             transport.send("GET", "/", headers={}, body=None, timeout_s=0.1)
     assert caught.value.sent
+
+
+LONG = b"x" * (ASK_FROM + 1)
+
+
+def exchange(begin: Sequence[bytes], end: bytes) -> tuple[int, bytes, bytes]:
+    """Send a long body to a server that says ``begin`` before it has come and ``end`` after it:
+    the status and body of the answer, and what came after the head."""
+    received = bytearray()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve_once() -> None:
+            line, _ = listener.accept()
+            with line:
+                while b"\r\n\r\n" not in received:
+                    received.extend(line.recv(65_536))
+                for part in begin:
+                    line.sendall(part)
+                while end and len(received.partition(b"\r\n\r\n")[2]) < len(LONG):
+                    received.extend(line.recv(65_536))
+                line.sendall(end)
+
+        thread = threading.Thread(target=serve_once)
+        thread.start()
+        transport = HttpTransport(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        reply = transport.send("PUT", "/", headers={}, body=LONG, timeout_s=5)
+        answer = b"".join(reply.chunks())
+        reply.close()
+        thread.join()
+    head, _, rest = bytes(received).partition(b"\r\n\r\n")
+    assert b"Expect: 100-continue" in head
+    return reply.status, answer, rest
+
+
+@pytest.mark.parametrize("begin", [[b"HTTP/1.1 100 Continue\r\n\r\n"], []], ids=["asked", "not"])
+def test_a_long_body_is_sent_when_it_is_wanted(
+    begin: Sequence[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not begin:
+        monkeypatch.setattr("aitne.client.http.CONTINUE_S", 0.05)
+    done = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok"
+    status, answer, sent = exchange(begin, done)
+    assert (status, answer) == (201, b"ok")
+    assert sent == LONG
+
+
+def test_a_long_body_that_is_refused_is_not_sent() -> None:
+    refusal = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 5\r\n\r\nlater"
+    assert exchange([refusal], b"") == (429, b"later", b"")
 
 
 @pytest.mark.parametrize("url", ["ftp://a", "http://", "a:b", "http://a:b", "http://u@h", "x"])

@@ -21,7 +21,8 @@ from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.settings import LocalSettings, load_settings
 from aitne.core.states import JobState, TerminationReason
-from tests.support.schedulers import Bench, alive, local, opened
+from tests.support.alive import alive
+from tests.support.schedulers import Bench, local, opened
 
 COUNT = "echo start $SLURM_RESTART_COUNT; while ! [ -e go ]; do sleep .02; done"
 

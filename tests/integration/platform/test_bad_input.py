@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
 
@@ -71,11 +72,21 @@ def stores_nothing(api: httpx.Client) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("fields", "field", "value", "allowed"),
     [
-        ({"colour": "red"}, "colour", "red", "after, array, commands, env, image"),
+        (
+            {"colour": "red"},
+            "colour",
+            "red",
+            "after, array, commands, container, datasets, distributed, env",
+        ),
         ({"resources": {"gpu": 99}}, "resources.gpu", "99", "0"),
         ({"resources": {"cpu": 4_000}}, "resources.cpu", "4000", "1 to "),
         ({"resources": {"memory": "900T"}}, "resources.memory", "900T", "at most "),
-        ({"template": "nope", "commands": []}, "template", "nope", "batch, jupyterlab"),
+        (
+            {"template": "nope", "commands": []},
+            "template",
+            "nope",
+            "batch, distributed-train, jupyterlab",
+        ),
         ({"image": "nope"}, "image", "nope", "bare"),
         ({"project": "nope"}, "project", "nope", ""),
         ({"max_duration": "900d"}, "max_duration", "900d", "at most 7d"),
@@ -126,6 +137,56 @@ def test_nothing_in_a_job_is_run_or_changed(
     assert listed[: len(made)] == made[::-1]
     assert "\x1b" not in platform.aitne("ps", "--all").stdout
     assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    ("job_file", "state", "message"),
+    [
+        (
+            {"environment": {"venv": "/no/such/venv"}, "commands": ["echo never"]},
+            "FAILED",
+            "/no/such/venv is no virtual environment that can be used on node ",
+        ),
+        (
+            {"environment": {"setup": ["(exit 7)"]}, "commands": ["echo never"]},
+            "FAILED",
+            "Line 1 of the environment's setup failed with exit code 7 on node ",
+        ),
+        (
+            {"workdir": "/no/such/folder", "commands": ["echo never"]},
+            "FAILED",
+            "The working directory /no/such/folder cannot be entered: ",
+        ),
+    ],
+)
+def test_what_is_not_on_the_node_is_the_jobs_message(
+    api: httpx.Client, job_file: dict[str, Any], state: str, message: str
+) -> None:
+    job = api.post("jobs", json={**job_file, "resources": SMALL}).json()
+    ended = _ended(api, job["id"])
+    assert (ended["state"], ended["reason"]) == (state, "start_failed")
+    assert ended["message"].startswith(message)
+    assert "never" not in api.get(f"jobs/{job['id']}/logs").text.splitlines()
+
+
+def test_a_job_that_takes_too_much_ends_as_its_plan_says(api: httpx.Client) -> None:
+    greedy = {"commands": ["python3 -c 'x = bytearray(300 << 20)'"], "resources": SMALL}
+    memory = api.post("/jobs:plan", json=greedy).json()["limits"][0]
+    assert memory.startswith("Memory: ")
+    assert "64M" in memory
+    ended = _ended(api, api.post("jobs", json=greedy).json()["id"])
+    assert (ended["state"], ended["reason"]) == ("OUT_OF_MEMORY", "out_of_memory")
+    assert "memory" in ended["message"]
+
+
+def _ended(api: httpx.Client, job_id: str) -> dict[str, Any]:
+    def over() -> dict[str, Any] | None:
+        found: dict[str, Any] = api.get(f"jobs/{job_id}").json()
+        return found if found["ended_at"] else None
+
+    found = eventually("the job has ended", over, 60)
+    assert found is not None
+    return found
 
 
 def test_a_parameter_reaches_the_program_as_it_was_written(api: httpx.Client) -> None:

@@ -6,8 +6,8 @@ import json
 import re
 import sqlite3
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ from aitne.core.dev_cluster import DevCluster
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
 from tests.support.slurm import run_as
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(400)]
 
@@ -27,12 +28,7 @@ SMALL = {"resources": {"cpu": 1, "memory": "512M"}, "max_duration": "30m"}
 WHO = "import getpass, os; print(getpass.getuser(), os.environ['SLURMD_NODENAME'])"
 
 
-def until(what: str, ready: Callable[[], Any], timeout_s: float = 60) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while not (found := ready()):
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
-        time.sleep(0.2)
-    return found
+until = partial(eventually, within_s=60, poll_s=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +133,9 @@ def test_an_agent_cannot_lead_the_hub_elsewhere(
     headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
     said = httpx.post(url, json=report, headers=headers, trust_env=False)
     assert said.status_code == 200
-    ended = until("its end", lambda: (found := alice.jobs.get(job.id)).ended and found, 120)
+    ended = until(
+        "its end", lambda: (found := alice.jobs.get(job.id)).ended and found, within_s=120
+    )
     assert ended.state == "FAILED"
     assert "a port that is not a session's" in (ended.message or "")
 
@@ -175,7 +173,12 @@ def test_one_that_waits_says_its_place_and_why(alice: Client) -> None:
             return queued if len(queued) >= 2 else []
 
         rows = until("some that wait", waiting)
-        places = [place for row in rows if (place := alice.jobs.queue_place(row["id"]))]
+
+        def all_placed() -> list[Any]:
+            found = [place for row in rows if (place := alice.jobs.queue_place(row["id"]))]
+            return found if len(found) == len(rows) else []
+
+        places = until("their places", all_placed)
         assert sorted(place.place for place in places) == [*range(1, len(rows) + 1)]
         assert {place.partition for place in places} == {"gpu"}
         assert all(row["message"] for row in rows)
@@ -248,7 +251,9 @@ def test_a_port_that_another_user_took_is_never_shown(
         subprocess.Popen([*identity, "/usr/bin/python3", "-c", THIEF, port]) for port in ports
     ]
     try:
-        ended = until("its end", lambda: (found := alice.jobs.get(job.id)).ended and found, 120)
+        ended = until(
+            "its end", lambda: (found := alice.jobs.get(job.id)).ended and found, within_s=120
+        )
     finally:
         for thief in thieves:
             thief.kill()

@@ -15,6 +15,7 @@ import pytest
 from aitne.supervisor import control
 from aitne.supervisor.plan import ChildPlan, Plan
 from aitne.supervisor.secret_files import ensure_secrets
+from tests.support.alive import alive
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
@@ -101,14 +102,6 @@ class Supervised:
             probe=f"http://127.0.0.1:{port}/{name}",
             probe_secret="proxy_auth_token" if name == "proxy" else None,
         )
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs: zombies do not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture

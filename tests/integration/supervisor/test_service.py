@@ -13,7 +13,8 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.supervisor import control
-from tests.integration.supervisor.conftest import SLEEPER, Supervised, alive
+from tests.integration.supervisor.conftest import SLEEPER, Supervised
+from tests.support.alive import alive
 from tests.support.waiting import eventually
 
 

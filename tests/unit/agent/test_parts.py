@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,12 +17,27 @@ from uuid import UUID
 import pytest
 
 from aitne.adapters import files
-from aitne.agent import fence, gpus, reporter, sampler, wire
+from aitne.agent import fence, launch, main, reporter, sampler, wire
 from aitne.agent.spec import Spec
-from aitne.core.agent_protocol import VERSION, AgentApp, AgentReport, AgentSpec
+from aitne.core import environment
+from aitne.core.agent_protocol import (
+    EXIT_DUPLICATE,
+    EXIT_ENVIRONMENT,
+    EXIT_NEVER_ANSWERED,
+    EXIT_NO_FENCE,
+    EXIT_NOT_READY,
+    EXIT_OUT_OF_MEMORY,
+    VERSION,
+    AgentApp,
+    AgentNeed,
+    AgentReport,
+    AgentSpec,
+)
 from aitne.core.errors import Unavailable
-from aitne.core.models.job import Sample
+from aitne.core.models.job import EnvironmentSpec, Sample
 from aitne.core.ports.files import CLOSED, Fence, JobPlace
+from aitne.core.ports.runtime import Launch
+from aitne.core.states import TerminationReason
 
 
 def spec_in(folder: Path, environ: Mapping[str, str] | None = None, **changes: Any) -> Spec:
@@ -42,6 +58,8 @@ def test_importing_the_agent_is_cheap() -> None:
     modules = set(found.stdout.split())
     assert "aitne.agent.main" in modules
     dear = {"typing", "dataclasses", "subprocess", "http", "urllib", "ssl", "ctypes", "asyncio"}
+    # Only a job in a container, with datasets or with limits needs these.
+    dear |= {"aitne.agent.launch", "aitne.agent.needs", "aitne.agent.cgroup", "fcntl"}
     assert not modules & {*dear, "pydantic", "aitne.core", "logging", "inspect", "email"}
 
 
@@ -69,6 +87,76 @@ def test_a_newer_platforms_spec_is_read_leniently(tmp_path: Path) -> None:
     facts = json.loads((tmp_path / "agent.json").read_text()) | {"new": {"x": 1}, "protocol": 9}
     (tmp_path / "agent.json").write_text(json.dumps(facts))
     assert Spec(str(tmp_path), {}).task is None
+    assert Spec(str(tmp_path), {}).plain
+
+
+def test_what_an_older_platform_does_not_say_is_nothing(tmp_path: Path) -> None:
+    spec_in(tmp_path)
+    facts = json.loads((tmp_path / "agent.json").read_text())
+    for name in ("launch", "needs", "datasets", "limits", "tmp_dir"):
+        del facts[name]
+    (tmp_path / "agent.json").write_text(json.dumps(facts))
+    spec = Spec(str(tmp_path), {})
+    assert spec.plain
+    assert (spec.launch.prefix, spec.needs, spec.tmp_dir) == ([], [], "/tmp")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"launch": {"prefix": ["x"]}},
+        {"launch": {"env_prefix": ""}},
+        {"launch": {"env": {"A": "b"}}},
+        {"needs": [{"what": "it", "path": "/x", "kind": "file"}]},
+        {"datasets": {"d": "/d"}},
+        {"limits": {"memory_bytes": 1}},
+        {"limits": {"cpus": 1}},
+    ],
+)
+def test_all_that_is_around_a_program_is_seen(tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert not spec_in(tmp_path, **changes).plain
+
+
+def test_launches_and_needs_are_what_the_platform_wrote(tmp_path: Path) -> None:
+    need = AgentNeed(
+        what="it", path="/x", kind="file", within=("/",), size_bytes=1, mtime_ns=2, sha256="ab"
+    )
+    around = Launch(
+        prefix=("a", "{gpus}"),
+        gpu_options={"nvidia": ("--nv",)},
+        env={"A": "b"},
+        env_prefix="X_",
+        program="a",
+        forwards_signals=True,
+    )
+    spec = spec_in(tmp_path, launch=around, needs=(need,))
+    for mine, theirs in ((spec.launch, around), (spec.needs[0], need)):
+        written = json.loads(theirs.model_dump_json())
+        read = dict(vars(mine))
+        if "folder" in read:
+            read["kind"] = "folder" if read.pop("folder") else "file"
+        assert read == written
+
+
+# --- the launching program -----------------------------------------------------------------------
+
+
+def test_the_vendor_is_told_by_what_its_driver_makes(tmp_path: Path) -> None:
+    assert launch.gpu_vendor(str(tmp_path)) is None
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "kfd").touch()
+    assert launch.gpu_vendor(str(tmp_path)) == "amd"
+    (tmp_path / "dev" / "nvidiactl").touch()
+    assert launch.gpu_vendor(str(tmp_path)) == "nvidia"
+
+
+def test_exit_codes_mean_the_same_on_both_sides() -> None:
+    assert (main.NOT_READY, launch.NOT_READY) == (EXIT_NOT_READY, EXIT_NOT_READY)
+    assert (main.OUT_OF_MEMORY, main.ENVIRONMENT) == (EXIT_OUT_OF_MEMORY, EXIT_ENVIRONMENT)
+    assert environment.NAME in environment.wrap(EnvironmentSpec(venv="/x"), ("a",))
+    assert main._PREAMBLE == environment.NAME
+    assert main.NEVER_ANSWERED == EXIT_NEVER_ANSWERED
+    assert (main.DUPLICATE, main.FENCE_FAILED) == (EXIT_DUPLICATE, EXIT_NO_FENCE)
 
 
 # --- the fence -----------------------------------------------------------------------------------
@@ -92,11 +180,13 @@ def test_what_the_agent_leaves_is_what_the_platform_reads(tmp_path: Path) -> Non
     folder = tmp_path / str(job_id) / "2"
     folder.mkdir(parents=True, mode=0o700)
     fence.take(str(folder), 7, "12_7", 1)
-    fence.leave_outcome(str(folder), 7, "12_7", 1, 3, interrupted=True)
+    told: dict[str, Any] = {"reason": "start_failed", "message": "it is not there"}
+    fence.leave_outcome(str(folder), 7, "12_7", 1, 3, interrupted=True, **told)
     found = files.read_outcome(place, 7)
     assert found is not None
     assert (found.owner, found.restart_count, found.exit_code) == ("12_7", 1, 3)
     assert found.interrupted
+    assert (found.reason, found.message) == (TerminationReason.START_FAILED, "it is not there")
     assert files.read_outcome(place, None) is None
     assert files.close_fence(place, 7) == Fence(owner="12_7", restart_count=1)
     assert len(list(folder.iterdir())) == 2
@@ -222,11 +312,13 @@ class Platform:
         self.reports: list[AgentReport] = []
         self.answers: list[int | Exception] = []
         self.first = threading.Event()
+        self.takes_s = 0.0
         monkeypatch.setattr(wire, "request", self.request)
 
     def request(self, method: str, url: str, *, body: bytes, **_: Any) -> tuple[int, bytes]:
         answer = self.answers.pop(0) if self.answers else 200
         self.first.set()
+        time.sleep(self.takes_s)
         if isinstance(answer, Exception):
             raise answer
         if answer == 200:
@@ -284,6 +376,20 @@ def test_a_failed_report_is_said_again_and_a_refused_one_is_not(
     assert [report.phase for report in platform.reports] == ["ready", "finished"]
 
 
+def test_a_profile_that_the_platform_refuses_takes_no_news_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = Platform(monkeypatch)
+    platform.answers = [413, 200]
+    told = reporter.Reporter(spec_in(tmp_path))
+    told.phase("started")
+    told.profile({"size": 2})
+    told.start()
+    told.finish(0)
+    found = [(report.phase, report.profile) for report in platform.reports]
+    assert found == [("started", None), ("finished", None)]
+
+
 def test_the_end_does_not_wait_for_a_platform_that_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +402,20 @@ def test_the_end_does_not_wait_for_a_platform_that_is_away(
     told.finish(0)
     assert len(platform.answers) == 98
     assert not platform.reports
+
+
+def test_what_a_job_has_measured_arrives_at_a_slow_platform_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "_LAST_WORDS_S", 0.0)
+    platform = Platform(monkeypatch)
+    platform.takes_s = 0.1
+    told = reporter.Reporter(spec_in(tmp_path))
+    told.phase("started")
+    told.start()
+    told.tell("results", {"values": {"loss": 0.5}})
+    told.finish(0)
+    assert [report.results for report in platform.reports if report.results is not None]
 
 
 def test_without_a_platform_nothing_is_sent(
@@ -371,50 +491,3 @@ def test_the_interval_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert pauses[0] == 2.0
     assert pauses[-1] == 16.0
     assert pauses.count(2.0) == pytest.approx(334, abs=1)
-
-
-# --- GPUs ----------------------------------------------------------------------------------------
-
-
-class FakeNvml:
-    """A library with two devices."""
-
-    def nvmlInit_v2(self) -> int:
-        return 0
-
-    def nvmlDeviceGetHandleByIndex_v2(self, index: Any, handle: Any) -> int:
-        handle._obj.value = index.value + 1
-        return 0 if index.value < 2 else 2
-
-    def nvmlDeviceGetHandleByUUID(self, name: bytes, handle: Any) -> int:
-        handle._obj.value = 2
-        return 0 if name == b"GPU-1" else 2
-
-    def nvmlDeviceGetIndex(self, handle: Any, index: Any) -> int:
-        index._obj.value = handle.value - 1
-        return 0
-
-    def nvmlDeviceGetUtilizationRates(self, handle: Any, found: Any) -> int:
-        found._obj.gpu = 50 * handle.value
-        return 0
-
-    def nvmlDeviceGetMemoryInfo(self, handle: Any, found: Any) -> int:
-        found._obj.used = handle.value << 30
-        return 0
-
-
-def test_the_jobs_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpus.ctypes, "CDLL", lambda _: FakeNvml())
-    assert gpus.Gpus("GPU-1,7, 0").measure() == [
-        {"index": 1, "utilization": 1.0, "memory_bytes": 2 << 30},
-        {"index": 0, "utilization": 0.5, "memory_bytes": 1 << 30},
-    ]
-
-
-@pytest.mark.parametrize("visible", [None, "", "0"])
-def test_no_gpus(monkeypatch: pytest.MonkeyPatch, visible: str | None) -> None:
-    def missing(_: str) -> None:
-        raise OSError("no such library")
-
-    monkeypatch.setattr(gpus.ctypes, "CDLL", missing)
-    assert gpus.Gpus(visible).measure() == []

@@ -6,6 +6,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from aitne.core import metric_names
+from aitne.core.metric_names import Metric
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.states import JobState
 from aitne.services.secrets import hashed
@@ -58,6 +60,85 @@ async def test_a_heartbeat_stores_samples_and_makes_good_a_lost_start(stage: Sta
     version = (await stage.store.get_job(job.id)).version
     await send(stage, job, report("running", samples=[sample]))
     assert (await stage.store.get_job(job.id)).version == version
+
+
+PROFILE = {
+    "schema": 1,
+    "written_at": "2026-03-01T12:00:00Z",
+    "size": 4,
+    "steps": 12,
+    "communicating": 0.25,
+    "straggler": {"rank": 3, "node": 1, "behind_s": 0.01, "share": 0.1},
+    "table": [
+        {"op": "allreduce", "from_bytes": 4097, "to_bytes": 65536, "count": 5, "bytes": 10_000,
+         "time_s": 0.5, "bus_bytes_per_s": 1e6},
+    ],
+    "of_a_newer_runtime": True,
+}  # fmt: skip
+
+
+async def test_a_nodes_agent_tells_of_its_samples_and_moves_nothing(stage: Stage) -> None:
+    job = await stored(stage, make_job(), JobState.SUBMITTING, JobState.QUEUED)
+    sample = {"time": "2026-03-01T12:00:00Z", "node": "node02", "cpu": 1.5, "memory_bytes": 1000}
+    for phase in ("running", "finished"):
+        body = report(phase, node="node02", node_rank=1, samples=[sample])
+        assert (await send(stage, job, body)).status_code == 200
+    assert (await stage.store.get_job(job.id)).state is JobState.QUEUED
+    assert [each.node for each in await stage.store.samples(job.id)] == ["node02"]
+
+
+async def test_the_last_profile_is_shown_to_who_may_see_the_job(stage: Stage) -> None:
+    ada, eve = await stage.add_user("ada"), await stage.add_user("eve")
+    job = make_job(owner="ada", project="ada")
+    job = await stored(stage, job, JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING)
+    url = f"/api/v1/jobs/{job.id}/profile"
+    async with stage.client(await stage.token(ada)) as client:
+        missing = await client.get(url)
+        assert (missing.status_code, missing.json()["title"]) == (404, "Not Found")
+        before = await stage.store.last_event_id()
+        for steps in (12, 20):
+            await send(
+                stage, job, report("running", node_rank=0, profile={**PROFILE, "steps": steps})
+            )
+        assert [event.kind for event in await stage.store.events_after(before)] == ["job.profile"]
+        shown = (await client.get(url)).json()
+        assert (shown["schema"], shown["steps"], shown["straggler"]["rank"]) == (1, 20, 3)
+        assert "of_a_newer_runtime" not in shown
+        history = (await client.get(f"/api/v1/jobs/{job.id}/events")).json()["items"]
+        assert "job.profile" not in {event["kind"] for event in history}
+        text = await client.get(url, headers={"Accept": "text/plain"})
+        assert text.headers["content-type"].startswith("text/plain")
+        assert "aitne_distrib_steps_total 20.0" in text.text
+        assert 'aitne_distrib_bytes_total{op="allreduce",size="4097-65536"} 10000.0' in text.text
+        assert "aitne_distrib_overlap_ratio" not in text.text, "nothing is known of it"
+        known = {each.name for each in vars(metric_names).values() if isinstance(each, Metric)}
+        assert {line.split()[2] for line in text.text.splitlines() if "TYPE" in line} <= known
+    async with stage.client(await stage.token(eve)) as client:
+        assert (await client.get(url)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"schema": 2},
+        {"size": 0},
+        {"size": "four"},
+        {"communicating": 7},
+        {"written_at": "yesterday"},
+        {"table": [{"op": "<script>", "from_bytes": 0, "count": 1, "bytes": 1, "time_s": 1}]},
+        {"ranks": [{"rank": 0, "node": 0, "steps": 0}] * 2_000},
+        {"elapsed_s": 1e300},
+    ],
+)
+async def test_what_is_no_profile_is_left_and_the_samples_count(
+    stage: Stage, wrong: dict[str, object]
+) -> None:
+    job = await stored(stage, make_job(), JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING)
+    sample = {"time": "2026-03-01T12:00:00Z", "node": "node01", "cpu": 1.5, "memory_bytes": 1000}
+    body = report("running", samples=[sample], profile={**PROFILE, **wrong})
+    assert (await send(stage, job, body)).status_code == 200
+    assert await stage.store.profile(job.id) is None
+    assert len(await stage.store.samples(job.id)) == 1
 
 
 async def test_an_agent_that_is_quicker_than_the_schedulers_answer_is_heard(stage: Stage) -> None:

@@ -100,7 +100,7 @@ async def test_the_portal_is_served(built: Path) -> None:
         for path in ("/", "/jobs/17", "/login"):
             page = await client.get(path)
             assert "the portal" in page.text
-            assert page.headers["cache-control"] == "no-cache"
+            assert page.headers["cache-control"] == "no-store"
             csp = page.headers["content-security-policy"]
             assert "script-src 'self';" in csp
             assert "frame-ancestors 'none'" in csp
@@ -109,6 +109,21 @@ async def test_the_portal_is_served(built: Path) -> None:
         assert "immutable" in script.headers["cache-control"]
         assert (await client.get("/favicon.svg")).headers["cache-control"] == "no-cache"
         assert (await client.head("/")).status_code == 200
+
+
+async def test_scripts_and_styles_travel_compressed(built: Path) -> None:
+    code = "run(1);\n" * 1_000
+    (built / "assets" / "page-abc123.js").write_text(code)
+    async with portal(built) as client:
+        packed = await client.get("/assets/page-abc123.js", headers={"Accept-Encoding": "gzip, br"})
+        assert packed.headers["content-encoding"] == "gzip"
+        assert int(packed.headers["content-length"]) < len(code) / 10
+        assert packed.headers["content-type"].startswith("text/javascript")
+        assert "immutable" in packed.headers["cache-control"]
+        plain = await client.get("/assets/page-abc123.js", headers={"Accept-Encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        assert plain.text == packed.text == code
+        assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
 
 
 @pytest.mark.parametrize(

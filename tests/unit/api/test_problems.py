@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.api.views import AnyJobQuery
-from aitne.core.models.job import JobFile
+from aitne.core.models.job_file import JobFile
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
 
@@ -38,7 +38,12 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
     "no cpu": ({"resources": {"cpu": 0}}, "resources.cpu", "0", "at least 1"),
     "no type": ({"type": "batch"}, "type", "batch", "'job' or 'session'"),
     "never retried": ({"retry": {"on": ["cancelled"]}}, "retry.on", "cancelled", "never retried"),
-    "reserved variable": ({"env": {"AITNE_JOB_ID": "x"}}, "env", "AITNE_JOB_ID", "platform"),
+    "reserved variable": (
+        {"env": {"AITNE_JOB_ID": "x"}},
+        "env",
+        "AITNE_JOB_ID",
+        "AITNE_JOB_ID belongs",
+    ),
     "no variable": ({"env": {"1A": "x"}}, "env.1A", "1A", "A-Za-z"),
     "no text": ({"commands": [["ls"]]}, "commands.0", "['ls']", "string"),
     "no object": ({"resources": "big"}, "resources", "big", "object"),
@@ -167,6 +172,19 @@ async def test_what_is_not_there(stage: Stage) -> None:
             answer = await client.request(method, path)
             assert (answer.status_code, answer.json()["code"]) == (status, code), path
             assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_what_else_a_path_takes_is_told(stage: Stage) -> None:
+    async with stage.client() as client:
+        answers = [
+            await client.request(method, f"/api/v1/{path}")
+            for method, path in [("DELETE", "jobs"), ("OPTIONS", "jobs"), ("GET", "auth/login")]
+        ]
+    assert [(each.status_code, each.headers["allow"]) for each in answers] == [
+        (405, "GET, POST"),
+        (405, "GET, POST"),
+        (405, "POST"),
+    ]
 
 
 async def test_a_bug_shows_a_number_and_nothing_else(

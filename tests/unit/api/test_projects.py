@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aitne.core.models.limits import AssociationUse, Gauge, InUse, Limits, Usage
+from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Role
 from aitne.core.ports.accounting import (
     AddMember,
@@ -19,33 +20,60 @@ from aitne.core.ports.accounting import (
 from aitne.services.import_accounts import AccountImport
 from tests.support.stage import Stage, unix_name
 
-WHO = ("member", "stranger", "administrator")
+WHO = ("member", "manager", "stranger", "administrator")
 Body = dict[str, Any] | None
-# verb, path, body; then the status for a member, a stranger, an administrator.
-VERBS: dict[str, tuple[str, str, Body, tuple[int, int, int]]] = {
-    "get": ("GET", "/projects/vision", None, (200, 404, 200)),
-    "create": ("POST", "/projects", {"name": "audio"}, (403, 403, 201)),
-    "rename": ("PATCH", "/projects/vision", {"title": "V"}, (403, 403, 200)),
-    "members": ("GET", "/projects/vision/members", None, (200, 404, 200)),
-    "add": ("PUT", "/projects/vision/members/eve", {}, (403, 403, 200)),
-    "remove": ("DELETE", "/projects/vision/members/bob", None, (403, 403, 204)),
-    "limits": ("GET", "/projects/vision/limits", None, (200, 404, 200)),
-    "set limits": ("PUT", "/projects/vision/limits", {"max_gpus": 1}, (403, 403, 200)),
-    "usage": ("GET", "/projects/vision/usage", None, (200, 404, 200)),
-    "all usage": ("GET", "/usage", None, (200, 200, 200)),
-    "compare": ("GET", "/admin/sync", None, (403, 403, 200)),
-    "sync": ("POST", "/admin/sync", {"digest": "x"}, (403, 403, 409)),
+LATER = "2027-01-01T00:00:00Z"
+# verb, path, body; then the status for a member, a manager, a stranger, an administrator.
+VERBS: dict[str, tuple[str, str, Body, tuple[int, int, int, int]]] = {
+    "get": ("GET", "/projects/vision", None, (200, 200, 404, 200)),
+    "rename": ("PATCH", "/projects/vision", {"title": "V"}, (403, 200, 404, 200)),
+    "members": ("GET", "/projects/vision/members", None, (200, 200, 404, 200)),
+    "add": ("PUT", "/projects/vision/members/eve", {}, (403, 200, 404, 200)),
+    "remove": ("DELETE", "/projects/vision/members/bob", None, (403, 204, 404, 204)),
+    "limits": ("GET", "/projects/vision/limits", None, (200, 200, 404, 200)),
+    "set limits": ("PUT", "/projects/vision/limits", {"max_gpus": 1}, (403, 403, 403, 200)),
+    "usage": ("GET", "/projects/vision/usage", None, (200, 200, 404, 200)),
+    "usage as text": ("GET", "/projects/vision/usage.csv", None, (200, 200, 404, 200)),
+    "balance": ("GET", "/projects/vision/balance", None, (200, 200, 404, 200)),
+    "report": ("GET", "/projects/vision/report", None, (200, 200, 404, 200)),
+    "waiting": ("GET", "/projects/vision/waiting", None, (200, 200, 404, 200)),
+    "ask": ("POST", "/projects", {"name": "audio"}, (201, 201, 201, 201)),
+    "approve": ("POST", "/projects/vision/approve", {}, (403, 403, 403, 409)),
+    "decline": ("POST", "/projects/vision/decline", {"reason": "No"}, (403, 403, 403, 409)),
+    "close": ("POST", "/projects/vision/close", {}, (403, 200, 404, 200)),
+    "reopen": ("POST", "/projects/vision/reopen", None, (403, 409, 404, 409)),
+    "set end": ("PUT", "/projects/vision/end", {"expires_at": LATER}, (403, 403, 403, 200)),
+    "ask for time": (
+        *("POST", "/projects/vision/extension", {"until": LATER}),
+        (403, 422, 404, 422),
+    ),
+    "budget": ("PUT", "/projects/vision/budget", {"gpu_hours": 5}, (403, 403, 403, 200)),
+    "own limits": ("PUT", "/projects/vision/limits/own", {"max_gpus": 1}, (403, 200, 404, 200)),
+    "promote": ("PUT", "/projects/vision/members/bob", {"role": "manager"}, (403, 200, 404, 200)),
+    "default": ("PUT", "/projects/vision/members/bob", {"default": True}, (403, 403, 404, 200)),
+    "invitations": ("GET", "/projects/vision/invitations", None, (403, 200, 404, 200)),
+    "invite": ("POST", "/projects/vision/invitations", {}, (403, 201, 404, 201)),
+    "revoke": (
+        *("DELETE", "/projects/vision/invitations/0123456789abcdef", None),
+        (403, 404, 404, 404),
+    ),
+    "join": ("POST", "/invitations/accept", {"token": "nobody's"}, (404, 404, 404, 404)),
+    "all usage": ("GET", "/usage", None, (200, 200, 200, 200)),
+    "compare": ("GET", "/admin/sync", None, (403, 403, 403, 200)),
+    "sync": ("POST", "/admin/sync", {"digest": "x"}, (403, 403, 403, 409)),
 }
 
 
 async def people(stage: Stage) -> dict[str, str]:
     made = {
         "member": await stage.add_user("ada", project="vision"),
+        "manager": await stage.add_user("mia", project="vision"),
         "stranger": await stage.add_user("eve"),
         "administrator": await stage.add_user("root", Role.ADMIN),
     }
     await stage.add_user("bob")
     await stage.store.put_member("vision", "bob", actor="root")
+    await stage.store.set_role("vision", "mia", ProjectRole.MANAGER, actor="root")
     return {who: await stage.token(actor) for who, actor in made.items()}
 
 

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from uuid import UUID
 
-from aitne.api.views import JobPage, JobView
+from aitne.api.job_views import JobPage, JobView
 from aitne.api.written import WrittenJobs
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.states import JobState

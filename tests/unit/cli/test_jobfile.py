@@ -51,6 +51,14 @@ def test_a_relative_workdir_counts_from_the_file(
     assert jobfile.read(path).content["workdir"] == str(tmp_path / "data")
 
 
+def test_a_relative_venv_counts_from_the_file_too(tmp_path: Path) -> None:
+    path = write(tmp_path, "environment: {venv: ../.venv, modules: [cuda]}")
+    found = jobfile.read(path).content["environment"]
+    assert found == {"venv": str(tmp_path.parent / ".venv"), "modules": ["cuda"]}
+    path = write(tmp_path, "environment: {venv: ~/envs/vision}")
+    assert jobfile.read(path).content["environment"] == {"venv": "~/envs/vision"}
+
+
 @pytest.mark.parametrize("workdir", ["/abs/olute", "~/home", "~ada/x"])
 def test_other_workdirs_stay(tmp_path: Path, workdir: str) -> None:
     assert jobfile.read(write(tmp_path, f"workdir: {workdir}")).content["workdir"] == workdir

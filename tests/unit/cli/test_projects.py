@@ -82,6 +82,21 @@ def test_a_members_limits(api: FakeApi, aitne: Aitne) -> None:
     assert "ada" in done.err
 
 
+def test_a_manager_holds_the_project_and_its_members_to_less(api: FakeApi, aitne: Aitne) -> None:
+    found = {**LIMITS, "granted": LIMITS["limits"], "own": {"max_gpus": 6, "max_jobs": 2}}
+    api.on("GET", "/projects/vision/limits", found, found, found)
+    api.on("PUT", "/projects/vision/limits/own", found)
+    done = aitne("project", "limits", "vision", "--max-gpus", "4", "--max-wall", "12h", "--json")
+    assert done.status == 0, done.err
+    own = {"max_gpus": 4, "max_jobs": 2, "max_wall_s": "12h", "max_gpus_by_type": {}}
+    assert (api.requests[-1].json, done.json["project"]) == (own, "vision")
+    api.on("PUT", "/projects/vision/members/ada", LIMITS["members"][0])
+    done = aitne("project", "limits", "vision", "--user", "ada", "--max-gpus", "h200=1")
+    assert done.status == 0, done.err
+    [put] = [each for each in api.requests if each.path.endswith("/members/ada")]
+    assert put.json["limits"] == {"max_memory_bytes": 1 << 30, "max_gpus_by_type": {"h200": 1}}
+
+
 def test_sync_applies_what_it_showed(api: FakeApi, aitne: Aitne) -> None:
     api.on("GET", "/admin/sync", report(DIFFERENCE))
     api.on("POST", "/admin/sync", report(DIFFERENCE, applied=True))
@@ -136,7 +151,8 @@ def test_usage(api: FakeApi, aitne: Aitne) -> None:
         api.on("GET", "/projects/vision/usage", found)
     done = aitne("usage", "--project", "vision", "--month", "2026-03", "--csv")
     assert done.out == (
-        "month,project,user,jobs,cpu_hours,gpu_hours\n2026-03,vision,ada,2,1.5,3.25\n"
+        "month,project,user,jobs,cpu_hours,gpu_hours,gpu_hours_h200\n"
+        "2026-03,vision,ada,2,1.5,3.25,3.25\n"
     )
     assert api.requests[-1].query == {"month": ["2026-03"]}
     shown = aitne("usage", "--project", "vision")
@@ -147,7 +163,7 @@ def test_usage(api: FakeApi, aitne: Aitne) -> None:
 def test_members(api: FakeApi, aitne: Aitne) -> None:
     api.on("PUT", "/projects/vision/members/eve", {"project": "vision", "user": "eve"})
     assert aitne("admin", "member", "add", "vision", "eve", "--default").status == 0
-    assert api.requests[-1].json == {"limits": None, "default": True}
+    assert api.requests[-1].json == {"limits": None, "role": None, "default": True}
     api.on("DELETE", "/projects/vision/members/eve", b"")
     assert aitne("admin", "member", "remove", "vision", "eve", "--yes").status == 0
     assert aitne("admin", "member", "remove", "vision", "eve").status == 2

@@ -232,6 +232,16 @@ def test_apply_wait_follows_a_job_to_its_end(aitne: Aitne, api: FakeApi, job_fil
     assert "Waits for 2 CPUs." in done.err
 
 
+def test_a_sweep_that_reached_its_goal_is_a_success(
+    aitne: Aitne, api: FakeApi, job_file: str
+) -> None:
+    reached = "Goal reached: accuracy 0.98 by task 3; the sweep asked for 0.9."
+    scripted_run(api, job("COMPLETED", version=3, reason="goal_reached", message=reached))
+    done = aitne("apply", "-f", job_file, "--yes", "--wait")
+    assert done.status == 0
+    assert reached in done.err
+
+
 def test_a_failed_job_is_status_1_with_its_reason(
     aitne: Aitne, api: FakeApi, job_file: str
 ) -> None:
@@ -254,7 +264,7 @@ def test_leaving_a_followed_job_says_how_to_come_back(
     api.on("GET", f"/jobs/{JOB_ID}", interrupt)
     done = aitne("apply", "-f", job_file, "--yes", "--wait")
     assert done.status == 130
-    assert "aitne attach 3b7a1f00" in done.err
+    assert "aitne watch 3b7a1f00" in done.err
     assert not api.sent("POST", f"/jobs/{JOB_ID}/cancel")
 
 
@@ -278,7 +288,7 @@ def test_plan_shows_and_stores_nothing(aitne: Aitne, api: FakeApi, job_file: str
     assert {request.path for request in api.requests} == {"/jobs:plan"}
 
 
-# --- logs, attach, stop -----------------------------------------------------------------------
+# --- logs, watch, stop ------------------------------------------------------------------------
 
 
 def test_logs_prints_the_bytes(aitne: Aitne, api: FakeApi) -> None:
@@ -297,7 +307,7 @@ def test_a_job_may_be_named_by_a_few_letters_or_its_name(aitne: Aitne, api: Fake
 
 def test_a_name_for_several_lists_them(aitne: Aitne, api: FakeApi) -> None:
     api.on("GET", "/jobs", page(job(), job(id=OTHER, name="other")))
-    done = aitne("attach", "3b7a", "--json")
+    done = aitne("watch", "3b7a", "--json")
     assert done.status == 3
     assert "3b7a1f00" in done.err
     assert "3b7a2e00" in done.err
@@ -309,7 +319,7 @@ def test_attach_tells_a_sessions_address(aitne: Aitne, api: FakeApi) -> None:
     ready = job("READY", type="session", url="http://s.test/lab", version=2)
     api.on("GET", f"/jobs/{JOB_ID}", job("QUEUED", type="session"), ready)
     api.on("GET", "/events", sse())
-    assert aitne("attach", JOB_ID).out == "http://s.test/lab\n"
+    assert aitne("watch", JOB_ID).out == "http://s.test/lab\n"
 
 
 def test_stop_asks_then_ends_jobs_and_sessions(aitne: Aitne, api: FakeApi) -> None:
@@ -367,6 +377,21 @@ def test_session_ls_lists_sessions(aitne: Aitne, api: FakeApi) -> None:
     api.on("GET", "/jobs", page())
     assert aitne("session", "ls", "--json").json == []
     assert api.requests[0].query["type"] == ["session"]
+
+
+def test_show_says_why_a_job_waits_and_what_would_help(aitne: Aitne, api: FakeApi) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job("QUEUED", message="Waits for 4 CPUs."))
+    held = [{"id": JOB_ID, "name": "lab"}]
+    advice = [
+        {"text": "Of your own work these hold it:", "at": None, "jobs": held},
+        {"text": "2 GPUs come free at the latest", "at": "2026-03-01T14:00:00Z", "jobs": []},
+    ]
+    api.on("GET", f"/jobs/{JOB_ID}/queue", {"place": None, "advice": advice})
+    shown = " ".join(aitne("show", JOB_ID).out.split())
+    assert "Waits for 4 CPUs." in shown
+    assert "these hold it: lab (3b7a1f00)" in shown
+    assert "2 GPUs come free at the latest 2026-03-01" in shown
+    assert aitne("show", JOB_ID, "--json").json["advice"] == advice
 
 
 def test_open_alone_leads_to_the_portal_by_a_link_that_logs_in(aitne: Aitne, api: FakeApi) -> None:

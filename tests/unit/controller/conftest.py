@@ -31,6 +31,7 @@ from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles, key_of
 from tests.support.hub import RecordingHub
+from tests.support.runtimes import FakeRuntime
 
 __all__ = ["migrated"]
 
@@ -102,8 +103,10 @@ class Bench:
             owner = str(now.scheduler_id)
             self.files.fences[key_of(now)] = Fence(owner=owner, restart_count=0)
 
-    async def ends(self, job: Job, exit_code: int, *, interrupted: bool = False) -> None:
-        """Its agent writes down how it ended."""
+    async def ends(
+        self, job: Job, exit_code: int, *, interrupted: bool = False, **said: Any
+    ) -> None:
+        """Its agent writes down how it ended; ``said`` are its reason and its message."""
         now = await self.store.get_job(job.id)
         fence = self.files.fences[key_of(now)]
         self.files.outcomes[key_of(now)] = Outcome(
@@ -112,6 +115,7 @@ class Bench:
             exit_code=exit_code,
             interrupted=interrupted,
             ended_at=self.clock(),
+            **said,
         )
 
     async def agent_reports(self, job_id: UUID, address: str | None = None) -> Job:
@@ -136,7 +140,8 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
         scheduler = scheduler or FakeScheduler()
         leader = Leader(store, "test")
         await leader.acquire()
-        renderer = Renderer(settings, {"bare": BareRuntime(None)}, own_software())
+        runtimes = {"bare": BareRuntime(settings), "docker": FakeRuntime("docker")}
+        renderer = Renderer(settings, runtimes, own_software())
         hub = RecordingHub()
         files, live = MemoryFiles(), LiveJobs(store)
         bench = Bench(

@@ -28,7 +28,7 @@ async def living(b: Any) -> AsyncIterator[None]:
         b.scheduler,
         b.files,
         b.hub,
-        Renderer(b.settings, {"bare": BareRuntime(None)}, own_software()),
+        Renderer(b.settings, {"bare": BareRuntime(b.settings)}, own_software()),
         b.clock,
         holder="one",
         sessions_origin="http://sessions.test",

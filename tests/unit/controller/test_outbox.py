@@ -15,8 +15,8 @@ from aitne.core.models.job import Job, JobChanges, RetryPolicy
 from aitne.core.ports.files import CLOSED
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.states import JobState, TerminationReason
+from aitne.services.controller.answer import RETRY_S
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.submit import RETRY_S
 from tests.support.fakes import AmbiguousSubmit, ControllerDown, FakeScheduler, SlowStart
 from tests.support.files import key_of
 from tests.support.jobs import make_array, make_job

@@ -66,6 +66,18 @@ def test_the_reason_is_that_of_the_worst_state() -> None:
     assert array_state({(S.FAILED, None): 1}).reason is None
 
 
+def test_a_sweep_that_reached_its_goal_has_done_what_it_was_there_for() -> None:
+    rest = {(S.CANCELLED, R.GOAL_REACHED): 5, (S.FAILED, R.FAILED): 1}
+    running = array_state({**rest, (S.RUNNING, None): 1})
+    assert (running.state, running.reason, running.message) == (S.RUNNING, R.GOAL_REACHED, None)
+    done = array_state({**rest, (S.COMPLETED, R.COMPLETED): 1})
+    assert (done.state, done.reason, done.message) == (S.COMPLETED, R.GOAL_REACHED, None)
+    # The one that had reached it has failed after all, or its owner did not want it either.
+    assert array_state({**rest, (S.TIMED_OUT, R.TIMED_OUT): 1}).state is S.FAILED
+    given_up = {(S.CANCELLED, R.GOAL_REACHED): 5, (S.CANCELLED, R.CANCELLED): 1}
+    assert array_state(given_up).state is S.CANCELLED
+
+
 @pytest.mark.parametrize("tasks", [{}, {(S.QUEUED, None): 0}])
 def test_an_array_without_tasks_is_no_array(
     tasks: dict[tuple[JobState, TerminationReason | None], int],

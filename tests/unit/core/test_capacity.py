@@ -22,10 +22,12 @@ def node(
     gpus: tuple[GpuCount, ...] = (),
     used: int = 0,
     state: NodeState = NodeState.MIXED,
+    reason: str | None = None,
 ) -> Node:
     return Node(
         name=name,
         state=state,
+        reason=reason,
         cpu_total=cpu,
         cpu_used=used,
         memory_total_bytes=memory,
@@ -114,8 +116,19 @@ def test_parts_that_no_single_node_has_together() -> None:
         (ask(gpu=4, kind="a100"), [A100], "Waits for 3 a100 GPUs to become free."),
         (
             ask(),
-            [node(state=NodeState.DRAINED)],
-            "Waits for nodes that are down or drained: n1.",
+            [node(state=NodeState.DRAINED, reason="a fan [root]"), node("n2", cpu=0)],
+            "Waits for a node to come back into service: n1 is drained (a fan [root]).",
+        ),
+        (
+            ask(nodes=3),
+            [node("n1"), node("n3", state=NodeState.DOWN), node("n2", state=NodeState.DRAINING)],
+            "Waits for 2 nodes to come back into service: n2 is draining, n3 is down.",
+        ),
+        (
+            ask(),
+            [node(f"n{n}", state=NodeState.DOWN) for n in range(7)],
+            "Waits for a node to come back into service: n0 is down, n1 is down, n2 is down, "
+            "n3 is down, n4 is down, 2 more.",
         ),
         (
             ask(nodes=2, cpu=8),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from aitne.core.models.job import JobFile
+from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import GpuRequest
 from aitne.core.sessions import server_name, session_url
 

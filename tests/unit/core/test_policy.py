@@ -8,26 +8,54 @@ import pytest
 
 from aitne.core.errors import NotAllowed, NotFound
 from aitne.core.models.user import Actor, Role, Scope, User
-from aitne.core.policy import TABLE, Action, Relation, decide, relations, require
+from aitne.core.policy import (
+    TABLE,
+    Action,
+    Relation,
+    decide,
+    refuse_impersonation,
+    relations,
+    require,
+)
 
-# One row per action: what OWNER, MEMBER, ADMIN and OTHER may do, and the scope it needs.
+# One row per action: what OWNER, MEMBER, MANAGER, ADMIN and OTHER may do, and the scope it needs.
 EXPECTED: dict[Action, tuple[str, Scope]] = {
-    Action.JOB_READ: ("yes yes yes no", Scope.READ),
-    Action.JOB_CREATE: ("no yes yes no", Scope.WRITE),
-    Action.JOB_CANCEL: ("yes no yes no", Scope.WRITE),
-    Action.JOB_EXTEND: ("yes no yes no", Scope.WRITE),
-    Action.JOB_OPEN: ("yes no no no", Scope.WRITE),
-    Action.JOB_RESUBMIT: ("yes no no no", Scope.WRITE),
-    Action.CLUSTER_READ: ("yes yes yes yes", Scope.READ),
-    Action.NODE_ADMINISTER: ("no no yes no", Scope.ADMIN),
-    Action.PROJECT_ADMINISTER: ("no no yes no", Scope.ADMIN),
-    Action.ACCOUNTING_SYNC: ("no no yes no", Scope.ADMIN),
-    Action.PROJECT_READ: ("no yes yes no", Scope.READ),
-    Action.TOKEN_READ: ("yes no yes no", Scope.READ),
-    Action.TOKEN_WRITE: ("yes no yes no", Scope.WRITE),
-    Action.USER_READ: ("yes no yes no", Scope.READ),
-    Action.USER_EDIT: ("yes no yes no", Scope.WRITE),
-    Action.USER_ADMINISTER: ("no no yes no", Scope.ADMIN),
+    Action.JOB_READ: ("yes yes yes yes no", Scope.READ),
+    Action.JOB_CREATE: ("no yes yes yes no", Scope.WRITE),
+    Action.JOB_CANCEL: ("yes no no yes no", Scope.WRITE),
+    Action.JOB_EXTEND: ("yes no no yes no", Scope.WRITE),
+    Action.JOB_OPEN: ("yes no no no no", Scope.WRITE),
+    Action.JOB_ATTACH: ("yes no no no no", Scope.WRITE),
+    Action.JOB_RESUBMIT: ("yes no no no no", Scope.WRITE),
+    Action.CLUSTER_READ: ("yes yes yes yes yes", Scope.READ),
+    Action.NODE_ADMINISTER: ("no no no yes no", Scope.ADMIN),
+    Action.PROJECT_REQUEST: ("yes yes yes yes yes", Scope.WRITE),
+    Action.PROJECT_JOIN: ("yes yes yes yes yes", Scope.WRITE),
+    Action.PROJECT_LEAVE: ("no yes yes no no", Scope.WRITE),
+    Action.PROJECT_MANAGE: ("no no yes yes no", Scope.WRITE),
+    Action.PROJECT_ADMINISTER: ("no no no yes no", Scope.ADMIN),
+    Action.ACCOUNTING_SYNC: ("no no no yes no", Scope.ADMIN),
+    Action.PROJECT_READ: ("no yes yes yes no", Scope.READ),
+    Action.IMAGE_READ: ("no yes yes yes no", Scope.READ),
+    Action.IMAGE_ADMINISTER: ("no no no yes no", Scope.ADMIN),
+    Action.DATASET_READ: ("yes yes yes yes no", Scope.READ),
+    Action.DATASET_ADD: ("no yes yes yes no", Scope.WRITE),
+    Action.DATASET_EDIT: ("yes no no yes no", Scope.WRITE),
+    Action.DATASET_REVOKE: ("yes no yes yes no", Scope.WRITE),
+    Action.DATASET_VERIFY: ("yes yes yes yes no", Scope.WRITE),
+    Action.STORAGE_READ: ("yes no no no no", Scope.READ),
+    Action.TOKEN_READ: ("yes no no yes no", Scope.READ),
+    Action.TOKEN_WRITE: ("yes no no yes no", Scope.WRITE),
+    Action.NOTIFICATION_READ: ("yes no no no no", Scope.READ),
+    Action.NOTIFICATION_WRITE: ("yes no no no no", Scope.WRITE),
+    Action.PREFERENCE_READ: ("yes no no no no", Scope.READ),
+    Action.PREFERENCE_WRITE: ("yes no no no no", Scope.WRITE),
+    Action.SIGN_IN_READ: ("yes no no no no", Scope.READ),
+    Action.SIGN_IN_WRITE: ("yes no no no no", Scope.WRITE),
+    Action.USER_READ: ("yes no no yes no", Scope.READ),
+    Action.USER_EDIT: ("yes no no yes no", Scope.WRITE),
+    Action.PLATFORM_ADMINISTER: ("no no no yes no", Scope.ADMIN),
+    Action.USER_ADMINISTER: ("no no no yes no", Scope.ADMIN),
 }
 
 
@@ -37,6 +65,7 @@ def actor(
     role: Role = Role.USER,
     scopes: frozenset[Scope] = frozenset(Scope),
     projects: frozenset[str] = frozenset(),
+    manages: frozenset[str] = frozenset(),
     disabled: bool = False,
 ) -> Actor:
     user = User(
@@ -46,14 +75,15 @@ def actor(
         disabled=disabled,
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    return Actor(user=user, scopes=scopes, projects=projects)
+    return Actor(user=user, scopes=scopes, projects=projects, manages=manages)
 
 
 ACTORS = {
     Relation.OWNER: actor("ada"),
     Relation.MEMBER: actor("bob", projects=frozenset({"vision"})),
+    Relation.MANAGER: actor("eva", projects=frozenset({"vision"}), manages=frozenset({"vision"})),
     Relation.ADMIN: actor("root", role=Role.ADMIN),
-    Relation.OTHER: actor("eve", projects=frozenset({"speech"})),
+    Relation.OTHER: actor("eve", projects=frozenset({"speech"}), manages=frozenset({"speech"})),
 }
 
 
@@ -107,3 +137,21 @@ def test_a_disabled_account_may_do_nothing() -> None:
 
 def test_nobody_is_the_owner_of_what_has_none() -> None:
     assert relations(actor(), owner=None, project=None) == {Relation.OTHER}
+
+
+def test_who_acts_as_somebody_else_looks_and_stops_and_no_more() -> None:
+    ada = actor("ada", projects=frozenset({"vision"}), manages=frozenset({"vision"}))
+    seen = ada.model_copy(update={"impersonator": "root"})
+    may = {
+        action for action in Action if decide(action, seen, owner="ada", project="vision").allowed
+    }
+    reads = {action for action, rule in TABLE.items() if rule.scope is Scope.READ}
+    assert may == (reads | {Action.JOB_CANCEL, Action.JOB_EXTEND}) - {
+        Action.TOKEN_READ,
+        Action.SIGN_IN_READ,
+    }
+    with pytest.raises(NotAllowed, match="root looks at the platform as ada"):
+        require(Action.JOB_OPEN, seen, "job", 7, owner="ada", project="vision")
+    with pytest.raises(NotAllowed, match="root looks at the platform as ada"):
+        refuse_impersonation(seen, "open their sessions")
+    refuse_impersonation(ada, "open their sessions")

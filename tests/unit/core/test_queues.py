@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from aitne.core.models.job import SlurmFile, SlurmSpec
+from aitne.core.models.job import SlurmSpec
+from aitne.core.models.job_file import SlurmFile
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, Reservation
 from aitne.core.queues import Queue, choose_queue
 

@@ -31,6 +31,8 @@ def test_the_broker_understands_its_settings(release: str) -> None:
     assert tuple(found.slurm.command_prefix) == plan.prefix
     assert found.slurm.jwt_key == plan.jwt_key
     assert found.slurm.operator == "aitne-op"
+    [scratch] = found.storage.areas
+    assert scratch.path == f"{plan.scratch}/{{user}}"
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,33 @@ import pytest
 
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.core.errors import InvalidInput
-from aitne.core.ports.runtime import ContainerSpec
+from aitne.core.models.image import ImageUse
+from aitne.core.ports.runtime import ContainerSpec, Launch
+from aitne.core.settings import Settings
+
+SETTINGS = Settings(data_dir=Path("/srv/aitne"))
+
+
+def spec(**fields: object) -> ContainerSpec:
+    values = {"image": None, "argv": ("true",), "home": "/home/ada", "workdir": "/home/ada"}
+    return ContainerSpec.model_validate(values | fields)
 
 
 def test_the_program_is_run_as_it_is() -> None:
-    runtime = BareRuntime(Path("/envs/session"))
-    spec = ContainerSpec(image="bare", argv=("bash", "-c", "echo '$(x)'"))
-    assert runtime.argv(spec) == ["bash", "-c", "echo '$(x)'"]
-    assert runtime.images() == ("bare",)
+    runtime = BareRuntime(SETTINGS, Path("/envs/session"))
+    assert runtime.launch(spec()) == Launch()
     assert runtime.environment() == {"VIRTUAL_ENV": "/envs/session"}
     assert runtime.path() == ("/envs/session/bin",)
-    assert BareRuntime(None).environment() == {}
-    assert BareRuntime(None).path() == ()
+    assert BareRuntime(SETTINGS, None).environment() == {}
+    assert BareRuntime(SETTINGS, None).path() == ()
 
 
-def test_there_are_no_other_images() -> None:
+def test_there_are_no_images_and_nothing_that_only_a_container_can_do() -> None:
+    runtime = BareRuntime(SETTINGS)
     with pytest.raises(InvalidInput) as caught:
-        BareRuntime().argv(ContainerSpec(image="pytorch", argv=("true",)))
+        runtime.launch(spec(image=ImageUse(reference="pytorch:1")))
     (problem,) = caught.value.problems
-    assert (problem.field, problem.value, problem.allowed) == ("image", "pytorch", "bare")
-    with pytest.raises(InvalidInput, match="no program"):
-        BareRuntime().argv(ContainerSpec(image="bare", argv=()))
+    assert (problem.field, problem.value, problem.allowed) == ("image", "pytorch:1", "bare")
+    for wish in ({"writable": True}, {"network": False}):
+        with pytest.raises(InvalidInput, match="there is no container"):
+            runtime.launch(spec(**wish))

@@ -70,6 +70,7 @@ def _nvml(names: list[Any], *, broken: bool = False) -> SimpleNamespace:
         nvmlDeviceGetCount=lambda: len(names),
         nvmlDeviceGetHandleByIndex=lambda index: index,
         nvmlDeviceGetName=lambda index: names[index],
+        nvmlSystemGetCudaDriverVersion=lambda: 12_040,
     )
 
 
@@ -77,7 +78,8 @@ def test_nvml_tells_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _nvml(["NVIDIA H200", b"Tesla T4"]))
     first, second = capacities(LocalSettings(nodes=2))
     assert [gpu.type for gpu in first.gpus] == ["h200", "t4"]
-    assert second.gpus == ()
+    assert first.features == ("cuda12.4",)
+    assert (second.gpus, second.features) == ((), ())
 
 
 def test_no_driver_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,16 @@ import pytest
 from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.node_software import own_software
 from aitne.adapters.store.sql import SqlStore
-from aitne.core.models.job import Job, JobChanges, JobFile
+from aitne.core.errors import SchedulerRejected
+from aitne.core.models.image import Artifact, Image
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.user import Actor, Project, Role, Scope, User
+from aitne.core.ports.scheduler import Forecast, SubmitRequest
 from aitne.core.settings import LimitSettings, Settings
 from aitne.core.states import JobState
+from aitne.services.admission import Admission
 from aitne.services.cluster import ClusterService
 from aitne.services.forecast import Forecaster
 from aitne.services.jobs import JobService
@@ -26,7 +31,9 @@ from aitne.services.render import Renderer
 from aitne.services.sessions import SessionService
 from aitne.services.templates import TemplateCatalog, builtin_folder
 from tests.support.database import migrated
+from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles
+from tests.support.offers import offers
 from tests.support.runtimes import FakeRuntime
 
 __all__ = ["migrated"]
@@ -75,6 +82,29 @@ def make_node(name: str = "node01", *, cpu_used: int = 0, gpus: int = 4) -> Node
     )
 
 
+PYTORCH = Image(
+    name="pytorch",
+    version="1.0",
+    artifacts=(Artifact(runtime="apptainer", digest="sha256:" + "a" * 64, size_bytes=1),),
+    created_at=START,
+    created_by="root",
+)
+
+
+class Oracle(FakeScheduler):
+    """Says of every job what the test wants, before it is submitted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses: str | None = None
+
+    async def forecast(self, request: SubmitRequest) -> Forecast | None:
+        """It cannot tell, or it refuses."""
+        if self.refuses is not None:
+            raise SchedulerRejected(self.refuses)
+        return None
+
+
 @dataclass
 class Bench:
     """The services and what a test turns by hand."""
@@ -87,6 +117,7 @@ class Bench:
     clock: Clock
     templates: TemplateCatalog
     epoch: int
+    scheduler: Oracle
 
     async def nodes(self, *nodes: Node) -> None:
         await self.store.save_cluster(Cluster(nodes=nodes), epoch=self.epoch)
@@ -133,22 +164,26 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
         for actor in EVERYONE:
             project = Project(name=actor.user.default_project, created_at=START)
             await store.create_user(actor.user, None, project)
-        runtime = FakeRuntime(images=("bare", "pytorch"))
-        renderer = Renderer(settings, {"bare": runtime}, own_software())
-        jobs = JobService(
+        runtimes = {"bare": FakeRuntime(), "apptainer": FakeRuntime("apptainer")}
+        renderer = Renderer(settings, runtimes, own_software())
+        await store.add_image(PYTORCH, actor="root")
+        scheduler = Oracle()
+        admission = Admission(
             store,
             templates,
             renderer,
             settings,
-            files,
             OwnAccount(settings),
             ClusterService(store, None, settings, clock, fresh_s=0),
-            Forecaster(renderer, None),
             LimitCheck(store, clock, "root"),
+            offers(store, settings, runtimes, clock),
             clock,
         )
+        jobs = JobService(store, admission, renderer, files, Forecaster(renderer, scheduler), clock)
         sessions = SessionService(jobs, store, settings, clock)
-        bench = Bench(store, renderer, jobs, sessions, files, clock, templates, lease.epoch)
+        bench = Bench(
+            store, renderer, jobs, sessions, files, clock, templates, lease.epoch, scheduler
+        )
         await bench.nodes(make_node())
         yield bench
     finally:

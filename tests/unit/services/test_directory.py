@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
-from aitne.core.models.job import JobFile
+from aitne.core.models.job_file import JobFile
 from aitne.core.ports.accounts import Account
 from tests.unit.services.conftest import ADA
 
@@ -21,11 +21,13 @@ class Slow:
         """The account, late."""
         self.asked.set()
         assert self.go.wait(10), "nobody else was served meanwhile"
-        return Account(name=user, folder=f"/home/{user}/jobs")
+        return Account(
+            name=user, home=f"/home/{user}", folder=f"/home/{user}/jobs", user=user, uid=1000
+        )
 
 
 async def test_it_holds_up_nobody_else(bench: Any) -> None:
-    slow = bench.jobs._accounts = Slow()
+    slow = bench.jobs._admission._accounts = Slow()
     making = asyncio.create_task(bench.jobs.create(ADA, JobFile(commands=["true"])))
     while not slow.asked.is_set():
         await asyncio.sleep(0)

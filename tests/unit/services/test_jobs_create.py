@@ -7,8 +7,11 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.core.errors import Conflict, IdempotencyConflict, InvalidInput, NotAllowed
-from aitne.core.models.job import JobFile, JobFilter, JobType
+from aitne.core.errors import Conflict, IdempotencyConflict, InvalidInput, NotAllowed, NotFound
+from aitne.core.models.administration import Maintenance
+from aitne.core.models.job import DistributedSpec, JobFilter, JobType
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.node import NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.models.user import Scope
 from aitne.core.ports.store import OutboxKind
@@ -76,7 +79,8 @@ async def test_a_template_brings_its_parts(bench: Bench) -> None:
 async def test_a_session_without_a_template_is_jupyterlab(bench: Bench) -> None:
     job = await bench.create(type="session")
     assert (job.type, job.spec.template, job.name) == (JobType.SESSION, "jupyterlab", "JupyterLab")
-    assert [app.kind for app in job.spec.apps] == ["jupyterhub"]
+    assert [app.name for app in job.spec.apps] == ["lab", "tensorboard"]
+    assert {app.kind for app in job.spec.apps} == {"jupyterhub"}
 
 
 async def test_a_file_that_names_only_the_template_takes_its_type(bench: Bench) -> None:
@@ -117,7 +121,12 @@ async def test_a_job_of_another_project_cannot_be_waited_for(bench: Bench) -> No
         ({"resources": {"memory": "1T"}}, "resources.memory", "has 32G", "at most 32G"),
         ({"resources": {"nodes": 2}}, "resources.nodes", "1 node has that much", "1 to 1"),
         ({"resources": {"nodes": 5}}, "resources.nodes", "more than the limit", "at most 4"),
-        ({"template": "jupiterlab"}, "template", "did you mean 'jupyterlab'?", "batch, jupyterlab"),
+        (
+            {"template": "jupiterlab"},
+            "template",
+            "did you mean 'jupyterlab'?",
+            "batch, distributed-train, jupyterlab",
+        ),
         ({"image": "pytorhc"}, "image", "did you mean 'pytorch'?", "bare, pytorch"),
         ({"project": "speech"}, "project", "that you are a member of", "vision"),
         ({"commands": []}, "commands", "needs at least one", None),
@@ -226,7 +235,7 @@ async def test_plan_says_why_it_would_wait(bench: Bench) -> None:
     plan = await bench.jobs.plan(ADA, job_file(resources={"nodes": 2}))
     assert plan.warnings == (
         "The commands run on the first of the 2 nodes; they have to start the others' programs "
-        "themselves.",
+        "themselves, or the job file says distributed.",
     )
 
 
@@ -250,3 +259,73 @@ async def test_a_repeated_request_is_not_judged_anew(bench: Bench) -> None:
     assert (again.job.id, again.replayed) == (first.job.id, True)
     with pytest.raises(InvalidInput):
         await bench.jobs.create(ADA, file, idempotency_key="other")
+
+
+async def test_while_a_maintenance_holds_new_work_the_plan_leaves_the_scheduler_alone(
+    bench: Bench,
+) -> None:
+    """Its nodes may be drained, so that it would refuse what it takes when the maintenance is over."""
+    bench.scheduler.refuses = "no node has all of it"
+    with pytest.raises(InvalidInput, match="no node has all of it"):
+        await bench.jobs.plan(ADA, job_file())
+    window = Maintenance(starts_at=START, created_at=START, created_by="root", message="Switches")
+    await bench.store.set_maintenance(window)
+    plan = await bench.jobs.plan(ADA, job_file())
+    assert plan.waits_for == "Maintenance (Switches): new work is held until it is over."
+
+
+async def test_where_all_nodes_that_could_are_drained_the_plan_says_so_and_the_job_would_wait(
+    bench: Bench,
+) -> None:
+    bench.scheduler.refuses = "no node has all of it"
+    drained = {"state": NodeState.DRAINED, "reason": "new disks [root]"}
+    small = make_node("node02").model_copy(update={"cpu_total": 1})
+    await bench.nodes(make_node().model_copy(update=drained), small)
+    plan = await bench.jobs.plan(ADA, job_file(resources={"cpu": 2}))
+    assert (plan.fits, plan.starts_now) == (True, False)
+    said = "Waits for a node to come back into service: node01 is drained (new disks [root])."
+    assert plan.waits_for == said
+
+
+async def test_ranks_are_resolved_checked_and_shown(bench: Bench) -> None:
+    await bench.nodes(make_node(), make_node("node02"))
+    two = job_file(resources={"nodes": 2, "cpu": 2}, distributed={"ranks_per_node": 2})
+    plan = await bench.jobs.plan(ADA, two)
+    assert plan.spec.distributed == DistributedSpec(ranks_per_node=2)
+    assert plan.warnings == ()
+    crowded = job_file(resources={"nodes": 2, "cpu": 1}, distributed={"ranks_per_node": 2})
+    (warning,) = (await bench.jobs.plan(ADA, crowded)).warnings
+    assert warning.startswith("2 ranks share 1 CPU on each node")
+    alone = await bench.jobs.plan(ADA, job_file(distributed={}))
+    assert alone.spec.distributed == DistributedSpec(ranks_per_node=1)
+    for wrong, field in (
+        ({"backend": "mpi"}, "distributed.backend"),
+        ({"backend": "pigeon"}, "distributed.backend"),
+        ({"compress": "zip"}, "distributed.compress"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            await bench.create(resources={"nodes": 2}, distributed=wrong)
+        assert [problem.field for problem in refused.value.problems] == [field]
+    with pytest.raises(InvalidInput, match="one program, not many ranks"):
+        await bench.create(type="session", commands=[], distributed={})
+
+
+async def test_a_templates_form_says_how_many_ranks(bench: Bench) -> None:
+    await bench.nodes(make_node())
+    given = {"script": "train.py", "ranks_per_node": 3, "backend": "gloo"}
+    file = {"template": "distributed-train", "commands": [], "parameters": given}
+    plan = await bench.jobs.plan(ADA, job_file(**file))
+    assert plan.spec.distributed == DistributedSpec(ranks_per_node=3, backend="gloo")
+    plan = await bench.jobs.plan(ADA, job_file(**file, distributed={"ranks_per_node": 1}))
+    assert plan.spec.distributed == DistributedSpec(ranks_per_node=1, backend="gloo")
+    del given["ranks_per_node"]
+    plan = await bench.jobs.plan(ADA, job_file(**file))
+    assert plan.spec.distributed == DistributedSpec(ranks_per_node=1, backend="gloo")
+
+
+async def test_who_asks_too_early_for_a_profile_is_told_where_it_comes_from(bench: Bench) -> None:
+    job = await bench.create(distributed={"ranks_per_node": 2})
+    with pytest.raises(NotFound, match="has no profile: the ranks of a program that uses aitne"):
+        await bench.jobs.profile(ADA, job.id)
+    with pytest.raises(NotFound, match="There is no job"):
+        await bench.jobs.profile(EVE, job.id)

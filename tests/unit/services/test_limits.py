@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import InvalidInput
-from aitne.core.models.job import JobFile, JobSpec
+from aitne.core.models.job import JobSpec
+from aitne.core.models.job_file import JobFile
 from aitne.core.models.limits import AssociationUse, Gauge, InUse, QosUse
 from aitne.services.limits import judge
 from tests.support.jobs import make_job

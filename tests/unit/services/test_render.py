@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.node_software import SoftwareFolder, own_software
-from aitne.core.agent_protocol import AgentSpec
+from aitne.core.agent_protocol import AgentRanks, AgentSpec
 from aitne.core.errors import InvalidInput
+from aitne.core.models.dataset import DatasetUse
+from aitne.core.models.image import ImageUse
 from aitne.core.models.job import Job
+from aitne.core.models.resources import Resources
+from aitne.core.ports.runtime import Limits
 from aitne.core.settings import Settings
 from aitne.services.render import Renderer
 from tests.support.jobs import make_array, make_job, make_session
@@ -20,7 +24,7 @@ from tests.support.runtimes import FakeRuntime
 SETTINGS = Settings(data_dir=Path("/srv/aitne"), port=9000)
 RUNTIMES = {
     "bare": FakeRuntime(),
-    "apptainer": FakeRuntime("apptainer", ("pytorch", "jax")),
+    "apptainer": FakeRuntime("apptainer"),
 }
 
 
@@ -32,10 +36,6 @@ def renderer() -> Renderer:
 def sent(renderer: Renderer, job: Job) -> AgentSpec:
     request = renderer.submit_request(job, (), "secret")
     return AgentSpec.model_validate_json(request.files["agent.json"])
-
-
-def test_images_name_their_runtime(renderer: Renderer) -> None:
-    assert renderer.images() == {"bare": "bare", "pytorch": "apptainer", "jax": "apptainer"}
 
 
 def test_each_command_is_a_program_of_its_own(renderer: Renderer) -> None:
@@ -58,6 +58,46 @@ def test_a_session_starts_its_launcher_in_the_session_environment(renderer: Rend
     assert Path(launcher).is_file()
 
 
+def test_in_an_image_the_program_stays_its_own_and_the_runtime_comes_before_it(
+    renderer: Renderer,
+) -> None:
+    image = ImageUse(
+        reference="jupyter:1",
+        digest="sha256:" + "a" * 64,
+        path="/images/j.sif",
+        env={"X": "image", "Y": "image"},
+        python="/opt/jupyter/bin/python",
+    )
+    fields = {"image_use": image, "runtime": "apptainer", "home": "/home/ada", "env": {"X": "1"}}
+    made = make_session(spec=fields)
+    session = sent(renderer, made)
+    (app,) = session.apps
+    assert app.argv == ("/opt/jupyter/bin/python", "/opt/aitne/lab/launcher.py")
+    assert session.launch.prefix == ("apptainer",)
+    assert session.env == {
+        "X": "1",
+        "Y": "image",
+        "AITNE_DATASETS": "/datasets",
+        "AITNE_WORKSPACE": str(made.id),
+    }
+    assert (session.path, session.datasets) == ((), {})
+    assert session.needs[0].sha256 == "a" * 64
+
+
+def test_without_an_image_datasets_are_linked(renderer: Renderer) -> None:
+    data = DatasetUse(name="div2k", version="2", path="/data/div2k", manifest="b" * 64)
+    spec = sent(renderer, make_job(spec={"datasets": (data,)}))
+    assert spec.datasets == {"div2k": "/data/div2k"}
+    assert "AITNE_DATASETS" not in spec.env
+    assert [need.path for need in spec.needs] == ["/data/div2k"]
+
+
+def test_who_holds_a_job_is_told_its_limits(renderer: Renderer) -> None:
+    by_agent = sent(renderer, make_job(spec={"held_by": {"agent_memory": True}}))
+    assert by_agent.limits == Limits(memory_bytes=1 << 30)
+    assert sent(renderer, make_job()).limits == Limits()
+
+
 def test_on_slurm_the_nodes_own_python_runs_the_agent_from_the_shared_folder() -> None:
     settings = Settings(
         data_dir=Path("/srv/aitne"),
@@ -75,6 +115,41 @@ def test_on_slurm_the_nodes_own_python_runs_the_agent_from_the_shared_folder() -
     assert (spec.platform_url, spec.listen) == ("http://portal:9000", "node")
     (app,) = spec.apps
     assert re.fullmatch(r"/shared/sw/lab-[0-9a-f]{12}/launcher\.py", app.argv[1])
+
+
+RANKS = {"distributed": {"ranks_per_node": 3, "backend": "gloo"}, "commands": ("train $A",)}
+
+
+def test_ranks_are_started_by_the_platforms_own_program(renderer: Renderer) -> None:
+    job = make_job(spec={**RANKS, "resources": Resources(nodes=2)})
+    spec = sent(renderer, job)
+    place = ("--nodes", "2", "--node-rank", "{node_rank}", "--ranks", "3", "--run-dir", "{run_dir}")
+    known = ("--job", str(job.id), "--grace", "86400")
+    program = (*own_software().spawner, "node", *place, *known, "--")
+    assert spec.commands == ((*program, "bash", "-c", "train $A"),)
+    assert spec.ranks == AgentRanks(
+        nodes=2,
+        ranks_per_node=3,
+        agent=own_software().agent,
+        env={
+            "AITNE_TRANSPORT": "torch_pg",
+            "AITNE_STRATEGY": "allreduce",
+            "AITNE_COMPRESS": "none",
+        },
+    )
+
+
+def test_in_an_image_its_own_python_starts_the_ranks(renderer: Renderer) -> None:
+    image = ImageUse(reference="torch:1", digest="sha256:" + "a" * 64, path="/images/t.sif")
+    fields = {"image_use": image, "runtime": "apptainer", "home": "/home/ada"}
+    (argv,) = sent(renderer, make_job(spec={**RANKS, **fields})).commands
+    assert argv[:4] == ("python3", "-I", "/opt/aitne/launch/launch.pyz", "node")
+
+
+def test_an_environment_is_loaded_once_for_all_ranks_of_a_node(renderer: Renderer) -> None:
+    (argv,) = sent(renderer, make_job(spec={**RANKS, "environment": {"venv": "~/v"}})).commands
+    assert argv[-4:] == ("--", "bash", "-c", "train $A")
+    assert argv.index("aitne-environment") < argv.index(own_software().spawner[-1])
 
 
 def test_the_token_travels_only_as_a_file(renderer: Renderer) -> None:

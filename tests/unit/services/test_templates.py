@@ -120,6 +120,12 @@ def test_unknown_fields_of_apps_are_refused(tmp_path: Path) -> None:
     )
 
 
+def test_the_app_that_makes_a_session_is_not_optional(tmp_path: Path) -> None:
+    text = "name: lab\nversion: 1.0.0\ntitle: Lab\ntype: session\n"
+    text += "apps: [{name: lab, title: Lab, optional: true}]\n"
+    assert "cannot be optional" in refused(tmp_path, text).reason
+
+
 @pytest.mark.parametrize("text", ["", "- a\n", "just text", "3"], ids=repr)
 def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
     assert refused(tmp_path, text).line == 1

@@ -18,7 +18,7 @@ from aitne.adapters.schedulers._slurm.reasons import sentence
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.core.errors import SchedulerRejected
 from aitne.core.models.job import SlurmSpec
-from aitne.core.models.node import NodeState
+from aitne.core.models.node import Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.states import JobState, TerminationReason
@@ -379,3 +379,38 @@ def test_extra_options_must_be_open(option: str) -> None:
 def test_a_jobs_name_never_gets_there(name: str) -> None:
     asked = request(name=f"<{name}>")
     assert not [word for word in options(asked, accounting=True) if f"<{name}>" in word]
+
+
+@pytest.mark.parametrize(
+    ("said", "memory", "cpus"),
+    [
+        ("", Holder.NOBODY, Holder.NOBODY),
+        ("TaskPlugin = (null)", Holder.NOBODY, Holder.NOBODY),
+        (
+            "TaskPlugin = task/cgroup,task/affinity\nConstrainCores = yes\nConstrainRAMSpace = yes",
+            Holder.CGROUP,
+            Holder.CGROUP,
+        ),
+        (
+            "TaskPlugin = task/affinity,task/cgroup\nConstrainCores = no\nConstrainRAMSpace = no",
+            Holder.NOBODY,
+            Holder.BINDING,
+        ),
+        # cgroup.conf may constrain what no plugin looks at.
+        ("TaskPlugin = task/none\nConstrainRAMSpace = yes", Holder.NOBODY, Holder.NOBODY),
+        (
+            "JobAcctGatherType = jobacct_gather/linux\n"
+            "JobAcctGatherParams = UsePss,OverMemoryKill\nTaskPlugin = task/none",
+            Holder.SAMPLING,
+            Holder.NOBODY,
+        ),
+        (
+            "JobAcctGatherType = (null)\nJobAcctGatherParams = OverMemoryKill",
+            Holder.NOBODY,
+            Holder.NOBODY,
+        ),
+    ],
+)
+def test_who_holds_jobs_to_their_limits(said: str, memory: Holder, cpus: Holder) -> None:
+    config = SlurmConfig.parse(said)
+    assert (config.memory_held_by, config.cpus_held_by) == (memory, cpus)

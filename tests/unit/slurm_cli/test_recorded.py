@@ -13,7 +13,7 @@ from aitne.adapters.schedulers._slurm import accounting, answers, nodes, queue
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.adapters.schedulers._slurm.limits import Limits
 from aitne.core.models.job import SlurmSpec
-from aitne.core.models.node import Cluster, NodeState
+from aitne.core.models.node import Cluster, Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
 from aitne.core.states import JobState, TerminationReason
@@ -143,6 +143,7 @@ def test_the_configuration(folder: Path) -> None:
     assert "jobs" in config.private
     assert "limits" in config.enforces
     assert config.stores == {"job_comment"}
+    assert (config.memory_held_by, config.cpus_held_by) == (Holder.NOBODY, Holder.NOBODY)
     assert config.message_timeout_s == 10.0
     assert not list(config.notes(sees_all=True, account="x"))
     assert "PrivateData" in next(config.notes(sees_all=False, account="x"))

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from aitne.adapters.store import SqlStore
+from aitne.core.errors import NotFound
+from aitne.core.models.user import Project, User
+
+
+async def test_each_user_has_their_own(store: SqlStore) -> None:
+    for name in ("ada", "bob"):
+        user = User(name=name, default_project=name, created_at=datetime.now(UTC))
+        await store.create_user(user, None, Project(name=name, created_at=user.created_at))
+    await store.put_preference("ada", "portal", {"theme": "dark"})
+    await store.put_preference("ada", "portal", {"theme": "light"})
+    await store.put_preference("ada", "job_views", {"columns": ["name"]})
+    assert await store.preference("ada", "portal") == {"theme": "light"}
+    assert await store.preference("ada", "job_views") == {"columns": ["name"]}
+    assert await store.preference("bob", "portal") is None
+
+
+async def test_nobody_prefers_nothing(store: SqlStore) -> None:
+    with pytest.raises(NotFound):
+        await store.put_preference("nobody", "portal", {})

@@ -1,0 +1,51 @@
+"""Ranks for the tests of the training runtime; without torch none of them runs, and says so."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tests.support.ranks import MpiPool, Pool
+from tests.support.requirements import lacking
+
+
+class _Lacking(pytest.Module):
+    """A module that is not imported, because it would not work."""
+
+    def collect(self) -> NoReturn:
+        lacking("torch", "needs torch: make distrib")
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Skip every module of this folder where torch is missing."""
+    if importlib.util.find_spec("torch") is not None:
+        return None
+    return _Lacking.from_parent(parent, path=module_path)
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[Pool]:
+    """Ranks that stay for the next call."""
+    ranks = Pool()
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture(scope="session")
+def mpi_pool() -> Iterator[MpiPool]:
+    """Ranks that ``mpirun`` started: each call's ranks are a whole MPI world."""
+    if importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None:
+        lacking(
+            "mpi",
+            "needs mpi4py and mpirun: make distrib; apt-get install openmpi-bin libopenmpi-dev",
+        )
+    ranks = MpiPool()
+    yield ranks
+    ranks.close()

@@ -1,0 +1,161 @@
+"""A rank that keeps others waiting is named, and the stacks of all are in the log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from aitne.distrib import context
+from aitne.distrib.profile import load
+from aitne.distrib.types import Kind, Request
+from tests.support.ranks import Pool, Rank
+
+LAG = {"AITNE_GUARD_LAG_S": "0.6"}
+
+
+def reduce(name: str) -> None:
+    context.current().engine.run(Request(Kind.ALLREDUCE, name, (torch.ones(4),)))
+
+
+def seen(condition: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 30
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.02)
+    return condition()
+
+
+def others_files(size: int) -> list[Path]:
+    return [Path(os.environ["AITNE_RUN_DIR"], f"stacks-{rank}.txt") for rank in range(size)]
+
+
+def dawdle_over_data() -> None:
+    """Until every rank's stacks are there."""
+    assert seen(lambda: all(file.exists() for file in others_files(3)))
+
+
+def one_is_late(me: Rank) -> list[str]:
+    context.init()
+    reduce("first")
+    if me.rank == 2:
+        dawdle_over_data()
+    reduce("second")
+    context.shutdown()
+    return [file.read_text() for file in others_files(3)]
+
+
+def test_a_late_rank_is_named_with_the_stacks_of_all(pool: Pool) -> None:
+    outcomes = pool.outcomes(one_is_late, 3, environ=LAG, nodes=(0, 0, 1))
+    assert [each.error for each in outcomes] == [""] * 3
+    log = outcomes[0].output
+    assert "aitne: rank 2 (node 1) is late for allreduce 'second' since" in log
+    assert log.count("is late for") == 1
+    assert "in dawdle_over_data" in log
+    assert 'reduce("second")' in log
+    assert "--- rank 2:" in log
+    assert "is late for" not in outcomes[1].output + outcomes[2].output
+    for rank, text in enumerate(outcomes[0].value):
+        assert text.startswith(f"rank {rank} at ")
+    assert "in dawdle_over_data" in outcomes[0].value[2]
+
+
+def channel_is_late(me: Rank) -> None:
+    """As an optimizer does it: nothing is asked of rank 0 in a step."""
+    context.init()
+    channel = context.current().open_channel("gradients", {})
+    for step in range(3):
+        if me.rank == 1 and step == 2:
+            assert seen(lambda: all(file.exists() for file in others_files(2)))
+        channel.begin(step)
+        _exchange(channel)
+    context.shutdown()
+
+
+def _exchange(channel: Any) -> None:
+    from aitne.distrib.transport.base import Reduction
+
+    channel.transport.allreduce(torch.ones(4), Reduction.SUM)
+
+
+def test_a_rank_late_for_an_exchange_of_its_optimizer_is_named(pool: Pool) -> None:
+    outcomes = pool.outcomes(channel_is_late, 2, environ=LAG)
+    assert [each.error for each in outcomes] == [""] * 2
+    assert "aitne: rank 1 (node 0) is late for an exchange since" in outcomes[0].output
+    assert "in _exchange" in outcomes[0].output
+
+
+def is_stopped(me: Rank, which: int) -> None:
+    context.init()
+    reduce("first")
+    pids = Path(os.environ["AITNE_RUN_DIR"])
+    (pids / f"pid-{me.rank}").write_text(str(os.getpid()))
+    if me.rank == which:
+        # The others see to it that it goes on, once it has been named.
+        os.kill(os.getpid(), signal.SIGSTOP)
+    else:
+        threading.Thread(target=_let_go_on, args=(pids, which), daemon=True).start()
+    reduce("second")
+    context.shutdown()
+
+
+def _let_go_on(folder: Path, which: int) -> None:
+    """When the log has it. Ranks write to the file that is their standard error."""
+    mine = os.readlink("/proc/self/fd/2")
+    helper = 1 if which == 0 else 0
+    if int(os.environ["RANK"]) == helper:
+        assert seen(lambda: "is stopped" in Path(mine).read_text())
+        os.kill(int((folder / f"pid-{which}").read_text()), signal.SIGCONT)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_stopped_rank_is_named_and_said_to_be_stopped(pool: Pool, which: int) -> None:
+    outcomes = pool.outcomes(is_stopped, 2, which, environ=LAG)
+    assert [each.error for each in outcomes] == [""] * 2
+    log = outcomes[1 - which].output
+    assert f"rank {which} (node 0) is late for" in log
+    assert f"--- rank {which}:\naitne: process " in log
+    assert "is stopped (SIGSTOP" in log
+
+
+def trains(me: Rank) -> None:
+    context.init()
+    here = context.current()
+    for _ in range(20):
+        reduce("gradient")
+        here.recorder.step()
+    context.shutdown()
+
+
+def test_the_profile_of_a_run_lies_in_its_folder(pool: Pool, tmp_path: Path) -> None:
+    pool.run(trains, 2, environ={"AITNE_PROFILE": str(tmp_path)})
+    found = load(tmp_path / "profile.json")
+    assert (found["size"], found["steps"], found["final"]) == (2, 19, True)
+    (row,) = [row for row in found["table"] if row["op"] == "allreduce"]
+    assert (row["count"], row["bytes"]) == (20, 320)
+    assert [row["rank"] for row in found["ranks"]] == [0, 1]
+    assert (tmp_path / "profile.trace.json").exists()
+
+
+def test_nothing_is_recorded_when_that_is_off(pool: Pool, tmp_path: Path) -> None:
+    pool.run(trains, 2, environ={"AITNE_PROFILE": str(tmp_path), "AITNE_RECORD": "0"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def wrong_lag(me: Rank) -> str:
+    with pytest.raises(ValueError, match="AITNE_GUARD_LAG_S is 'soon'") as caught:
+        context.init()
+    sys.stderr.write(str(caught.value))
+    assert not context.is_initialized()
+    return str(caught.value)
+
+
+def test_a_lag_that_is_no_number_is_refused(pool: Pool) -> None:
+    pool.run(wrong_lag, 2, environ={"AITNE_GUARD_LAG_S": "soon"})

@@ -1,0 +1,44 @@
+"""A signal that tells a rank to end is the rank's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+@pytest.mark.timeout(120)
+def test_a_child_of_a_rank_can_be_ended() -> None:
+    """Python ends its processes that are daemons by SIGTERM when it ends itself, and waits for them."""
+    program = textwrap.dedent(
+        """
+        import multiprocessing, signal, time
+        import aitne.distrib as hvd
+        from aitne.distrib.preemption import Preemption
+
+        hvd.init()
+        stop = Preemption()
+        def work():
+            sender.send("at work")
+            time.sleep(50)
+
+        receiver, sender = multiprocessing.Pipe()
+        child = multiprocessing.get_context("fork").Process(target=work)
+        child.start()
+        receiver.recv()
+        child.terminate()
+        child.join(30)
+        assert child.exitcode == -signal.SIGTERM, child.exitcode
+        assert not stop.after_step()
+        signal.raise_signal(signal.SIGTERM)
+        while not stop.after_step():
+            pass
+        stop.leave()
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 75, done.stderr

@@ -1,0 +1,99 @@
+"""PyTorch's process groups as a transport: what the suite for all transports does not ask."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import torch
+
+from aitne.distrib.transport.base import Reduction, TransportError
+from aitne.distrib.transport.torch_pg import TorchProcessGroup
+from tests.support.ranks import Pool, Rank
+
+
+def several(me: Rank) -> list[list[float]]:
+    pg = TorchProcessGroup.connect(me.group(), "cpu")
+    total = torch.full((3,), me.rank + 1.0)
+    pg.allreduce(total, Reduction.SUM)
+    counts = list(range(me.size))
+    gathered = torch.empty(sum(counts), dtype=torch.int16)
+    pg.allgather(gathered, torch.full((me.rank,), me.rank, dtype=torch.int16), counts)
+    part = torch.empty(counts[me.rank])
+    pg.reducescatter(part, torch.arange(sum(counts)) * 1.0, counts, Reduction.SUM)
+    small = torch.tensor([300 * (me.rank + 1)], dtype=torch.int16)
+    pg.allreduce(small, Reduction.SUM)
+    truth = torch.tensor([me.rank == 0, True, False])
+    pg.allreduce(truth, Reduction.PRODUCT)
+    pg.barrier()
+    pg.close()
+    return [each.tolist() for each in (total, gathered, part, small, truth)]
+
+
+def abort(me: Rank) -> tuple[str, float]:
+    """The last rank aborts while all wait for each other in vain."""
+    pg = TorchProcessGroup.connect(me.group(), "cpu")
+    pg.barrier()
+    begun = time.monotonic()
+    each = [1] * me.size
+    try:
+        if me.rank == me.size - 1:
+            threading.Timer(0.3, pg.abort, ["enough"]).start()
+            pg.broadcast(torch.ones(4), 0)
+        else:
+            pg.alltoall(torch.ones(me.size), torch.ones(me.size), each, each)
+    except TransportError as error:
+        return str(error), time.monotonic() - begun
+    return "it went on", 0.0
+
+
+def late(me: Rank) -> float:
+    pg = TorchProcessGroup.connect(me.group(timeout_s=1), "cpu")
+    if me.rank == 0:
+        time.sleep(2)
+    flat = torch.ones(2)
+    pg.allreduce(flat, Reduction.SUM)
+    return flat[0].item()
+
+
+def absent(me: Rank) -> str:
+    group = me.group(timeout_s=1)
+    if me.rank == 1:
+        return ""
+    try:
+        TorchProcessGroup.connect(group, "cpu")
+    except TransportError as error:
+        return str(error)
+    return "it connected"
+
+
+def test_uneven_parts_and_the_types_that_gloo_lacks(pool: Pool) -> None:
+    found = pool.run(several, 3)
+    for rank, (total, gathered, part, small, truth) in enumerate(found):
+        assert total == [6.0] * 3
+        assert gathered == [1, 2, 2]
+        assert part == [[], [0.0], [3.0, 6.0]][rank]
+        assert small == [1800]
+        assert truth == [False, True, False]
+
+
+def test_members_on_several_nodes_meet_by_an_address_that_both_reach(pool: Pool) -> None:
+    assert pool.run(several, 3, nodes=(0, 1, 1))[0][0] == [6.0] * 3
+
+
+def test_an_abort_ends_the_waits_of_all_members(pool: Pool) -> None:
+    *others, (message, _) = found = pool.run(abort, 3)
+    assert message == "enough"
+    assert all("Connection closed by peer" in words for words, _ in others)
+    assert max(took for _, took in found) < 10
+
+
+def test_time_to_turn_up_does_not_limit_time_between_collectives(pool: Pool) -> None:
+    assert pool.run(late, 2) == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("nodes", [(0, 0), (0, 1)])
+def test_a_member_that_does_not_turn_up_is_missed(pool: Pool, nodes: tuple[int, ...]) -> None:
+    message = pool.run(absent, 2, nodes=nodes)[0]
+    assert "the ranks 0, 1 did not all meet within 1 s" in message

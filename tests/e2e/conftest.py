@@ -1,0 +1,153 @@
+"""The browser and its walks, platforms that may be given the shipped images, and the data that is read there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from pwd import getpwnam
+
+import httpx
+import pytest
+
+from aitne.core.dev_cluster import DevCluster
+from aitne.supervisor.node import find_node
+from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
+from tests.support.requirements import lacking
+from tests.support.stock import offer_stock, shared_folder, shared_stock
+
+DATASET = "digits:1"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """A run that is told to end stops its platforms first: they are nobody's children."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    """The browser's program; skip where there is none, unless it is required."""
+    found = os.environ.get("AITNE_CHROMIUM") or shutil.which("chromium")
+    if found is None:
+        lacking("browser", "no chromium: apt-get install chromium, or set AITNE_CHROMIUM")
+    return found
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """This machine's own scheduler."""
+    environments_or_skip()
+    running = RunningPlatform(tmp_path_factory.mktemp("platform"), _containers())
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def slurm_platform(
+    tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster
+) -> Iterator[RunningPlatform]:
+    """A real Slurm."""
+    environments_or_skip()
+    running = on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster, _containers())
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def with_images(platform: RunningPlatform) -> RunningPlatform:
+    """``platform`` with both images, and a dataset of who started it."""
+    offer_stock(platform, shared_stock())
+    _add(platform, platform.token, platform.home / "digits")
+    return platform
+
+
+@pytest.fixture
+def slurm_with_images(slurm_platform: RunningPlatform) -> Iterator[RunningPlatform]:
+    """``slurm_platform`` with both images, and a dataset of alice's that only she can read."""
+    offer_stock(slurm_platform, shared_stock())
+    alice = getpwnam("alice")
+    folder = Path(alice.pw_dir, "digits-of-the-portal")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        _add(slurm_platform, slurm_platform.token_of("alice"), folder, alice.pw_uid, alice.pw_gid)
+        yield slurm_platform
+    finally:
+        shutil.rmtree(folder)
+
+
+def _containers() -> str:
+    """The images need not be there: only the tests that use them make them."""
+    return f'[containers]\nimages_dir = "{shared_folder()}"'
+
+
+def _add(platform: RunningPlatform, token: str, folder: Path, uid: int = -1, gid: int = -1) -> None:
+    folder.mkdir(mode=0o700)
+    (folder / "one").write_text("1\n")
+    for path in (folder, folder / "one"):
+        os.chown(path, uid, gid)
+    name, _, version = DATASET.partition(":")
+    done = platform.aitne(
+        *("dataset", "add", name, str(folder), "--version", version, "--yes"),
+        env={"AITNE_TOKEN": token, "AITNE_URL": platform.url},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def walk(
+    script: str,
+    platform: RunningPlatform,
+    token: str,
+    chromium: str,
+    tmp_path: Path,
+    *arguments: str,
+) -> None:
+    """Log in with a link of the token's owner, then what the script says, step by step."""
+    shots = Path(os.environ.get("AITNE_SCREENSHOTS") or tmp_path)
+    shots.mkdir(parents=True, exist_ok=True)
+    done = show(script, platform, token, chromium, shots, *arguments)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\nscreenshots: {shots}"
+
+
+def show(
+    script: str,
+    platform: RunningPlatform,
+    token: str,
+    chromium: str,
+    shots: Path,
+    *arguments: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run a script of this folder in a browser whose pictures go to ``shots``."""
+    answer = httpx.post(
+        f"{platform.url}/api/v1/auth/login-links",
+        headers={"Authorization": f"Bearer {token}"},
+        trust_env=False,
+    )
+    answer.raise_for_status()
+    return subprocess.run(
+        [
+            str(find_node().program),
+            str(ROOT / "tests" / "e2e" / script),
+            platform.url,
+            answer.json()["url"],
+            str(shots),
+            *arguments,
+        ],
+        env={**os.environ, "AITNE_CHROMIUM": chromium},
+        capture_output=True,
+        text=True,
+        timeout=1_500,
+        check=False,
+    )

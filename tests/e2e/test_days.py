@@ -1,0 +1,61 @@
+"""Three people's days in a real Chromium, on a real Slurm: a researcher's, a leader's, an administrator's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aitne.core.dev_cluster import DevCluster
+from tests.e2e.conftest import walk
+from tests.support.platform import AITNE, RunningPlatform, environments_or_skip, on_cluster
+from tests.support.slurm import run_as
+
+pytestmark = [pytest.mark.platform, pytest.mark.browser, pytest.mark.timeout(1_200)]
+
+
+@pytest.fixture
+def slurm_platform(
+    tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster
+) -> Iterator[RunningPlatform]:
+    """A platform of the day's own, and no node that stays drained however the day ends."""
+    environments_or_skip()
+    running = on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+        _resume_all(slurm_cluster)
+
+
+def _resume_all(cluster: DevCluster) -> None:
+    operator = cluster.operator
+    drained = run_as(cluster, operator, "sinfo", "-h", "-N", "-t", "drain", "-o", "%N")
+    for node in set(drained.split()):
+        run_as(cluster, operator, "scontrol", "update", f"nodename={node}", "state=resume")
+
+
+@pytest.fixture
+def commands(slurm_platform: RunningPlatform, slurm_cluster: DevCluster) -> str:
+    """What an administrator types beside the portal, for the walk."""
+    own = ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    known = (f"{name}={slurm_platform.env[name]}" for name in own)
+    slurm = (f"{name}={value}" for name, value in slurm_cluster.environment.items())
+    return json.dumps(
+        {
+            "aitne": ["env", *known, str(AITNE)],
+            "sinfo": [*slurm_cluster.command_prefix, "env", *slurm, "sinfo"],
+        }
+    )
+
+
+@pytest.mark.parametrize("day", ["researcher", "leader", "administrator"])
+def test_a_day(
+    day: str, slurm_platform: RunningPlatform, commands: str, chromium: str, tmp_path: Path
+) -> None:
+    for user in ("alice", "bob"):
+        slurm_platform.token_of(user)
+    walk(f"{day}.mjs", slurm_platform, slurm_platform.token, chromium, tmp_path, commands)

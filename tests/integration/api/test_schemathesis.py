@@ -1,0 +1,55 @@
+"""The API does what its description says: requests made from the OpenAPI document, every check on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aitne.supervisor.secret_files import ensure_secrets
+from tests.support.api_server import Server, free_port
+
+ROOT = Path(__file__).parents[3]
+CONFIGURATION = ROOT / "tests" / "assets" / "schemathesis" / "schemathesis.toml"
+
+UNHURRIED = {
+    f"AITNE_RATES__{name}": "1000000"
+    for name in ("CHANGES_PER_MINUTE", "CHANGES_BURST", "LOGINS_PER_MINUTE", "LOGINS_BURST")
+}
+"""So many requests that none is turned away for being one too many."""
+
+
+@pytest.mark.timeout(900)
+def test_the_description_is_kept(tmp_path: Path) -> None:
+    server = Server(tmp_path, free_port(), **UNHURRIED)
+    server.prepare()
+    ensure_secrets(tmp_path / "secrets")
+    process = server.start()
+    try:
+        server.wait(process)
+        description = tmp_path / "openapi.json"
+        # Made at the first request, which on a busy machine takes longer than schemathesis waits.
+        answer = httpx.get(f"{server.url}/api/v1/openapi.json", timeout=120)
+        description.write_bytes(answer.raise_for_status().content)
+        done = subprocess.run(
+            [
+                *(Path(sys.executable).with_name("schemathesis"), "--config-file", CONFIGURATION),
+                *("run", description, "--url", server.url),
+                *("--header", f"Authorization: Bearer {server.token}"),
+                *("--checks", "all", "--continue-on-failure", "--no-color"),
+                *("--workers", "2", "--request-timeout", "30"),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=840,
+        )
+        still = httpx.get(f"{server.url}/api/v1/me", headers=server.headers()).status_code
+    finally:
+        process.kill()
+        process.communicate()
+    assert still == 200, "the requests went on without a login"
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.schedulers import SCHEDULERS, Bench, Clusters, opened
+
+
+@pytest.fixture(params=["local", "slurm_cli@system", "slurm_cli@trixie", "slurm_cli@broker"])
+async def bench(
+    request: pytest.FixtureRequest, tmp_path: Path, slurm_clusters: Clusters
+) -> AsyncIterator[Bench]:
+    """Every way in which a program comes beside a job."""
+    with SCHEDULERS[request.param](tmp_path, slurm_clusters) as (factory, stand):
+        async with opened(factory, tmp_path, stand) as bench:
+            yield bench

@@ -1,0 +1,75 @@
+"""Platforms with two nodes: this machine standing for both, and a real Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from aitne.client import Client
+from aitne.core.dev_cluster import DevCluster
+from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
+
+SAY = """\
+import os
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "HOROVOD_RANK", "HOROVOD_CROSS_RANK",
+         "AITNE_NODE_RANK", "SLURMD_NODENAME", "AITNE_RUN_RESTARTS", "AITNE_TRANSPORT")
+line = " ".join(f"{name}={os.environ[name]}" for name in names)
+os.write(1, f"{line}\\n".encode())
+"""
+"""One write, so that lines of several ranks stay whole."""
+
+
+def two_by_two(*commands: str, **fields: Any) -> dict[str, Any]:
+    """A job file: two ranks on each of two nodes."""
+    return {
+        "commands": list(commands),
+        "resources": {"nodes": 2, "cpu": 1, "memory": "700M"},
+        "max_duration": "10m",
+        "distributed": {"ranks_per_node": 2, "backend": "gloo"},
+        **fields,
+    }
+
+
+def log_of(client: Client, job_id: str) -> str:
+    """What all ranks wrote so far."""
+    return b"".join(client.jobs.logs(job_id)).decode()
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """A platform whose two nodes are this machine."""
+    environments_or_skip()
+    running = RunningPlatform(tmp_path_factory.mktemp("platform"), "[local]\nnodes = 2\n")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def owner(here: RunningPlatform) -> Client:
+    """Who started it."""
+    return Client(here.url, here.token)
+
+
+@pytest.fixture(scope="module")
+def on_slurm(
+    tmp_path_factory: pytest.TempPathFactory, slurm_cluster: DevCluster
+) -> Iterator[RunningPlatform]:
+    """A platform on a real Slurm."""
+    environments_or_skip()
+    running = on_cluster(tmp_path_factory.mktemp("platform"), slurm_cluster)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def alice(on_slurm: RunningPlatform) -> Client:
+    """A user of the cluster."""
+    return Client(on_slurm.url, on_slurm.token_of("alice"))

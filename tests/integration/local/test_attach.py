@@ -1,0 +1,75 @@
+"""The way into a run: its runner starts the job first and opens its door then."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from aitne.adapters.schedulers._local import runner
+from aitne.adapters.schedulers._local.attach import LocalAttacher
+from aitne.adapters.schedulers._local.records import JobRecord, Records
+from aitne.core.errors import SchedulerRejected
+from aitne.core.models.resources import Resources
+from aitne.core.ports.attach import AttachTarget
+from aitne.core.ports.files import JobPlace
+from aitne.core.ports.scheduler import Run, SubmitRequest
+from aitne.core.settings import load_settings
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> AttachTarget:
+    """A job that its scheduler has just started; nobody plays its runner."""
+    request = SubmitRequest(
+        job_id=uuid4(),
+        attempt=1,
+        owner="ada",
+        project="p",
+        name="n",
+        script="true",
+        job_dir=str(tmp_path / "jobs" / "1"),
+        resources=Resources(),
+        time_limit_s=60,
+    )
+    records = Records(tmp_path / "local")
+    records.prepare()
+    records.create(JobRecord(number=1, submitted_at=datetime.now(UTC), request=request))
+    run_of(tmp_path).mkdir(parents=True)
+    return AttachTarget(
+        run=Run(job_id=request.job_id, attempt=1, scheduler_id="1"),
+        place=JobPlace(job_id=request.job_id, attempt=1, folder=str(tmp_path / "jobs")),
+        node="node01",
+        agent=("aitne.agent",),
+    )
+
+
+def run_of(data_dir: Path) -> Path:
+    return data_dir / "local" / "jobs" / "1" / "task" / "run-1"
+
+
+async def test_a_door_that_is_opened_in_a_moment_is_waited_for(
+    tmp_path: Path, started: AttachTarget
+) -> None:
+    asking = asyncio.create_task(LocalAttacher(load_settings(tmp_path)).attach(started))
+    done, _ = await asyncio.wait({asking}, timeout=0.3)
+    assert not done
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        place = os.open(run_of(tmp_path), os.O_PATH | os.O_DIRECTORY)
+        door.bind(f"/proc/self/fd/{place}/{runner.DOOR}")
+        os.close(place)
+        door.listen()
+        (await asking).close()
+
+
+async def test_nobody_waits_for_the_door_of_a_run_that_has_ended(
+    tmp_path: Path, started: AttachTarget
+) -> None:
+    (run_of(tmp_path) / runner.EXIT).write_text("{}")
+    async with asyncio.timeout(3):
+        with pytest.raises(SchedulerRejected, match="does not run any more"):
+            await LocalAttacher(load_settings(tmp_path)).attach(started)

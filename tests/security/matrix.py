@@ -1,0 +1,307 @@
+"""Who may call which route: the table that ``test_matrix.py`` holds against the API.
+
+The routes come from the OpenAPI document; one that is missing here fails the test, so nobody can add
+a route without saying who may call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aitne.core.models.user import Scope
+
+WHO = (
+    "anonymous",
+    "owner",
+    "owner with a token to read",
+    "manager",
+    "member",
+    "stranger",
+    "administrator",
+    "administrator without the scope",
+    "disabled",
+)
+"""``owner`` is ada, whose job, session, dataset and token it is; ``member`` and ``manager`` are in her
+project, and the manager looks after it."""
+
+PUBLIC = "public"
+ANYONE = "anyone"
+OWNER = "owner"
+MEMBER = "member"
+MANAGER = "manager"
+ADMIN = "admin"
+REFUSED = frozenset({401, 403, 404})
+UNKNOWN_PROJECT = REFUSED | {422}
+"""A project that is not the caller's is a wrong field of the body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Who may, what the credential must permit, and what a call of it looks like."""
+
+    may: frozenset[str]
+    scope: Scope = Scope.READ
+    body: Any = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    kind: str = "job"
+    """Of ada's, what it wants: her ``job``, ``session`` or ``sweep``."""
+    full_login: bool = False
+    """Whether it would be a way around the scopes of a token that has not all of them."""
+    refused: frozenset[int] = REFUSED
+    """The statuses that say no."""
+
+    def passes(self, who: str) -> bool:
+        """Whether ``who`` gets through."""
+        if PUBLIC in self.may:
+            return True
+        if who in ("anonymous", "disabled"):
+            return False
+        scopes = {
+            "owner with a token to read": {Scope.READ},
+            "administrator": set(Scope),
+        }.get(who, {Scope.READ, Scope.WRITE})
+        is_ = {
+            "owner": {ANYONE, OWNER, MEMBER},
+            "owner with a token to read": {ANYONE, OWNER, MEMBER},
+            "member": {ANYONE, MEMBER},
+            "manager": {ANYONE, MEMBER, MANAGER},
+            "administrator": {ANYONE, ADMIN},
+        }.get(who, {ANYONE})
+        if self.full_login and who == "administrator without the scope":
+            return False
+        return bool(is_ & self.may) and self.scope in scopes
+
+
+def _route(*may: str, scope: Scope = Scope.READ, **fields: Any) -> Route:
+    return Route(frozenset(may), scope, **fields)
+
+
+def reads(*may: str, **fields: Any) -> Route:
+    """A route that only looks."""
+    return _route(*may, **fields)
+
+
+def writes(*may: str, **fields: Any) -> Route:
+    """A route that changes something."""
+    return _route(*may, scope=Scope.WRITE, **fields)
+
+
+def administers(**fields: Any) -> Route:
+    """A route for administrators alone."""
+    return _route(ADMIN, scope=Scope.ADMIN, **fields)
+
+
+OLD = "correct horse battery staple"
+NEW = "incorrect donkey charger paperclip"
+NOT_FOR_YOU = frozenset({401, 403})
+"""Of a token that nobody has: who may, hears that it is unknown."""
+JOB = {"name": "digits", "project": "vision", "commands": ["true"]}
+SHA = "0" * 64
+SEEN = (OWNER, MEMBER, ADMIN)
+IMAGE = {
+    "name": "other",
+    "version": "1.0",
+    "artifacts": [
+        {"runtime": "apptainer", "digest": f"sha256:{SHA}", "size_bytes": 1, "path": "/none.sif"}
+    ],
+}
+
+ROUTES: dict[str, Route] = {
+    # Logging in.
+    "login": reads(PUBLIC, body={"username": "ada", "password": OLD}),
+    # Nobody has this token; that is not about who asks.
+    "use_login_link": reads(PUBLIC, body={"token": "unknown"}, refused=frozenset()),
+    "logout": reads(PUBLIC),
+    "list_login_sources": reads(PUBLIC),
+    "finish_login": reads(
+        PUBLIC, body={"ticket": "unknown", "code": "000000"}, refused=frozenset()
+    ),
+    "start_login": reads(PUBLIC, refused=frozenset()),
+    "end_login": reads(PUBLIC, refused=frozenset()),
+    "reset_password": reads(
+        PUBLIC, body={"token": "unknown", "password": NEW}, refused=frozenset()
+    ),
+    "create_login_link": writes(ANYONE, full_login=True),
+    "get_me": reads(ANYONE),
+    # Accounts.
+    "list_tokens": reads(ANYONE),
+    "create_token": writes(ANYONE, body={"name": "mine", "scopes": ["read"]}),
+    "delete_token": writes(OWNER),
+    "list_users": administers(),
+    "create_user": administers(body={"name": "zoe"}),
+    "get_user": reads(OWNER, ADMIN),
+    "update_user": writes(OWNER, ADMIN, body={"display_name": "Ada"}),
+    "get_protection": administers(),
+    "create_reset_link": administers(),
+    "unlock_user": administers(),
+    "reset_second_factor": administers(),
+    "sign_out_user": administers(),
+    # A token is no browser's login, which is what this changes.
+    "impersonate_user": _route(refused=REFUSED | {409}),
+    "end_impersonation": _route(refused=REFUSED | {409}),
+    # One's own account.
+    "get_account": reads(ANYONE),
+    "list_sign_ins": reads(ANYONE),
+    "revoke_sign_ins": writes(ANYONE),
+    "revoke_sign_in": writes(OWNER),
+    "change_password": writes(ANYONE, body={"password": NEW, "current_password": OLD}),
+    "enrol_second_factor": writes(ANYONE, full_login=True),
+    "confirm_second_factor": writes(ANYONE, full_login=True, body={"code": "000000"}),
+    # Nobody without a code of the second factor, which nobody here has.
+    "renew_recovery_codes": _route(body={"code": "000000"}),
+    "disable_second_factor": writes(ANYONE, full_login=True, body={"code": "000000"}),
+    "get_portal_preferences": reads(ANYONE),
+    "put_portal_preferences": writes(ANYONE, body={}),
+    "get_job_views_preferences": reads(ANYONE),
+    "put_job_views_preferences": writes(ANYONE, body={}),
+    "get_last_launch_preferences": reads(ANYONE),
+    "put_last_launch_preferences": writes(ANYONE, body={}),
+    # Projects.
+    "list_projects": reads(ANYONE),
+    # Those of anybody but an administrator wait for approval.
+    "create_project": writes(ANYONE, body={"name": "audio"}),
+    "get_project": reads(MEMBER, ADMIN),
+    "update_project": writes(MANAGER, ADMIN, body={"title": "Vision"}),
+    "approve_project": administers(body={}),
+    "decline_project": administers(body={"reason": "it is there already"}),
+    "close_project": writes(MANAGER, ADMIN, body={}),
+    "reopen_project": writes(MANAGER, ADMIN),
+    "set_project_end": administers(body={"expires_at": None}),
+    "ask_for_time": writes(MANAGER, ADMIN, body={"until": "2027-01-01T00:00:00Z"}),
+    "set_project_budget": administers(body={}),
+    "list_members": reads(MEMBER, ADMIN),
+    "put_member": writes(MANAGER, ADMIN, body={}),
+    "remove_member": writes(MANAGER, ADMIN),
+    "get_limits": reads(MEMBER, ADMIN),
+    "set_limits": administers(body={"max_gpus": 4}),
+    "set_own_limits": writes(MANAGER, ADMIN, body={"max_gpus": 2}),
+    "project_usage": reads(MEMBER, ADMIN),
+    "project_usage_csv": reads(MEMBER, ADMIN),
+    "project_balance": reads(MEMBER, ADMIN),
+    "project_report": reads(MEMBER, ADMIN),
+    "project_waiting": reads(MEMBER, ADMIN),
+    "list_invitations": writes(MANAGER, ADMIN),
+    "create_invitation": writes(MANAGER, ADMIN, body={}),
+    "revoke_invitation": writes(MANAGER, ADMIN),
+    "look_at_invitation": reads(PUBLIC, body={"token": "unknown"}, refused=frozenset()),
+    "accept_invitation": writes(ANYONE, body={"token": "unknown"}, refused=NOT_FOR_YOU),
+    "usage": reads(ANYONE),
+    "compare_accounts": administers(),
+    "sync_accounts": administers(body={"digest": SHA}),
+    # Jobs.
+    "plan_job": reads(MEMBER, ADMIN, body=JOB, refused=UNKNOWN_PROJECT),
+    "create_job": writes(MEMBER, ADMIN, body=JOB, refused=UNKNOWN_PROJECT),
+    "list_jobs": reads(ANYONE),
+    "get_job": reads(*SEEN),
+    "cancel_job": writes(OWNER, ADMIN),
+    "resubmit_job": writes(OWNER),
+    "get_job_queue": reads(*SEEN),
+    "get_job_record": reads(*SEEN),
+    "get_job_script": reads(*SEEN),
+    "get_job_metrics": reads(*SEEN),
+    "get_job_profile": reads(*SEEN),
+    "get_job_events": reads(*SEEN),
+    "get_job_logs": reads(*SEEN),
+    "count_jobs": reads(ANYONE),
+    "cancel_jobs": writes(ANYONE, body={"ids": []}),
+    "plan_resubmit": writes(OWNER),
+    "get_job_snapshot": reads(*SEEN),
+    "get_job_files": reads(*SEEN),
+    "get_job_results": reads(*SEEN),
+    "get_job_sweep": reads(*SEEN, kind="sweep"),
+    "stop_job_sweep": writes(OWNER, ADMIN, kind="sweep"),
+    "compare_jobs": reads(*SEEN),
+    "get_job_file": reads(*SEEN),
+    "import_job": reads(ANYONE, body={"script": "#!/bin/sh\n#SBATCH -t 5\ntrue\n"}),
+    "create_terminal": writes(OWNER, kind="session", body={}),
+    "get_ssh": reads(ANYONE),
+    # Sessions.
+    "create_session": writes(
+        MEMBER,
+        ADMIN,
+        body={"template": "jupyterlab", "project": "vision"},
+        refused=UNKNOWN_PROJECT,
+    ),
+    "list_sessions": reads(ANYONE),
+    "get_session": reads(*SEEN, kind="session"),
+    "open_session": writes(OWNER, kind="session"),
+    "extend_session": writes(OWNER, ADMIN, kind="session", body={"duration": "1m"}),
+    "relaunch_session": writes(OWNER, kind="session"),
+    "stop_session": writes(OWNER, ADMIN, kind="session"),
+    "continue_session": writes(OWNER, kind="session"),
+    "keep_session": writes(OWNER, ADMIN, kind="session"),
+    # The catalogue.
+    "list_images": reads(ANYONE),
+    "register_image": administers(body=IMAGE),
+    "get_image": reads(MEMBER, ADMIN),
+    "update_image": administers(body={"state": "retired"}),
+    "remove_image": administers(),
+    "note_image_verification": administers(body={"damage": None}),
+    "list_datasets": reads(ANYONE),
+    "add_dataset": writes(
+        MEMBER,
+        ADMIN,
+        body={
+            "name": "other",
+            "version": "1.0",
+            "path": "/nowhere",
+            "manifest": SHA,
+            "project": "vision",
+        },
+    ),
+    "upload_manifest": writes(ANYONE, body=b"no manifest"),
+    "list_dataset_versions": reads(*SEEN),
+    "get_dataset": reads(*SEEN),
+    "update_dataset": writes(OWNER, ADMIN, body={"retired": True}),
+    "get_dataset_manifest": reads(*SEEN),
+    "grant_dataset": writes(OWNER, ADMIN),
+    "revoke_dataset": writes(OWNER, MANAGER, ADMIN),
+    "note_dataset_verification": writes(*SEEN, body={"manifest": SHA, "damaged_files": 0}),
+    "get_storage": reads(ANYONE),
+    # The cluster.
+    "list_templates": reads(ANYONE),
+    "get_template": reads(ANYONE),
+    "list_nodes": reads(ANYONE),
+    "list_partitions": reads(ANYONE),
+    "drain_node": administers(body={"reason": "its fan is loud"}),
+    "resume_node": administers(),
+    "get_capacity": reads(ANYONE),
+    "node_history": reads(ANYONE),
+    # What people are told.
+    "list_announcements": reads(ANYONE),
+    "get_announcement": reads(ANYONE),
+    "create_announcement": administers(body={"text": "New GPUs are here."}),
+    "update_announcement": administers(body={"text": "New GPUs are here!"}),
+    "delete_announcement": administers(),
+    "dismiss_announcement": writes(ANYONE),
+    "get_maintenance": reads(ANYONE),
+    "set_maintenance": administers(body={}),
+    "end_maintenance": administers(),
+    "list_notifications": reads(ANYONE),
+    "read_notifications": writes(ANYONE, body={}),
+    "get_notification_settings": reads(ANYONE),
+    "put_notification_settings": writes(ANYONE, body={"choices": {}}),
+    "test_mail": writes(ANYONE),
+    "list_mail_deliveries": reads(ANYONE),
+    "list_webhooks": reads(ANYONE),
+    "create_webhook": writes(ANYONE, body={"url": "https://hooks.example.org/aitne"}),
+    "get_webhook": reads(OWNER),
+    "update_webhook": writes(OWNER, body={"enabled": False}),
+    "delete_webhook": writes(OWNER),
+    "rotate_webhook": writes(OWNER),
+    "test_webhook": writes(OWNER),
+    "list_webhook_deliveries": reads(OWNER),
+    # Administration.
+    "list_drains": administers(),
+    "list_audit": administers(),
+    "export_audit": administers(),
+    "check_audit": administers(),
+    "get_health": administers(),
+    "list_settings": administers(),
+    "list_idle_gpus": administers(),
+}
+
+ENDLESS = frozenset({"stream_events"})
+"""Their answer does not end; tests/unit/api/test_events.py asks them who may."""

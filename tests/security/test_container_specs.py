@@ -1,0 +1,353 @@
+"""Whatever a container's description says, no runtime is ever told more than the server means.
+
+What the runtimes make is read back by a reader of its own, and held against lists of its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aitne.adapters.runtimes import _docker_run
+from aitne.adapters.runtimes.apptainer import ApptainerRuntime
+from aitne.adapters.runtimes.docker import DockerRuntime
+from aitne.core.containers import BindRoot, check_binds
+from aitne.core.errors import InvalidInput
+from aitne.core.models.image import ImageUse
+from aitne.core.ports.runtime import Bind, ContainerSpec, Launch, Limits
+from aitne.core.settings import Settings
+from aitne.core.storage_settings import ContainerSettings
+
+EXAMPLES = 2_500
+DIGEST = "sha256:" + "a" * 64
+SIF = "/srv/images/base.sif"
+PLACES = ("/proc", "/sys", "/dev", "/run", "/var/run", "/etc", "/.singularity.d")
+"""Below them nothing comes from, and nothing goes to."""
+ROOTS = (
+    BindRoot(source="/home/alice", writable=True),
+    BindRoot(source="/scratch/alice", writable=True),
+    BindRoot(source="/projects/vision", writable=True),
+    BindRoot(source="/projects/vision/data/set", target="/datasets/set"),
+    BindRoot(source="/opt/site/launcher", target="/opt/aitne/lab"),
+)
+
+_hostile = st.sampled_from(
+    [
+        "--privileged",
+        "--add-caps=all",
+        "--keep-privs",
+        "--allow-setuid",
+        "-B",
+        "--",
+        "..",
+        ".",
+        "",
+        "~",
+        "$HOME",
+        "$(id)",
+        "`id`",
+        ",",
+        ":",
+        ":rw",
+        '"',
+        '",type=bind,source=/etc,destination=/etc,"',
+        ",ro=false",
+        "'",
+        "\\",
+        "\n",
+        "\r\n",
+        "\x00",
+        "\x1b[2J",
+        "{tmp}",
+        "{gpus}",
+        "docker.sock",
+        "proc",
+        "etc",
+        "var",
+        "run",
+        "a b",
+        "*",
+        "; rm -rf /",
+        "instance:",
+        "docker:",
+        "x" * 300,
+        "ü",
+    ]
+)
+_word = st.one_of(_hostile, _hostile, st.text(max_size=4))
+_glued = st.one_of(_word, st.builds(str.__add__, _word, _hostile))
+_start = st.sampled_from(
+    [
+        *(root.source for root in ROOTS),
+        "/home/alicex",
+        "/home",
+        "/datasets/set",
+        "/opt/aitne/lab",
+        "",
+        "/proc/1/root",
+        "/var/run",
+        "/dev",
+        "/tmp",
+        "relative",
+        "//home/alice",
+    ]
+)
+_plain = st.sampled_from(["", "/a", "/b c,d", '/q"x', "/n\nl", "/data/set"])
+_hostile_path = st.builds(lambda start, part: f"{start}/{part}", _start, _glued)
+_path = st.one_of(st.builds(str.__add__, _start, _plain), _hostile_path)
+
+
+@st.composite
+def _binds(draw: st.DrawFn) -> tuple[Bind, ...]:
+    found = []
+    for _ in range(draw(st.integers(0, 3))):
+        source = draw(_path)
+        # Most at their own path, or they would all be refused for that alone.
+        target = source if draw(st.integers(0, 3)) else draw(_path)
+        if draw(st.booleans()):
+            for root in ROOTS:
+                if root.target is not None and source.startswith(root.source):
+                    target = root.target + source[len(root.source) :]
+        found.append(Bind(source=source, target=target, writable=draw(st.booleans())))
+    return tuple(found)
+
+
+_absolute = st.one_of(st.just("/home/alice"), _path.map(lambda path: "/" + path.lstrip("/")))
+_image = st.builds(
+    ImageUse,
+    reference=_word,
+    digest=st.sampled_from([None, DIGEST, DIGEST]),
+    path=st.one_of(st.none(), st.none(), st.just(SIF), _path),
+)
+_spec = st.builds(
+    ContainerSpec,
+    image=st.one_of(_image, st.none()),
+    argv=st.lists(_glued, max_size=3).map(tuple),
+    binds=_binds(),
+    home=_absolute,
+    workdir=_absolute,
+    gpus=st.booleans(),
+    writable=st.booleans(),
+    network=st.booleans(),
+    limits=st.builds(
+        Limits,
+        memory_bytes=st.one_of(st.none(), st.integers(1, 2**50)),
+        cpus=st.one_of(st.none(), st.integers(1, 512)),
+    ),
+    labels=st.dictionaries(_glued, _glued, max_size=2),
+)
+
+
+def _within(path: str, place: str) -> bool:
+    return PurePosixPath(path).is_relative_to(place)
+
+
+def _check_place(path: str) -> None:
+    parts = path.split("/")
+    assert parts.pop(0) == ""
+    assert parts
+    assert {"", ".", ".."}.isdisjoint(parts)
+    assert path not in ("/tmp", "/var/tmp")
+    assert not any(_within(path, place) or _within(place, path) for place in PLACES), path
+    assert "docker.sock" not in parts
+
+
+def _filled(launch: Launch) -> list[str]:
+    """As the agent on a node with an NVIDIA GPU makes it."""
+    found: list[str] = []
+    for part in launch.prefix:
+        if part == "{gpus}":
+            found += launch.gpu_options["nvidia"]
+        else:
+            found.append(part.replace("{tmp}", "/local/run"))
+    return found
+
+
+def _read_apptainer(argv: list[str], spec: ContainerSpec) -> None:
+    """Every word is known; all that comes from the description stands where it must."""
+    words = iter(argv)
+    assert [next(words) for _ in range(3)] == ["apptainer", "-q", "exec"]
+    seen: Counter[str] = Counter()
+    mounts: list[Bind] = []
+    for word in words:
+        if word == "--mount":
+            (row,) = csv.reader(io.StringIO(next(words), newline=""), strict=True)
+            assert row[0] == "type=bind"
+            assert row[1].startswith("source=")
+            assert row[2].startswith("destination=")
+            assert row[3:] in ([], ["ro"])
+            source, target = row[1].partition("=")[2], row[2].partition("=")[2]
+            mounts.append(Bind(source=source, target=target, writable=row[3:] == []))
+        elif word in ("--home", "--pwd", "--workdir", "--network"):
+            value = next(words)
+            seen[word] += 1
+            if word == "--home":
+                assert value == spec.home
+                assert ":" not in value
+            if word == "--pwd":
+                assert value == spec.workdir
+            if word == "--workdir":
+                assert value == "/local/run"
+            if word == "--network":
+                assert value == "none"
+        elif word.startswith("-"):
+            seen[word] += 1
+        else:
+            assert spec.image is not None
+            assert word == spec.image.path
+            assert list(words) == []
+    wanted = {
+        "--containall",
+        "--no-privs",
+        "--no-eval",
+        "--no-home",
+        "--home",
+        "--pwd",
+        "--workdir",
+    }
+    if spec.gpus:
+        wanted.add("--nv")
+    if spec.writable:
+        wanted.add("--writable-tmpfs")
+    if not spec.network:
+        wanted |= {"--net", "--network"}
+    assert seen == dict.fromkeys(wanted, 1)
+    assert tuple(mounts) == spec.binds
+
+
+def _read_docker(argv: list[str], spec: ContainerSpec) -> None:
+    """Of the request too, for the launcher makes it of the words."""
+    assert argv[1:4] == ["-I", "-m", "aitne.adapters.runtimes._docker_run"]
+    facts, tmp, *rest = argv[4:]
+    assert rest == (["--gpus", "--"] if spec.gpus else ["--"])
+    options = _docker_run.container_options(json.loads(facts), tmp, spec.argv, gpus=spec.gpus)
+    assert spec.image is not None
+    assert options["Image"] == spec.image.digest
+    assert options["Cmd"] == list(spec.argv)
+    assert options["Entrypoint"] == []
+    assert options["WorkingDir"] == spec.workdir
+    assert [line for line in options["Env"] if line.startswith("HOME=")] == [f"HOME={spec.home}"]
+    host: dict[str, Any] = dict(options["HostConfig"])
+    own, mounts = host["Mounts"][:2], host.pop("Mounts")[2:]
+    assert [(each["Source"], each["Target"]) for each in own] == [
+        ("/local/run/tmp", "/tmp"),
+        ("/local/run/var_tmp", "/var/tmp"),
+    ]
+    assert all(set(each) == {"Type", "Source", "Target", "ReadOnly"} for each in mounts)
+    assert {each["Type"] for each in mounts} <= {"bind"}
+    assert spec.binds == tuple(
+        Bind(source=each["Source"], target=each["Target"], writable=not each["ReadOnly"])
+        for each in mounts
+    )
+    assert host.pop("CapDrop") == ["ALL"]
+    assert host.pop("SecurityOpt") == ["no-new-privileges"]
+    assert host.pop("Privileged") is False
+    assert host.pop("IpcMode") == "private"
+    assert host.pop("NetworkMode") == ("host" if spec.network else "none")
+    assert host.pop("ReadonlyRootfs") is not spec.writable
+    assert ("DeviceRequests" in host) is spec.gpus
+    harmless = {"Init", "GroupAdd", "ShmSize", "LogConfig", "DeviceRequests"}
+    assert set(host) - harmless <= {"Memory", "MemorySwap", "NanoCpus"}
+
+
+READERS = ((ApptainerRuntime, _read_apptainer), (DockerRuntime, _read_docker))
+APPTAINERS_OWN = {"APPTAINER_CACHEDIR", "APPTAINER_CONFIGDIR", "APPTAINER_TMPDIR"}
+
+
+def test_no_description_yields_a_forbidden_option_or_path(tmp_path: Path) -> None:
+    site = Settings(data_dir=tmp_path, containers=ContainerSettings())
+    runtimes = [(make(site), read) for make, read in READERS]
+    counts: Counter[str] = Counter()
+
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
+    @given(_spec)
+    def holds(spec: ContainerSpec) -> None:
+        counts["tried"] += 1
+        for runtime, read in runtimes:
+            try:
+                launch = runtime.launch(spec)
+            except InvalidInput:
+                continue
+            counts[runtime.name] += 1
+            for bind in spec.binds:
+                counts["bound"] += 1
+                _check_place(bind.source)
+                _check_place(bind.target)
+            argv = _filled(launch)
+            assert not [part for part in argv if "\0" in part]
+            assert set(launch.env) <= APPTAINERS_OWN
+            read(argv, spec)
+
+    holds()
+    # Were all refused, nothing would have been looked at.
+    assert counts["tried"] >= 2_000
+    assert min(counts["apptainer"], counts["docker"], counts["bound"]) >= 100, counts
+
+
+def test_no_bind_leaves_the_folders_that_jobs_may_use() -> None:
+    counts: Counter[str] = Counter()
+
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), database=None)
+    @given(_binds())
+    def holds(binds: tuple[Bind, ...]) -> None:
+        counts["tried"] += 1
+        try:
+            check_binds(binds, ROOTS)
+        except InvalidInput:
+            return
+        for number, bind in enumerate(binds):
+            counts["bound"] += 1
+            _check_place(bind.source)
+            _check_place(bind.target)
+            inside = [root for root in ROOTS if _within(bind.source, root.source)]
+            root = max(inside, key=lambda each: len(PurePosixPath(each.source).parts))
+            below = PurePosixPath(bind.source).relative_to(root.source)
+            assert PurePosixPath(bind.target) == PurePosixPath(root.target or root.source) / below
+            assert root.writable or not bind.writable
+            assert not any(_within(earlier.target, bind.target) for earlier in binds[:number])
+
+    holds()
+    assert counts["tried"] >= 2_000
+    assert counts["bound"] >= 100
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "writable", "says"),
+    [
+        ("/home/bob", "/home/bob", False, "outside the folders"),
+        ("/home/alicex", "/home/alicex", False, "outside the folders"),
+        ("/home/alice/../bob", "/home/alice/../bob", False, "plain absolute path"),
+        ("/home/alice", "/mnt", False, "not to be seen there"),
+        ("/projects/vision/data/set", "/datasets/set", True, "only be bound read-only"),
+        ("/projects/vision/data/set", "/projects/vision/data/set", True, "not to be seen there"),
+        ("/home/alice/docker.sock", "/home/alice/docker.sock", True, "daemon's socket"),
+        ("/", "/", False, "a place of the system"),
+        ("/proc/1/root", "/proc/1/root", False, "a place of the system"),
+        ("/var/run/docker.sock", "/var/run/docker.sock", True, "a place of the system"),
+        ("/home/alice/{tmp}", "/home/alice/{tmp}", True, "no container can be told of"),
+        ("/home/alice/\0", "/home/alice/\0", True, "NUL"),
+    ],
+)
+def test_what_is_wrong_with_a_bind_is_said(
+    source: str, target: str, writable: bool, says: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_binds([Bind(source=source, target=target, writable=writable)], ROOTS)
+    assert says in refused.value.message
+
+
+def test_a_bind_that_would_be_hidden_is_refused() -> None:
+    below = Bind(source="/home/alice/a", target="/home/alice/a")
+    home = Bind(source="/home/alice", target="/home/alice", writable=True)
+    check_binds([home, below], ROOTS)
+    for binds in ([below, home], [home, home]):
+        with pytest.raises(InvalidInput, match="hide"):
+            check_binds(binds, ROOTS)

@@ -1,0 +1,184 @@
+"""Headers, sizes and rates: what holds for every answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from aitne.api import static
+from aitne.api.middleware import MAX_BODY_BYTES, Edge
+from aitne.api.rates import Buckets
+from aitne.core.errors import RateLimited
+from tests.support.jobs import make_job
+from tests.support.stage import PASSWORD, Stage, open_stage
+
+ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin-allow-popups",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/v1/me", 200),
+        ("/api/v1/nothing", 404),
+        ("/api/v1/users", 403),
+        ("/healthz", 200),
+        ("/api/v1/auth/sources", 200),
+    ],
+)
+async def test_every_answer_of_the_api(stage: Stage, path: str, status: int) -> None:
+    await stage.add_user("ada")
+    async with stage.browser("ada") as client:
+        answer = await client.get(path)
+    assert answer.status_code == status
+    assert answer.headers.items() >= ALWAYS.items()
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-security-policy"] == (
+        "default-src 'none'; frame-ancestors 'none'"
+    )
+    for feature in ("camera", "geolocation", "microphone"):
+        assert f"{feature}=()" in answer.headers["permissions-policy"]
+
+
+@pytest.mark.parametrize(("https", "said"), [(True, "max-age=31536000"), (False, None)])
+async def test_browsers_keep_to_https_where_there_is_https(
+    stage: Stage, https: bool, said: str | None
+) -> None:
+    app = Edge(FastAPI(), metrics=stage.app.state.metrics, https=https)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://portal.test"
+    ) as client:
+        answer = await client.get("/")
+    assert answer.headers.get("strict-transport-security") == said
+
+
+async def test_each_page_of_the_portal_has_a_nonce_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "app.js").write_text("1")
+    nonce = "NONCE-OF-THE-PAGE"
+    (tmp_path / "index.html").write_text(
+        f'<meta property="csp-nonce" nonce="{nonce}"><style nonce="{nonce}">a</style>'
+    )
+    app = FastAPI()
+    app.include_router(static.portal_router(tmp_path))
+    seen = set()
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://portal.test"
+    ) as client:
+        for path in ("/", "/jobs", "/index.html", "/login"):
+            page = await client.get(path)
+            policy = page.headers["content-security-policy"]
+            found = re.search(r"style-src 'self' 'nonce-([\w-]+)'", policy)
+            assert found is not None
+            assert page.text.count(f'nonce="{found[1]}"') == 2
+            assert nonce not in page.text
+            assert page.headers["cache-control"] == "no-store"
+            assert "unsafe" not in policy
+            assert "script-src 'self';" in policy
+            assert "frame-ancestors 'none'" in policy
+            assert "etag" not in page.headers
+            seen.add(found[1])
+        script = await client.get("/assets/app.js")
+        assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert len(seen) == 4
+
+
+async def test_the_policy_and_the_build_mean_the_same_nonce() -> None:
+    root = Path(static.__file__).parents[3]
+    assert f'cspNonce: "{static._NONCE}"' in (root / "frontend/vite.config.ts").read_text()
+    assert not re.search(r"<script(?![^>]*\bsrc=)", (root / "frontend/index.html").read_text())
+
+
+async def test_a_body_that_is_too_large_is_not_read(stage: Stage) -> None:
+    await stage.add_user("ada")
+    async with stage.browser("ada") as client:
+        for path in ("/api/v1/auth/login", "/api/v1/jobs", "/api/v1/tokens"):
+            answer = await client.post(path, content=b" " * (MAX_BODY_BYTES + 1))
+            assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+async def test_changes_of_one_user_are_limited_and_nobody_elses(
+    tmp_path: Path, blank: Path
+) -> None:
+    rates = {"changes_per_minute": 1, "changes_burst": 3}
+    async with open_stage(tmp_path, blank, rates=rates) as stage:
+        for name in ("ada", "bob"):
+            await stage.add_user(name)
+        async with stage.browser("ada") as ada, stage.browser("bob") as bob:
+            body = {"display_name": "x"}
+            answers = [await ada.patch("/api/v1/users/ada", json=body) for _ in range(5)]
+            assert [each.status_code for each in answers] == [200, 200, 200, 429, 429]
+            assert answers[-1].json()["code"] == "rate_limited"
+            assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
+            assert (await ada.get("/api/v1/me")).status_code == 200
+            assert (await bob.patch("/api/v1/users/bob", json=body)).status_code == 200
+
+
+async def test_reports_with_one_jobs_token_are_limited_and_nobody_elses(
+    tmp_path: Path, blank: Path
+) -> None:
+    rates = {"changes_per_minute": 1, "changes_burst": 3}
+    body = {"protocol": 1, "attempt": 1, "phase": "running", "node": "n1"}
+    async with open_stage(tmp_path, blank, rates=rates) as stage:
+        job = make_job(owner="ada", project="ada")
+        await stage.store.create_job(job)
+        path = f"/agent/v1/jobs/{job.id}/report"
+        async with stage.client("its-programs") as one, stage.client("its-agent") as other:
+            found = [(await one.post(path, json=body)).status_code for _ in range(4)]
+            assert found == [401, 401, 401, 429]
+            assert (await other.post(path, json=body)).status_code == 401
+
+
+async def test_logins_from_one_address_are_limited(tmp_path: Path, blank: Path) -> None:
+    rates = {"logins_per_minute": 60, "logins_burst": 3}
+    async with open_stage(tmp_path, blank, rates=rates) as stage:
+        await stage.add_user("ada")
+        body = {"username": "ada", "password": PASSWORD}
+        async with stage.client() as client:
+            found = [
+                (await client.post("/api/v1/auth/login", json=body)).status_code,
+                (
+                    await client.post("/api/v1/auth/totp", json={"ticket": "x", "code": "1"})
+                ).status_code,
+                (await client.post("/api/v1/auth/login-link", json={"token": "x"})).status_code,
+                (await client.post("/api/v1/auth/login", json=body)).status_code,
+                (
+                    await client.post(
+                        "/api/v1/auth/reset", json={"token": "x", "password": PASSWORD}
+                    )
+                ).status_code,
+            ]
+    assert found == [200, 401, 401, 429, 429]
+
+
+def test_a_bucket_fills_up_again_and_forgets_who_was_here_long_ago() -> None:
+    now = 0.0
+    buckets = Buckets(60, 2, lambda: now)
+    buckets.take("ada")
+    buckets.take("ada")
+    with pytest.raises(RateLimited) as caught:
+        buckets.take("ada")
+    assert caught.value.retry_after_s == 1
+    now = 0.5
+    with pytest.raises(RateLimited) as caught:
+        buckets.take("ada")
+    assert caught.value.retry_after_s == 0.5
+    now = 1.0
+    buckets.take("ada")
+    now = 3_600.0
+    for _ in range(2):
+        buckets.take("ada")
+    with pytest.raises(RateLimited):
+        buckets.take("ada")
+    for n in range(20_001):
+        buckets.take(str(n))
+    buckets.take("ada")

@@ -1,0 +1,192 @@
+"""Every route by everybody: what ``matrix.py`` says is what the API does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aitne.api.app import bare_app
+from aitne.api.openapi import document
+from aitne.core.models.job import JobChanges
+from aitne.core.models.project import ProjectRole
+from aitne.core.models.user import Actor, Scope
+from aitne.core.ports.store.snapshots import DocumentKind
+from aitne.core.states import JobState
+from tests.security.matrix import ENDLESS, ROUTES, WHO
+from tests.support.catalog_stage import Catalogue, open_catalogue
+from tests.support.jobs import make_array, make_job, make_session
+
+PROFILE = {"schema": 1, "written_at": "2026-03-01T12:00:00Z", "size": 2, "steps": 1}
+SWEEP = {"method": "grid", "parameters": {"lr": [0.1, 0.01]}, "metric": "loss", "goal": "min"}
+VALUES = {"updated_at": "2026-03-01T12:00:00Z", "values": {"loss": 0.5}}
+SNAPSHOT = {"taken_at": "2026-03-01T12:00:00Z", "workdir": "/home/ada", "git": None}
+DOCUMENT = document(bare_app())
+OPERATIONS = {
+    operation["operationId"]: (method.upper(), path)
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+}
+
+
+def test_every_route_says_who_may_call_it() -> None:
+    assert set(OPERATIONS) - ENDLESS == set(ROUTES)
+
+
+@pytest.fixture
+async def place(
+    tmp_path: Path, blank: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Catalogue]:
+    async with open_catalogue(tmp_path, blank, monkeypatch) as place:
+        yield place
+
+
+async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
+    """Something of ada's of every kind; what stands for the parameters of paths."""
+    stage = place.stage
+    epoch = await stage.add_node()
+    make = make_session if kind == "session" else make_job
+    job, tasks = make(owner="ada", project="vision"), []
+    if kind == "sweep":
+        job, tasks = make_array("0-1", owner="ada", project="vision", spec={"sweep": SWEEP})
+    await stage.store.create_job(job, tasks)
+    if kind == "session":
+        for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
+            await stage.store.transition(job.id, state)
+        changes = JobChanges(
+            url="http://sessions.test/lab",
+            allocated_at=stage.clock.now,
+            started_at=stage.clock.now,
+            expires_at=stage.clock.now.replace(hour=13),
+        )
+        await stage.store.transition(job.id, JobState.READY, changes)
+    await stage.store.set_job_token(job.id, str(job.id), epoch=epoch)
+    await stage.store.put_profile(job.id, PROFILE)
+    await stage.store.put_snapshot(job.id, SNAPSHOT)
+    await stage.store.put_document(job.id, DocumentKind.FILES, {"folder": "/home/ada"})
+    await stage.store.put_document(job.id, DocumentKind.VALUES, VALUES)
+    if not await stage.store.images():
+        await place.put_image("base", projects=("vision",))
+        await place.add_dataset(project="vision")
+        # Of the project as well, and not one of those who ask.
+        await stage.add_user("lea", project="vision")
+    ada = await _actor(place, "ada")
+    token, _ = await stage.platform.users.create_token(
+        ada, name="spare", scopes=frozenset({Scope.READ}), lifetime_s=None
+    )
+    return {
+        "job_id": str(job.id),
+        "token_id": token.id,
+        "sha256": "0" * 64,
+        "user": "lea",
+        "project": "vision",
+        "users": "ada",
+        "projects": "vision",
+        "images": "base",
+        "datasets": "photos",
+        "templates": "jupyterlab",
+        "nodes": "node01",
+        "version": "1.0",
+        "other_id": str(job.id),
+        "source": "nobody",
+        **await _belongings(place),
+    }
+
+
+async def _belongings(place: Catalogue) -> dict[str, str]:
+    """What is made by the front door: by ada for herself, and by the administrator for all."""
+    made = {}
+    for who, path, parameter, body in (
+        ("administrator", "announcements", "announcement_id", {"text": "Hello."}),
+        ("administrator", "projects/vision/invitations", "invitation_id", {}),
+        ("owner", "webhooks", "webhook_id", {"url": "https://hooks.example.org/aitne"}),
+    ):
+        async with place.client(who) as client:
+            answer = await client.post(f"/api/v1/{path}", json=body)
+            assert answer.status_code == 201, answer.text
+            found = answer.json()
+            made[parameter] = found.get("invitation", found)["id"]
+    async with place.stage.browser("ada") as browser:
+        mine = (await browser.get("/api/v1/account/sign-ins")).json()["items"][0]
+    return made | {"sign_in_id": mine["id"]}
+
+
+async def _actor(place: Catalogue, name: str) -> Actor:
+    store = place.stage.store
+    return Actor(user=await store.get_user(name), projects=await store.projects_of(name))
+
+
+def _fill(path: str, known: dict[str, str]) -> str:
+    """``{name}`` is of the kind that stands before it."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] != "name":
+            return known[match[1]]
+        return known[path[: match.start()].rstrip("/").rpartition("/")[2]]
+
+    return re.sub(r"\{(\w+)\}", value, path)
+
+
+async def _token(place: Catalogue, who: str) -> str | None:
+    stage = place.stage
+    if who == "anonymous":
+        return None
+    if who == "owner with a token to read":
+        return await stage.token(await _actor(place, "ada"), Scope.READ)
+    if who == "administrator without the scope":
+        return await stage.token(await _actor(place, "root"), Scope.READ, Scope.WRITE)
+    if who == "disabled" and who not in place.tokens:
+        place.tokens[who] = await stage.token(await stage.add_user("dan", project="vision"))
+        await stage.store.update_user("dan", disabled=True)
+    if who == "manager" and who not in place.tokens:
+        place.tokens[who] = await stage.token(await stage.add_user("mia", project="vision"))
+        await stage.store.set_role("vision", "mia", ProjectRole.MANAGER, actor="root")
+    return place.tokens[who]
+
+
+READS = sorted(name for name, route in ROUTES.items() if OPERATIONS[name][0] == "GET")
+WRITES = sorted(set(ROUTES) - set(READS))
+
+
+async def _call(place: Catalogue, who: str, operation: str, known: dict[str, str]) -> str | None:
+    """What is wrong about the answer; None: it is as the table says."""
+    route = ROUTES[operation]
+    method, path = OPERATIONS[operation]
+    body: dict[str, Any] = {}
+    if isinstance(route.body, bytes):
+        body = {"content": route.body}
+    elif route.body is not None:
+        body = {"json": route.body}
+    async with place.stage.client(await _token(place, who)) as client:
+        answer = await client.request(method, _fill(path, known), params=dict(route.query), **body)
+    passed = answer.status_code not in route.refused
+    if answer.status_code != 500 and passed == route.passes(who):
+        return None
+    return f"{operation} by {who}: {answer.status_code} {answer.text}"
+
+
+@pytest.mark.parametrize("who", WHO)
+async def test_what_looks(place: Catalogue, who: str) -> None:
+    known = {kind: await _prepare(place, kind) for kind in ("job", "session", "sweep")}
+    said = [await _call(place, who, name, known[ROUTES[name].kind]) for name in READS]
+    assert [each for each in said if each is not None] == []
+
+
+@pytest.mark.parametrize("operation", WRITES)
+async def test_what_changes_something_is_refused(place: Catalogue, operation: str) -> None:
+    known = await _prepare(place, ROUTES[operation].kind)
+    refused = [who for who in WHO if not ROUTES[operation].passes(who)]
+    said = [await _call(place, who, operation, known) for who in refused]
+    assert [each for each in said if each is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "who"),
+    [(name, who) for name in WRITES for who in WHO if ROUTES[name].passes(who)],
+)
+async def test_what_changes_something_is_done(place: Catalogue, operation: str, who: str) -> None:
+    known = await _prepare(place, ROUTES[operation].kind)
+    assert await _call(place, who, operation, known) is None

@@ -1,0 +1,293 @@
+"""A terminal acts as its user: who gets one, and by what it cannot be had."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from socket import socketpair
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from aitne.api.terminal_socket import MOST_OF_ONE_ADDRESS, MOST_WAITING
+from aitne.core import attach_protocol as wire
+from aitne.core.attach_protocol import ShellStart, Size
+from aitne.core.errors import NotAllowed
+from aitne.core.models.user import Role, Scope
+from aitne.core.states import JobState
+from aitne.services.terminal import open_terminal
+from aitne.services.terminals import MOST_OF_ONE_USER, TICKET_LIFETIME_S
+from tests.support.stage import Stage
+from tests.support.terminals import Socket, connected, running_job
+
+SHELL = {"kind": "shell"}
+
+
+def path(job: UUID) -> str:
+    return f"/api/v1/jobs/{job}/terminal"
+
+
+@pytest.fixture
+async def job(stage: Stage) -> UUID:
+    await stage.add_user("ada", project="vision")
+    return await running_job(stage)
+
+
+@pytest.fixture
+async def token(stage: Stage, job: UUID) -> str:
+    user = await stage.store.get_user("ada")
+    return await stage.token(stage.actor(user.name))
+
+
+async def ticket(stage: Stage, job: UUID, token: str, **body: Any) -> str:
+    async with stage.client(token) as client:
+        answer = await client.post(path(job), json=body)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["ticket"])
+
+
+def opening(ticket: str, **start: Any) -> dict[str, Any]:
+    return {"type": "open", "ticket": ticket, "start": SHELL | start}
+
+
+async def refused(socket: Socket) -> Any:
+    problem = (await socket.hear("error"))["problem"]
+    assert await socket.ended() == 4000
+    return problem
+
+
+# --- the ticket ----------------------------------------------------------------------------------
+
+
+async def test_an_administrator_gets_no_terminal_in_anothers_job(stage: Stage, job: UUID) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    async with stage.client(await stage.token(root)) as client:
+        answer = await client.post(path(job), json={})
+    assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+
+
+async def test_nobody_gets_one_as_somebody_else(stage: Stage, job: UUID) -> None:
+    ada = stage.actor("ada").model_copy(update={"impersonator": "root"})
+    with pytest.raises(NotAllowed, match="root looks at the platform as ada"):
+        await stage.platform.terminals.ticket(ada, job, None)
+
+
+async def test_a_token_that_only_reads_is_not_enough(stage: Stage, job: UUID) -> None:
+    token = await stage.token(stage.actor("ada"), Scope.READ)
+    async with stage.client(token) as client:
+        assert (await client.post(path(job), json={})).status_code == 403
+
+
+async def test_a_page_of_another_origin_gets_no_ticket(stage: Stage, job: UUID) -> None:
+    async with stage.browser("ada") as browser:
+        good = await browser.post(path(job), json={})
+        assert good.status_code == 201
+        for headers in ({"Origin": "http://evil.test"}, {"X-CSRF-Token": "wrong"}):
+            answer = await browser.post(path(job), json={}, headers=headers)
+            assert answer.status_code == 403
+
+
+async def test_only_a_running_job_has_one_and_only_on_its_nodes(
+    stage: Stage, job: UUID, token: str
+) -> None:
+    async with stage.client(token) as client:
+
+        async def ask(node: str | None) -> httpx.Response:
+            return await client.post(path(job), json={"node": node})
+
+        unseen = await running_job(stage, nodes=())
+        assert (await client.post(path(unseen), json={})).status_code == 503
+        assert (await ask("node03")).status_code == 422
+        assert (await ask("node02")).json()["node"] == "node02"
+        await stage.store.transition(job, JobState.COMPLETED)
+        ended = await ask(None)
+        assert (ended.status_code, ended.json()["code"]) == (409, "conflict")
+        assert (await client.post(path(uuid4()), json={})).status_code == 404
+
+
+# --- the WebSocket -------------------------------------------------------------------------------
+
+
+async def test_a_page_of_another_origin_opens_no_websocket(
+    stage: Stage, job: UUID, token: str
+) -> None:
+    good = await ticket(stage, job, token)
+    for origin in ("http://evil.test", "http://portal.test:8001", "null"):
+        async with connected(stage.app, path(job), Origin=origin) as socket:
+            socket.say(opening(good))
+            assert await socket.ended() == 403
+            assert not socket.accepted
+    assert stage.attacher.targets == []
+
+
+async def test_neither_cookie_nor_token_opens_one_without_a_ticket(
+    stage: Stage, job: UUID, token: str
+) -> None:
+    async with stage.browser("ada") as browser:
+        cookie = f"{stage.cookie}={browser.cookies[stage.cookie]}"
+    own = stage.settings.portal_url
+    for headers in ({"Cookie": cookie, "Origin": own}, {"Authorization": f"Bearer {token}"}):
+        for first in ({"type": "open", "start": SHELL}, opening(""), opening(token)):
+            async with connected(stage.app, path(job), **headers) as socket:
+                socket.say(first)
+                problem = await refused(socket)
+                assert problem["status"] in (401, 422)
+                assert token not in problem["detail"]
+    assert stage.attacher.targets == []
+
+
+async def test_a_ticket_works_once_for_a_minute_and_for_its_own_job(
+    stage: Stage, job: UUID, token: str
+) -> None:
+    other = await running_job(stage)
+    used = await ticket(stage, job, token)
+    async with connected(stage.app, path(job)) as socket:
+        socket.say(opening(used))
+        assert (await socket.hear("started"))["node"] == "node01"
+    foreign = await ticket(stage, other, token)
+    old = await ticket(stage, job, token)
+    stage.clock.move(TICKET_LIFETIME_S + 1)
+    for wrong in (used, foreign, old):
+        async with connected(stage.app, path(job)) as socket:
+            socket.say(opening(wrong))
+            assert (await refused(socket))["status"] == 401
+    assert len(stage.attacher.targets) == 1
+
+
+async def test_a_disabled_account_gets_in_no_more(stage: Stage, job: UUID, token: str) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    held = await ticket(stage, job, token)
+    await stage.platform.users.update(root, "ada", disabled=True)
+    async with connected(stage.app, path(job)) as socket:
+        socket.say(opening(held))
+        assert (await refused(socket))["status"] == 401
+
+
+async def test_a_job_that_ended_meanwhile_is_said_to_have(
+    stage: Stage, job: UUID, token: str
+) -> None:
+    held = await ticket(stage, job, token)
+    await stage.store.transition(job, JobState.COMPLETED)
+    async with connected(stage.app, path(job)) as socket:
+        socket.say(opening(held))
+        assert (await refused(socket))["status"] == 409
+
+
+async def test_nobody_has_more_than_so_many(stage: Stage, job: UUID, token: str) -> None:
+    async with asyncio.TaskGroup() as group:
+        done = asyncio.Event()
+
+        async def hold() -> None:
+            async with connected(stage.app, path(job)) as socket:
+                socket.say(opening(await ticket(stage, job, token)))
+                await socket.hear("started")
+                opened.release()
+                await done.wait()
+
+        opened = asyncio.Semaphore(0)
+        for _ in range(MOST_OF_ONE_USER):
+            group.create_task(hold())
+        for _ in range(MOST_OF_ONE_USER):
+            await opened.acquire()
+        async with connected(stage.app, path(job)) as socket:
+            socket.say(opening(await ticket(stage, job, token)))
+            assert (await refused(socket))["status"] == 429
+        done.set()
+    async with connected(stage.app, path(job)) as socket:
+        socket.say(opening(await ticket(stage, job, token)))
+        await socket.hear("started")
+
+
+async def test_who_brings_no_ticket_takes_nobody_elses_room(
+    stage: Stage, job: UUID, token: str
+) -> None:
+    async with AsyncExitStack() as open_ones:
+
+        async def connect(address: str) -> Socket:
+            socket = await open_ones.enter_async_context(
+                connected(stage.app, path(job), address=address)
+            )
+            async with asyncio.timeout(10):
+                while not socket.accepted and socket.closed is None:
+                    await asyncio.sleep(0)
+            return socket
+
+        silent = [await connect("192.0.2.7") for _ in range(MOST_OF_ONE_ADDRESS)]
+        assert all(each.accepted for each in silent)
+        refused = await connect("192.0.2.7")
+        assert (refused.accepted, await refused.ended()) == (False, 403)
+        mine = await connect("192.0.2.8")
+        mine.say(opening(await ticket(stage, job, token)))
+        await mine.hear("started")
+        silent[0].say(opening(await ticket(stage, job, token)))
+        await silent[0].hear("started")
+        assert (await connect("192.0.2.7")).accepted, "who has a ticket is counted no more"
+        assert not (await connect("192.0.2.7")).accepted
+        for n in range(1, MOST_WAITING // MOST_OF_ONE_ADDRESS):
+            for _ in range(MOST_OF_ONE_ADDRESS):
+                await connect(f"192.0.2.{100 + n}")
+        assert not (await connect("192.0.2.9")).accepted
+    async with connected(stage.app, path(job), address="192.0.2.9") as socket:
+        socket.say(opening(await ticket(stage, job, token)))
+        await socket.hear("started")
+
+
+async def test_what_cannot_be_read_ends_it(stage: Stage, job: UUID, token: str) -> None:
+    for wrong in (
+        {"type": "resize", "rows": 0, "cols": 80},
+        {"type": "resize", "rows": 10, "cols": 10_000},
+        {"type": "ack", "bytes": 3},
+        {"type": "unheard-of"},
+        b"x" * (257 << 10),
+    ):
+        async with connected(stage.app, path(job)) as socket:
+            socket.say(opening(await ticket(stage, job, token)))
+            await socket.hear("started")
+            socket.say(wrong)
+            assert (await refused(socket))["status"] == 422
+
+
+async def test_another_user_cannot_come_back_to_a_terminal(
+    stage: Stage, job: UUID, token: str
+) -> None:
+    async with connected(stage.app, path(job), "hold=true") as socket:
+        socket.say(opening(await ticket(stage, job, token)))
+        name = (await socket.hear("started"))["terminal"]
+    await stage.add_user("eve")
+    theirs = await running_job(stage, owner="eve", project="eve")
+    foreign = await ticket(stage, theirs, await stage.token(stage.actor("eve")))
+    async with connected(stage.app, path(theirs)) as socket:
+        socket.say({"type": "resume", "ticket": foreign, "terminal": name, "received": 0})
+        assert (await refused(socket))["status"] == 404
+
+
+async def test_who_is_shut_out_loses_the_terminals_too(stage: Stage, job: UUID, token: str) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    async with stage.client(await stage.token(root)) as admin:
+        for shut_out in (
+            lambda: admin.delete("/api/v1/users/ada/sign-ins"),
+            lambda: admin.patch("/api/v1/users/ada", json={"disabled": True}),
+        ):
+            async with connected(stage.app, path(job)) as socket:
+                socket.say(opening(await ticket(stage, job, token), argv=["cat"]))
+                await socket.hear("started")
+                assert (await shut_out()).status_code == 200
+                assert (await socket.hear("exit"))["code"] is None
+                assert await socket.ended() == 1000
+
+
+async def test_a_program_that_reads_nothing_makes_no_heap_of_what_is_not_typed(
+    stage: Stage, job: UUID
+) -> None:
+    ours, theirs = socketpair()
+    with theirs:
+        theirs.sendall(wire.frame(wire.START, b'{"node": "node01", "where": "node"}') + b"\n")
+        start = ShellStart(argv=("sleep",))
+        terminal = await open_terminal(ours, start, node="node01", owner="ada", job_id=job)
+        for _ in range(10_000):
+            terminal.feed(b"")
+            terminal.resize(Size(rows=10, cols=10))
+        assert len(terminal._input) <= 2
+        await terminal.close()

@@ -1,0 +1,71 @@
+"""The API as a process of its own, on a database of its own, with an administrator's token."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Server:
+    """One platform without its controller."""
+
+    def __init__(self, folder: Path, port: int, **variables: str) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "AITNE_DATA_DIR": str(folder),
+            "AITNE_PORT": str(port),
+            **variables,
+        }
+
+    def prepare(self) -> None:
+        """Make the database, the first administrator and the token."""
+        subprocess.run(
+            [sys.executable, "-m", "aitne.controller", "init"],
+            env=self.environment,
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start it; see ``wait``."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "aitne.api"], env=self.environment, stderr=subprocess.PIPE
+        )
+
+    def wait(self, process: subprocess.Popen[bytes]) -> None:
+        """Until it answers."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            assert process.poll() is None, process.communicate()[1].decode()
+            try:
+                if httpx.get(f"{self.url}/healthz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.1)
+        raise AssertionError("the API did not answer within a minute")
+
+    @property
+    def token(self) -> str:
+        """The administrator's."""
+        return (self.folder / "secrets" / "cli_token").read_text().strip()
+
+    def headers(self) -> dict[str, str]:
+        """What the administrator's requests carry."""
+        return {"Authorization": f"Bearer {self.token}"}

@@ -1,0 +1,179 @@
+"""Jobs of a real scheduler with the agent beside them, and terminals in them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aitne.adapters.broker import BrokerScheduler
+from aitne.adapters.broker_attach import BrokerAttacher
+from aitne.adapters.node_software import agent_archive
+from aitne.adapters.schedulers._local.attach import LocalAttacher
+from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
+from aitne.core.agent_protocol import AgentSpec
+from aitne.core.attach_protocol import ShellStart
+from aitne.core.layout import AGENT_SPEC, TOKEN
+from aitne.core.ports.attach import Attacher, AttachTarget
+from aitne.core.ports.files import JobPlace
+from aitne.core.ports.runtime import Launch
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.script import render_script
+from aitne.core.settings import SlurmSettings, load_settings
+from aitne.services.terminal import STDERR, STDOUT, Over, Terminal, open_terminal
+from tests.support.schedulers import Bench, slurm_tools
+
+PATIENCE_S = 40.0
+
+
+def agent_of(bench: Bench) -> tuple[str, ...]:
+    """How nodes start the agent: those of Slurm have no part of our own installation."""
+    if bench.stand.slurm is None:
+        return (sys.executable, "-I", "-m", "aitne.agent")
+    path = bench.stand.jobs / "agent-test.pyz"
+    if not path.exists():
+        path.write_bytes(agent_archive())
+        path.chmod(0o644)
+    return ("/usr/bin/python3", "-I", str(path))
+
+
+def attacher_of(bench: Bench) -> Attacher:
+    """The port, as the platform's API has it."""
+    if isinstance(bench.scheduler, BrokerScheduler):
+        return BrokerAttacher(bench.scheduler.settings)
+    settings = load_settings(bench.data_dir)
+    cluster = bench.stand.slurm
+    if cluster is None:
+        return LocalAttacher(settings)
+    slurm = SlurmSettings(
+        conf=cluster.slurm_conf,
+        operator=cluster.operator,
+        command_prefix=list(cluster.command_prefix),
+    )
+    settings = load_settings(bench.data_dir, slurm=slurm)
+    return SlurmAttacher(settings, slurm_tools(cluster, settings))
+
+
+async def submit(
+    bench: Bench, *commands: str, launch: Launch | None = None, **changes: Any
+) -> tuple[str, SubmitRequest]:
+    """A job with an agent, as the platform submits it."""
+    request = bench.request("", **({"time_limit_s": 300} | changes))
+    spec = AgentSpec(
+        job_id=request.job_id,
+        attempt=request.attempt,
+        platform_url=None,
+        commands=tuple(("/bin/sh", "-c", command) for command in commands),
+        env={"OF_THE_JOB": "yes, it is"},
+        workdir=request.job_dir,
+        launch=launch or Launch(),
+        tmp_dir="/tmp",
+    )
+    script = render_script(
+        job_id=request.job_id,
+        attempt=request.attempt,
+        session=False,
+        project=request.project,
+        resources=request.resources,
+        time_limit_s=request.time_limit_s,
+        array=request.array,
+        job_dir=request.job_dir,
+        agent=agent_of(bench),
+    )
+    files = {AGENT_SPEC: spec.model_dump_json().encode(), TOKEN: b"secret"}
+    request = request.model_copy(update={"script": script, "files": files})
+    scheduler_id = await bench.scheduler.submit(request)
+    bench.remember(scheduler_id, request)
+    return scheduler_id, request
+
+
+async def running(bench: Bench, scheduler_id: str, request: SubmitRequest) -> AttachTarget:
+    """Where to attach, once the job's program has written ``up``."""
+    async with asyncio.timeout(PATIENCE_S):
+        row = await bench.running(scheduler_id)
+        while "up" not in bench.log(request):
+            (row,) = await bench.rows(scheduler_id)
+            assert not row.state.terminal, bench.log(request)
+            await asyncio.sleep(0.1)
+    return AttachTarget(
+        run=bench.run(scheduler_id),
+        place=JobPlace(
+            job_id=request.job_id,
+            attempt=request.attempt,
+            folder=os.path.dirname(request.job_dir),
+            account=request.account,
+        ),
+        node=row.nodes[0],
+        agent=agent_of(bench),
+    )
+
+
+async def shell(
+    attacher: Attacher, target: AttachTarget, *argv: str, tty: bool = False, **more: Any
+) -> Terminal:
+    """A program, or the user's shell, in the job."""
+    connection = await attacher.attach(target)
+    return await open_terminal(
+        connection,
+        ShellStart(argv=argv, tty=tty, **more),
+        node=target.node,
+        owner="ada",
+        job_id=target.run.job_id,
+    )
+
+
+class Heard:
+    """What one terminal has said."""
+
+    def __init__(self) -> None:
+        self.out = b""
+        self.errors = b""
+        self.over: Over | None = None
+        self.received = 0
+        """As it is acknowledged."""
+
+
+async def listen(
+    terminal: Terminal, until: bytes | None = None, *, after: Heard | None = None
+) -> Heard:
+    """Read, and acknowledge, until those bytes have come, or to the end."""
+    heard = Heard()
+    heard.received = 0 if after is None else after.received
+    async with asyncio.timeout(PATIENCE_S):
+        async for message in terminal.outgoing(heard.received):
+            if isinstance(message, Over):
+                heard.over = message
+                break
+            if isinstance(message, bytes):
+                heard.received += len(message)
+                heard.out += message[1:] if message[:1] == STDOUT else b""
+                heard.errors += message[1:] if message[:1] == STDERR else b""
+                terminal.acknowledge(heard.received)
+                if until is not None and until in heard.out:
+                    break
+    return heard
+
+
+def processes(mark: Sequence[bytes]) -> list[int]:
+    """Of this machine, those whose command line is exactly this."""
+    wanted = b"\0".join(mark) + b"\0"
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == wanted:
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+async def gone(*mark: str) -> bool:
+    """Whether no process has this command line any more, within a while."""
+    words = [word.encode() for word in mark]
+    async with asyncio.timeout(PATIENCE_S):
+        while processes(words):
+            await asyncio.sleep(0.05)
+    return True

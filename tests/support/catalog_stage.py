@@ -1,0 +1,112 @@
+"""A stage whose users have a home, images and datasets that are really there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from aitne.core.manifest import File, pack, serialize
+from aitne.core.models.image import Artifact
+from aitne.core.models.user import Role
+from tests.support.catalog import make_dataset, make_image
+from tests.support.stage import Stage, open_stage
+
+PHOTO = b"not really a photo"
+WHO = ("owner", "member", "stranger", "administrator")
+
+
+def manifest_of(**files: bytes) -> tuple[str, bytes]:
+    """A manifest's digest, and its text as it travels."""
+    entries = [
+        File(name.encode(), len(data), hashlib.sha256(data).hexdigest())
+        for name, data in files.items()
+    ]
+    text = b"".join(serialize(entries))
+    return hashlib.sha256(text).hexdigest(), b"".join(pack([text]))
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """``ada`` owns, ``bob`` is in her project ``vision``, ``eve`` is not, ``root`` administers."""
+
+    stage: Stage
+    home: Path
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    async def people(self) -> None:
+        """Everybody, with a token."""
+        made = {
+            "owner": await self.stage.add_user("ada", project="vision"),
+            "member": await self.stage.add_user("bob", project="vision"),
+            "stranger": await self.stage.add_user("eve"),
+            "administrator": await self.stage.add_user("root", Role.ADMIN),
+        }
+        self.tokens = {who: await self.stage.token(actor) for who, actor in made.items()}
+
+    def client(self, who: str) -> httpx.AsyncClient:
+        """A program of one of them."""
+        return self.stage.client(self.tokens[who])
+
+    def photos(self, name: str = "photos") -> Path:
+        """A folder of ada's that could be a dataset."""
+        folder = self.home / name
+        folder.mkdir(parents=True)
+        (folder / "one.jpg").write_bytes(PHOTO)
+        return folder
+
+    async def upload(self, who: str = "owner", **files: bytes) -> str:
+        """A manifest that waits for its dataset; its digest."""
+        digest, packed = manifest_of(**(files or {"one.jpg": PHOTO}))
+        async with self.client(who) as client:
+            answer = await client.put(f"/api/v1/manifests/{digest}", content=packed)
+        assert answer.status_code == 201, answer.text
+        return digest
+
+    async def add_dataset(self, name: str = "photos", **fields: Any) -> None:
+        """A dataset of ada's, by the front door."""
+        digest = await self.upload()
+        body = {"name": name, "version": "1.0", "path": str(self.photos(name)), "manifest": digest}
+        async with self.client("owner") as client:
+            answer = await client.post("/api/v1/datasets", json=body | fields)
+        assert answer.status_code == 201, answer.text
+
+    def sif(self, name: str = "base-1.0.sif", content: bytes = b"squashed") -> Artifact:
+        """A file in the images' folder, and what is to be claimed of it."""
+        folder = self.stage.settings.images_dir
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path = folder / name
+        path.write_bytes(content)
+        path.chmod(0o644)
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        return Artifact(runtime="apptainer", digest=digest, size_bytes=0, path=str(path))
+
+    async def put_image(self, name: str, **fields: Any) -> None:
+        """An image by the back door, for what happens to it later."""
+        await self.stage.store.add_image(make_image(name, **fields), actor="root")
+
+    async def put_dataset(self, name: str, **fields: Any) -> None:
+        """A dataset by the back door."""
+        await self.stage.store.add_dataset(make_dataset(name, **fields), actor="ada")
+
+
+@asynccontextmanager
+async def open_catalogue(
+    folder: Path, blank: Path, patch: pytest.MonkeyPatch
+) -> AsyncIterator[Catalogue]:
+    """Everything below ``folder``, which is the home of the account that serves everybody, too."""
+    home = (folder / "home").resolve()
+    home.mkdir()
+    patch.setenv("HOME", str(home))
+    data = folder / "data"
+    data.mkdir()
+    async with open_stage(data, blank) as stage:
+        made = Catalogue(stage, home)
+        await made.people()
+        yield made

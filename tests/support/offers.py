@@ -1,0 +1,53 @@
+"""The catalogue's services over a test's own store, looking at this machine's real files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from aitne.adapters.accounts import OwnAccount
+from aitne.adapters.image_files import ImagesFolder
+from aitne.adapters.manifests import ManifestFolder
+from aitne.adapters.places import OwnPlaces
+from aitne.bootstrap.adapters import storages
+from aitne.core.ports.runtime import Runtime
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.services.dataset_paths import DatasetPaths
+from aitne.services.datasets import DatasetService
+from aitne.services.image_choice import ImageChooser
+from aitne.services.images import ImageService
+from aitne.services.offers import Offers
+from aitne.services.storage import StorageService
+
+
+def dataset_service(
+    store: Store, settings: Settings, clock: Callable[[], datetime]
+) -> DatasetService:
+    """Everybody's files are those of the process's own account."""
+    places = OwnPlaces(settings.storage, storages(settings.storage))
+    paths = DatasetPaths(settings.storage, OwnAccount(settings), places)
+    return DatasetService(store, ManifestFolder(settings.manifests_dir), paths, clock)
+
+
+def storage_service(settings: Settings, clock: Callable[[], datetime]) -> StorageService:
+    """The folders of the process's own account."""
+    places = OwnPlaces(settings.storage, storages(settings.storage))
+    return StorageService(settings.storage, OwnAccount(settings), places, clock, fresh_s=0)
+
+
+def offers(
+    store: Store,
+    settings: Settings,
+    runtimes: Mapping[str, Runtime],
+    clock: Callable[[], datetime],
+) -> Offers:
+    """What jobs are given from the catalogue."""
+    return Offers(
+        ImageService(store, ImagesFolder(settings.images_dir), clock),
+        dataset_service(store, settings, clock),
+        storage_service(settings, clock),
+        OwnPlaces(settings.storage, storages(settings.storage)),
+        ImageChooser(runtimes, settings.containers, on_slurm=settings.on_slurm),
+        settings,
+    )

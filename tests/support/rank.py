@@ -1,0 +1,128 @@
+"""A rank of a test: the process that ``tests.support.ranks`` starts, and what a function is told there."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import os
+import pickle
+import queue
+import resource
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing import connection as ipc
+from typing import TYPE_CHECKING, Any
+
+from aitne.launch.rendezvous import Client
+
+if TYPE_CHECKING:
+    from aitne.distrib.transport.base import Group
+
+HARNESS = "AITNE_TEST_HARNESS"
+"""A folder: the socket that a rank reports to, and what ranks print."""
+INDEX = "AITNE_TEST_INDEX"
+"""Which of the harness's processes this is; under ``mpirun`` that says it."""
+
+
+@dataclass
+class Rank:
+    """Who a function is on this rank; its first argument."""
+
+    rank: int
+    nodes: tuple[int, ...]
+    """The pretended node of every rank."""
+    store: Client
+    """What ranks leave each other; keys of one call are nobody else's."""
+    call: str
+    """A name that no other call of the test run has."""
+    _groups: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return len(self.nodes)
+
+    def group(self, ranks: tuple[int, ...] | None = None, timeout_s: float = 60.0) -> Group:
+        """These ranks (all, unless said), to connect a transport with.
+
+        Each time another one: members ask for their groups in the same order.
+        """
+        from aitne.distrib.transport.base import Group
+
+        members = tuple(range(self.size)) if ranks is None else ranks
+        count = self._groups[members] = self._groups.get(members, 0) + 1
+        name = f"{self.call}-{'.'.join(map(str, members))}-{count}"
+        nodes = tuple(self.nodes[each] for each in members)
+        return Group(name, members.index(self.rank), members, nodes, self.store, timeout_s)
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the harness asks of one rank. The function is named, so that both import it."""
+
+    module: str
+    function: str
+    arguments: bytes
+    rank: int
+    nodes: tuple[int, ...]
+    name: str
+    environ: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a rank says of a call: the pickled value, or why there is none."""
+
+    value: bytes | None
+    error: str = ""
+
+
+def main() -> None:
+    """Do one call after another until the harness is gone."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    index = int(os.environ.get(INDEX) or os.environ["OMPI_COMM_WORLD_RANK"])
+    folder = os.environ[HARNESS]
+    log = os.open(f"{folder}/{index}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    faulthandler.enable(all_threads=True)
+    connection = ipc.Client(f"{folder}/socket", "AF_UNIX")
+    connection.send((index, os.getpid()))
+    calls: queue.Queue[Call] = queue.Queue()
+    threading.Thread(target=_receive, args=(connection, calls), daemon=True).start()
+    while True:
+        answer = _do(calls.get())
+        sys.stdout.flush()
+        sys.stderr.flush()
+        connection.send(answer)
+
+
+def _receive(connection: ipc.Connection, calls: queue.Queue[Call]) -> None:
+    while True:
+        try:
+            calls.put(connection.recv())
+        except (EOFError, OSError):
+            # Without the harness nobody wants what a rank may be waiting for.
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _do(call: Call) -> Answer:
+    before = dict(os.environ)
+    for name, value in call.environ.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    try:
+        function: Callable[..., Any] = getattr(importlib.import_module(call.module), call.function)
+        me = Rank(call.rank, call.nodes, Client.from_environ(os.environ), call.name)
+        return Answer(pickle.dumps(function(me, *pickle.loads(call.arguments))))
+    except BaseException:  # noqa: BLE001 - whatever a test raises is the harness's to show
+        return Answer(None, traceback.format_exc())
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

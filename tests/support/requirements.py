@@ -1,0 +1,48 @@
+"""What tests need of a machine. What it lacks is skipped and says why; ``AITNE_REQUIRE`` makes that a failure."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import pytest
+
+NAMES = (
+    "postgres",
+    "hub",
+    "browser",
+    "machines",
+    "slurm",
+    "apptainer",
+    "docker",
+    "lmod",
+    "ssh",
+    "torch",
+    "mpi",
+    "horovod",
+    "ldap",
+    "oidc",
+    "pam",
+)
+"""What ``AITNE_REQUIRE`` may have, with commas between."""
+
+
+def required() -> frozenset[str]:
+    """What must not be skipped here.
+
+    Raises ``pytest.UsageError`` for a name that no test asks about: it would require nothing.
+    """
+    found = {name.strip() for name in os.environ.get("AITNE_REQUIRE", "").split(",")} - {""}
+    if unknown := sorted(found - set(NAMES)):
+        raise pytest.UsageError(
+            f"AITNE_REQUIRE has {', '.join(unknown)}; known are {', '.join(NAMES)}."
+        )
+    return frozenset(found)
+
+
+def lacking(name: str, reason: str) -> NoReturn:
+    """Skip the test because the machine lacks that; a failure where it is required."""
+    assert name in NAMES, name
+    if name in required():
+        pytest.fail(f"{reason} (AITNE_REQUIRE has {name})", pytrace=False)
+    pytest.skip(reason)

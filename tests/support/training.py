@@ -1,0 +1,34 @@
+"""An environment with torch that every account of this machine can read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.requirements import lacking
+
+
+@contextmanager
+def shared_environment() -> Iterator[Path]:
+    """A folder with ``venv`` in it; skip where the system's Python cannot use this environment's torch."""
+    system = Path("/usr/bin/python3")
+    folder = Path(f"/var/tmp/aitne-train-{os.getpid()}")
+    folder.mkdir(mode=0o755)
+    try:
+        subprocess.run([system, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+        (site,) = (folder / "venv" / "lib").glob("python3.*/site-packages")
+        backend = Path(__file__).parents[2] / "backend"
+        own = sysconfig.get_paths()["purelib"]
+        (site / "own.pth").write_text(f"{own}\n{backend}\n")
+        imports = [folder / "venv/bin/python", "-c", "import torch, aitne.distrib"]
+        done = subprocess.run(imports, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lacking("torch", f"{system} cannot use this environment's torch: {done.stderr[-200:]}")
+        yield folder
+    finally:
+        shutil.rmtree(folder)

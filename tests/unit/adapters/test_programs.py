@@ -1,0 +1,48 @@
+"""Taking a program into one's hands while someone asks for the end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from aitne.adapters.programs import unbroken
+from aitne.cli.ending import tidily
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_waits_until_the_program_is_held(number: signal.Signals) -> None:
+    done = []
+    with pytest.raises(SystemExit) as ended, tidily(), unbroken():  # noqa: PT012
+        signal.raise_signal(number)
+        done.append("held")
+    assert (done, ended.value.code) == (["held"], 128 + number)
+
+
+def test_an_interrupt_waits_too() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), unbroken():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        done.append("held")
+    assert done == ["held"]
+
+
+def test_handlers_are_put_back_and_an_error_is_not_hidden() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ValueError, match="no such program"), unbroken():
+        raise ValueError("no such program")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_another_thread_needs_nothing_of_it() -> None:
+    done = []
+
+    def take() -> None:
+        with unbroken():
+            done.append("held")
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+    assert done == ["held"]

@@ -1,0 +1,51 @@
+"""What a job's programs leave for their agent, who cannot trust it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aitne.agent import left, ranks
+from tests.unit.agent.test_parts import spec_in
+
+
+@pytest.mark.parametrize("content", ["[" * 4_000, '{"a":' * 4_000, "[]", "", "null", "\xff"])
+def test_what_a_program_leaves_may_be_anything(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text(content, encoding="latin-1")
+    assert left.read(str(path), 1 << 20) is None
+
+
+def test_nothing_is_waited_for_or_followed_where_a_program_leaves_something(tmp_path: Path) -> None:
+    (tmp_path / "there.json").write_text("{}")
+    (tmp_path / "link").symlink_to(tmp_path / "there.json")
+    os.mkfifo(tmp_path / "pipe")
+    assert [left.read(str(tmp_path / name), 10) for name in ("link", "pipe", ".")] == [None] * 3
+    assert left.read(str(tmp_path / "there.json"), 1) is None
+    assert left.read(str(tmp_path / "there.json"), 2) is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"rank": 3, "exit_code": 137}, "rank 3 on node n1 was ended by signal 9 (SIGKILL)"),
+        (
+            {"rank": 3, "exit_code": 255, "signal": 127},
+            "rank 3 on node n1 ended with exit code 255",
+        ),
+        ({"rank": 3, "exit_code": "many"}, None),
+        ({"rank": 3, "exit_code": 256}, None),
+        ({"rank": {}, "exit_code": 1}, None),
+        ({"rank": 3, "exit_code": 1, "message": 5}, None),
+    ],
+)
+def test_who_has_failed_is_told_where_the_file_says_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], sentence: str | None
+) -> None:
+    monkeypatch.setenv("AITNE_RUN_DIR", str(tmp_path))
+    (tmp_path / "failed-0.json").write_text(json.dumps(said))
+    assert ranks.failure(spec_in(tmp_path, {"SLURMD_NODENAME": "n1"})) == sentence

@@ -1,0 +1,101 @@
+"""Health and settings, as administrators ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from aitne.adapters.probes import LocalProbes
+from aitne.core.models.node import SchedulerStatus
+from aitne.core.models.user import Role
+from tests.support.stage import Stage
+
+
+async def part(stage: Stage, token: str, name: str) -> dict[str, Any]:
+    stage.clock.move(5)
+    async with stage.client(token) as client:
+        answer = await client.get("/api/v1/admin/health")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = next(p for p in answer.json()["parts"] if p["name"] == name)
+    return found
+
+
+async def test_only_administrators_see_health_and_settings(stage: Stage) -> None:
+    ada = await stage.token(await stage.add_user("ada"))
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    for path in ("/api/v1/admin/health", "/api/v1/admin/settings", "/api/v1/admin/drains"):
+        for token, status in ((None, 401), (ada, 403), (root, 200)):
+            async with stage.client(token) as client:
+                assert (await client.get(path)).status_code == status
+
+
+async def test_each_part_says_how_it_does_and_since_when(stage: Stage) -> None:
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    gone = await part(stage, root, "controller")
+    assert gone["state"] == "down"
+    assert gone["advice"]
+    epoch = await stage.add_node()
+    there = await part(stage, root, "controller")
+    assert (there["state"], there["last_problem"]) == ("ok", gone["says"])
+    assert there["since"] > gone["since"]
+    again = await part(stage, root, "controller")
+    assert again["since"] == there["since"]
+    silent = SchedulerStatus(answering=False, since=stage.clock.now, message="It burns.")
+    await stage.store.save_scheduler(silent, epoch=epoch)
+    scheduler = await part(stage, root, "scheduler")
+    assert scheduler["state"] == "down"
+    assert "It burns." in scheduler["says"]
+    assert scheduler["facts"]["nodes"] == 1
+    assert (await part(stage, root, "database"))["state"] == "ok"
+    assert (await part(stage, root, "disk"))["facts"]["free_bytes"] > 0
+
+
+async def test_the_worst_comes_first_and_names_the_whole(stage: Stage) -> None:
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    async with stage.client(root) as client:
+        report = (await client.get("/api/v1/admin/health")).json()
+    weight = {"down": 0, "degraded": 1, "unknown": 2, "ok": 3}
+    states = [weight[each["state"]] for each in report["parts"]]
+    assert states == sorted(states)
+    assert report["state"] == report["parts"][0]["state"] == "down"
+
+
+async def test_settings_come_with_their_source(stage: Stage) -> None:
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    async with stage.client(root) as client:
+        items = (await client.get("/api/v1/admin/settings")).json()["items"]
+    found = {each["name"]: each for each in items}
+    assert found["public_url"]["value"] == '"http://portal.test:8000"'
+    assert found["public_url"]["source"] == "command_line"
+    assert found["limits.max_nodes"]["source"] == "default"
+
+
+async def test_probes_tell_what_answers_from_what_does_not(tmp_path: Path) -> None:
+    probes = LocalProbes(within_s=0.5)
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await reader.readline()).split()[1]
+        status = {b"/good": b"403 Forbidden", b"/bad": b"502 Bad Gateway"}.get(path)
+        writer.write(b"HTTP/1.1 " + status if status else b"SSH-2.0-x")
+        writer.write(b"\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def said(url: str) -> str:
+        try:
+            await probes.http(url)
+        except Exception as error:  # noqa: BLE001 - its class is what is looked at
+            return f"{type(error).__name__}: {error}"
+        return "it answers"
+
+    server = await asyncio.start_server(speak, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    base = f"http://127.0.0.1:{port}"
+    async with server:
+        assert await said(f"{base}/good") == "it answers"
+        assert "502" in await said(f"{base}/bad")
+        assert "does not speak HTTP" in await said(f"{base}/ssh")
+    assert (await said(base)).startswith("Unavailable")
+    free, total = await probes.space(tmp_path)
+    assert 0 < free <= total

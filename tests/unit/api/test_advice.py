@@ -1,0 +1,35 @@
+"""What would help a job that waits, as its owner and as others see it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from aitne.core.models.job import JobChanges
+from aitne.core.models.node import Cluster
+from aitne.core.models.user import Role
+from aitne.core.states import JobState
+from tests.support.jobs import make_job, make_session
+from tests.support.stage import Stage
+
+
+async def test_the_owner_reads_which_work_of_his_own_is_in_the_way(stage: Stage) -> None:
+    epoch = await stage.add_node()
+    (node,) = await stage.store.nodes()
+    busy = node.model_copy(update={"cpu_used": 6})
+    await stage.store.save_cluster(Cluster(nodes=(busy,)), epoch=epoch)
+    ada, root = await stage.add_user("ada"), await stage.add_user("eve", Role.ADMIN)
+    lab = make_session(owner="ada", project="ada", name="lab")
+    wanted = make_job(owner="ada", project="ada", spec={"resources": {"cpu": 8}})
+    for each in (lab, wanted):
+        await stage.store.create_job(each)
+        for state in (JobState.SUBMITTING, JobState.QUEUED):
+            await stage.store.transition(each.id, state)
+    path = f"/api/v1/jobs/{wanted.id}/queue"
+    await stage.store.transition(lab.id, JobState.RUNNING, JobChanges(nodes=("node01",)))
+    async with stage.client(await stage.token(ada)) as client:
+        advice = (await client.get(path)).json()["advice"]
+        assert advice[0]["text"].startswith("With at most 2 CPUs")
+        assert [UUID(each["id"]) for each in advice[1]["jobs"]] == [lab.id]
+        assert (await client.get(f"/api/v1/jobs/{lab.id}/queue")).json()["advice"] == []
+    async with stage.client(await stage.token(root)) as other:
+        assert len((await other.get(path)).json()["advice"]) == 1, "the rest is her own business"

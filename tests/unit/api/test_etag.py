@@ -1,0 +1,36 @@
+"""Who changes something changes what was seen."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import Response
+
+from aitne.api.etag import Tags, etag_of
+from aitne.core.errors import ChangedMeanwhile
+from aitne.core.models.base import Frozen
+
+
+class Thing(Frozen):
+    title: str
+
+
+SEEN, CHANGED = Thing(title="seen"), Thing(title="changed")
+
+
+@pytest.mark.parametrize(
+    "if_match", [None, "*", etag_of(SEEN), f'"other", {etag_of(SEEN)}', f" {etag_of(SEEN)} "]
+)
+def test_what_was_seen_may_be_changed(if_match: str | None) -> None:
+    Tags(Response(), if_match).expect(SEEN)
+
+
+@pytest.mark.parametrize("if_match", [etag_of(CHANGED), '""', "nonsense", "", "W/" + etag_of(SEEN)])
+def test_what_was_not_seen_may_not(if_match: str) -> None:
+    with pytest.raises(ChangedMeanwhile, match="Read it again"):
+        Tags(Response(), if_match).expect(SEEN)
+
+
+def test_the_answer_carries_the_tag_of_its_body() -> None:
+    response = Response()
+    assert Tags(response, None).of(SEEN) is SEEN
+    assert response.headers["etag"] == etag_of(Thing(title="seen")) != etag_of(CHANGED)

@@ -1,0 +1,109 @@
+"""Lists in any order, many ended at once, job files from batch scripts, GPUs by type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.fake_api import FakeApi
+from tests.support.fake_api import job as job_view
+from tests.unit.cli.conftest import Aitne
+
+SCRIPT = "#!/bin/bash\n#SBATCH --gpus=2 -t 1:00:00\n#SBATCH --output=x.log\npython train.py\n"
+
+
+def test_a_script_is_printed_as_a_job_file(aitne: Aitne, api: FakeApi, tmp_path: Path) -> None:
+    source = tmp_path / "job.sbatch"
+    source.write_text(SCRIPT)
+    done = aitne("import", str(source))
+    assert done.status == 0
+    assert "gpu: 2\n" in done.out
+    assert "job.sbatch:3: --output" in done.err
+    strict = aitne("import", str(source), "--strict", "-o", str(tmp_path / "no.yml"))
+    assert (strict.status, strict.out) == (1, "")
+    assert not (tmp_path / "no.yml").exists()
+    assert aitne("import", str(source), "--json").json["file"]["max_duration"] == "1h"
+
+
+def test_a_file_that_is_there_is_left_alone(aitne: Aitne, api: FakeApi, tmp_path: Path) -> None:
+    source, to = tmp_path / "job.sbatch", tmp_path / "job.aitne.yml"
+    source.write_text(SCRIPT)
+    assert aitne("import", str(source), "-o", str(to)).status == 0
+    written = to.read_text()
+    refused = aitne("import", str(source), "-o", str(to))
+    assert refused.status == 2
+    assert "--force" in refused.err
+    to.write_text("")
+    assert aitne("import", str(source), "-o", str(to), "--force").status == 0
+    assert to.read_text() == written
+
+
+def test_what_is_no_script_is_refused(aitne: Aitne, api: FakeApi, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\x7fELF\xff\0")
+    assert "is not text" in aitne("import", str(tmp_path / "x")).err
+    assert "cannot be read" in aitne("import", str(tmp_path / "y")).err
+
+
+def test_the_list_is_sorted_and_cut_by_the_platform(aitne: Aitne, api: FakeApi) -> None:
+    api.on("GET", "/jobs", {"items": [], "next_cursor": None, "total": 0})
+    assert aitne("ps", "--sort", "gpus", "--asc", "--most", "5", "--node", "n1").status == 0
+    (sent,) = api.sent("GET", "/jobs")
+    assert (sent.query["sort"], sent.query["order"]) == (["gpus"], ["asc"])
+    assert (sent.query["limit"], sent.query["node"]) == (["5"], ["n1"])
+    assert aitne("ps", "--since", "yesterday").status == 2
+
+
+def test_gpus_by_type(aitne: Aitne, api: FakeApi) -> None:
+    gpu = {
+        "type": "a100",
+        "total": 8,
+        "free": 1,
+        "used": 7,
+        "out": 0,
+        "without_end": 0,
+        "waiting": 4,
+        "next_free_at": "2026-03-01T12:00:00Z",
+        "forecast": [],
+    }
+    api.on("GET", "/cluster/capacity", {"gpus": [gpu], "as_of": None, "stale": False})
+    assert "a100" in aitne("node", "gpus").out
+    assert aitne("node", "gpus", "--json").json == [gpu]
+
+
+def test_stop_needs_to_know_what(aitne: Aitne, api: FakeApi) -> None:
+    assert "--all" in aitne("stop", "--yes").err
+    assert aitne("stop", "x", "--all", "--yes").status == 2
+
+
+def test_all_of_ones_own_are_stopped_by_one_request(aitne: Aitne, api: FakeApi) -> None:
+    me = {
+        "user": {"name": "ada", "display_name": "", "role": "user", "default_project": "ada"},
+        "projects": ["ada"],
+        "csrf_token": None,
+        "platform": {},
+    }
+    api.on("GET", "/me", me)
+    jobs = [
+        job_view("QUEUED", id=f"3b7a1f00-0000-4000-8000-00000000000{n}", name=f"j{n}")
+        for n in range(3)
+    ]
+    api.on("GET", "/jobs", {"items": jobs, "next_cursor": None, "total": 3})
+    items = [
+        {"id": jobs[0]["id"], "outcome": "asked", "name": "j0", "state": "QUEUED", "reason": None},
+        {"id": jobs[1]["id"], "outcome": "asked", "name": "j1", "state": "QUEUED", "reason": None},
+        {
+            "id": jobs[2]["id"],
+            "outcome": "ended",
+            "name": "j2",
+            "state": "FAILED",
+            "reason": "Over.",
+        },
+    ]
+    api.on("POST", "/jobs:cancel", {"asked": 2, "items": items})
+    done = aitne("stop", "--all", "--name", "j", "--yes")
+    assert done.status == 0
+    assert "2 end." in done.err
+    assert "j2: Over." in done.err
+    (listed,) = api.sent("GET", "/jobs")
+    assert (listed.query["owner"], listed.query["q"]) == (["ada"], ["j"])
+    (sent,) = api.sent("POST", "/jobs:cancel")
+    assert sent.json == {"ids": [job["id"] for job in jobs]}

@@ -1,0 +1,194 @@
+"""The verbs about what runs were, against a scripted API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.fake_api import JOB_ID, FakeApi, Given, Request, job, page
+from tests.unit.cli.conftest import Aitne
+
+OTHER = "3b7a2e00-0000-4000-8000-000000000002"
+TAKEN: dict[str, Any] = {
+    "taken_at": "2026-03-01T12:00:00Z",
+    "workdir": "/home/ada/model\x1b[2J",
+    "git": {
+        "commit": "a" * 40,
+        "branch": "main",
+        "remote": "https://git.example.org/x.git",
+        "dirty": True,
+        "diff": "+lr = 0.1\n",
+        "diff_bytes": 9_000_000,
+        "diff_cut": True,
+        "untracked": [f"n{number}" for number in range(12)],
+    },
+    "environment": {"path": "/v", "python": "3.12", "packages": {"torch": "2.13", "numpy": "2"}},
+    "host": {"node": "n1", "system": "Debian", "kernel": None, "cpu": None, "gpu_driver": None},
+    "notes": ["git took longer than 10 s"],
+}
+SNAPSHOT = {
+    "attempt": 1,
+    "taken": TAKEN,
+    "image": "bare",
+    "image_digest": None,
+    "datasets": [{"name": "div2k", "version": "1"}],
+    "modules": ["cuda/12"],
+    "spec": {},
+}
+
+
+def task(index: int, state: str, **values: float) -> dict[str, Any]:
+    return {
+        "task": index,
+        "job_id": OTHER,
+        "state": state,
+        "parameters": {"lr": 10.0**-index, "name": 'a,"b'},
+        "values": values,
+        "started_at": None,
+        "ended_at": None,
+    }
+
+
+SWEEP = {
+    "job_id": JOB_ID,
+    "method": "grid",
+    "parameters": ["lr", "name"],
+    "metric": "accuracy",
+    "goal": "max",
+    "stop_when": None,
+    "best": 1,
+    "tasks": [
+        task(0, "RUNNING"),
+        task(1, "COMPLETED", accuracy=0.9, loss=0.1),
+        task(2, "FAILED", accuracy=0.5),
+    ],
+}
+RERUN: dict[str, Any] = {
+    "possible": True,
+    "problems": [],
+    "changes": [{"what": "code", "before": "a", "now": "b", "message": "It ran commit a."}],
+    "notes": [],
+}
+
+
+def test_a_snapshot_in_facts_and_its_parts_as_programs_take_them(
+    aitne: Aitne, api: FakeApi
+) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job())
+    api.on("GET", f"/jobs/{JOB_ID}/snapshot", SNAPSHOT)
+    shown = aitne("snapshot", JOB_ID).out
+    assert "a" * 40 in shown
+    assert "\x1b" not in shown, "no folder's name moves the cursor"
+    assert "n9 and 2 more" in shown
+    assert "took longer" in shown
+    assert aitne("snapshot", JOB_ID, "--packages").out == "numpy==2\ntorch==2.13\n"
+    diff = aitne("snapshot", JOB_ID, "--diff")
+    assert diff.out == "+lr = 0.1\n"
+    assert "cut" in diff.err
+
+
+def test_a_name_means_the_last_job_that_had_it(aitne: Aitne, api: FakeApi) -> None:
+    def listed(request: Request) -> Given:
+        if request.query.get("state"):
+            return page()
+        return page(job("COMPLETED", name="digits"), job("FAILED", id=OTHER, name="digits"))
+
+    api.on("GET", "/jobs", listed)
+    api.on("GET", f"/jobs/{JOB_ID}/snapshot", SNAPSHOT)
+    assert aitne("snapshot", "digits", "--json").json["attempt"] == 1
+
+
+def test_a_sweep_is_shown_the_best_first_and_written_for_spreadsheets(
+    aitne: Aitne, api: FakeApi
+) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job())
+    api.on("GET", f"/jobs/{JOB_ID}/sweep", SWEEP)
+    lines = aitne("sweep", JOB_ID).out.splitlines()
+    assert [line.split()[0] for line in lines] == ["TASK", "1", "2", "0"]
+    assert lines[1].endswith("best")
+    table = aitne("sweep", JOB_ID, "--csv").out.splitlines()
+    assert table[0] == "task,job_id,state,lr,name,accuracy,loss"
+    assert table[2] == f'1,{OTHER},COMPLETED,0.1,"a,""b",0.9,0.1'
+
+
+def test_no_setting_of_a_sweep_is_a_formula_in_a_spreadsheet(aitne: Aitne, api: FakeApi) -> None:
+    task = {**SWEEP["tasks"][0], "parameters": {"lr": -0.5, "name": "=cmd|' /C calc'!A0"}}
+    api.on("GET", f"/jobs/{JOB_ID}", job())
+    api.on("GET", f"/jobs/{JOB_ID}/sweep", {**SWEEP, "tasks": [task]})
+    row = aitne("sweep", JOB_ID, "--csv").out.splitlines()[1]
+    assert row.endswith(",-0.5,'=cmd|' /C calc'!A0")
+
+
+def test_the_rest_of_a_sweep_is_stopped_only_after_a_yes(aitne: Aitne, api: FakeApi) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job())
+    api.on("GET", f"/jobs/{JOB_ID}/sweep", SWEEP)
+    api.on("POST", f"/jobs/{JOB_ID}/sweep/stop", job())
+    assert aitne("sweep", JOB_ID, "--stop").status != 0
+    assert not [each for each in api.requests if each.method == "POST"]
+    assert aitne("sweep", JOB_ID, "--stop", "--yes").status == 0
+    assert [each.path for each in api.requests if each.method == "POST"]
+
+
+def test_before_a_job_is_run_again_the_changes_are_shown(aitne: Aitne, api: FakeApi) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job("COMPLETED"))
+    api.on("GET", f"/jobs/{JOB_ID}/resubmit", RERUN)
+    api.on("POST", f"/jobs/{JOB_ID}/resubmit", job("PENDING_SUBMIT", id=OTHER))
+    done = aitne("resubmit", JOB_ID, "--yes")
+    assert done.out == f"{OTHER}\n"
+    assert "It ran commit a." in done.err
+
+
+def test_what_can_not_be_run_again_is_not(aitne: Aitne, api: FakeApi) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job("COMPLETED"))
+    problem = {"field": "image", "message": "it is retired", "value": None, "allowed": None}
+    api.on("GET", f"/jobs/{JOB_ID}/resubmit", {**RERUN, "possible": False, "problems": [problem]})
+    done = aitne("resubmit", JOB_ID, "--yes")
+    assert done.status != 0
+    assert "it is retired" in done.err
+    assert not [each for each in api.requests if each.method == "POST"]
+
+
+def test_two_runs_and_only_what_differs(aitne: Aitne, api: FakeApi) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job())
+    api.on("GET", f"/jobs/{OTHER}", job(id=OTHER))
+    run = {"id": JOB_ID, "name": "x"}
+    rows = [
+        {"field": "memory_max_bytes", "a": 1 << 30, "b": None, "same": False, "unit": "bytes"},
+        {"field": "dirty", "a": True, "b": True, "same": True, "unit": None},
+    ]
+    found = {"a": run, "b": run, "differences": 1, "sections": [{"key": "use", "rows": rows}]}
+    api.on("GET", f"/jobs/{JOB_ID}/compare/{OTHER}", found)
+    shown = aitne("compare", JOB_ID, OTHER).out
+    assert "1G" in shown
+    assert "dirty" not in shown
+    assert "dirty" in aitne("compare", JOB_ID, OTHER, "--all").out
+
+
+def test_a_session_is_continued(aitne: Aitne, api: FakeApi) -> None:
+    old = job("TIMED_OUT", type="session")
+    made = job("PENDING_SUBMIT", type="session", id=OTHER, continues=JOB_ID)
+    api.on("GET", f"/jobs/{JOB_ID}", old)
+    api.on("POST", f"/sessions/{JOB_ID}/continue", made)
+    done = aitne("session", "continue", JOB_ID, "--yes", "--json")
+    assert done.json["continues"] == JOB_ID
+    assert "continues" in done.err
+    (sent,) = [each for each in api.requests if each.method == "POST"]
+    assert {name.lower() for name in sent.headers} >= {"idempotency-key"}
+
+
+def test_tasks_of_a_sweep_are_compared_by_their_numbers(aitne: Aitne, api: FakeApi) -> None:
+    array = job("COMPLETED", name="grid", array="0-1")
+    tasks = [job("COMPLETED", id=OTHER[:-1] + str(n), array_task_id=n) for n in (0, 1)]
+
+    def listed(request: Request) -> Given:
+        if "array_job_id" in request.query:
+            return page(*tasks)
+        return page(array) if request.query.get("q") == ["grid"] else page()
+
+    api.on("GET", "/jobs", listed)
+    first, second = (each["id"] for each in tasks)
+    run = {"id": first, "name": "grid", "state": "COMPLETED"}
+    found = {"a": run, "b": run, "sections": [], "differences": 0}
+    api.on("GET", f"/jobs/{first}/compare/{second}", found)
+    assert aitne("compare", "grid_0", "grid_1").status == 0
+    for missing in ("grid_7", "nothing_1"):
+        assert f"no job {missing}" in aitne("compare", "grid_0", missing).err

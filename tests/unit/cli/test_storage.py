@@ -1,0 +1,79 @@
+"""``aitne storage``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.fake_api import FakeApi
+from tests.unit.cli.conftest import Aitne
+
+
+def area(name: str, path: str, **facts: Any) -> dict[str, Any]:
+    project = facts.pop("project", None)
+    return {
+        "area": {"name": name, "kind": "user", "path": path, "project": project},
+        "there": True,
+        "writable": True,
+        "free_bytes": 5 << 30,
+        **facts,
+    }
+
+
+VIEW: dict[str, Any] = {
+    "account": "alice",
+    "areas": [
+        area(
+            "home",
+            "/home/alice",
+            user_quota={
+                "used_bytes": 4 << 30,
+                "limit_bytes": 10 << 30,
+                "used_files": 7,
+                "limit_files": 100,
+            },
+        ),
+        area("scratch", "/scratch/alice", user_quota={"used_bytes": 1 << 20}),
+        area(
+            "projects",
+            "/projects/vision",
+            project="vision",
+            writable=False,
+            user_quota={"used_bytes": 1},
+            project_quota={"used_bytes": 3 << 40, "limit_bytes": 2 << 40},
+        ),
+        area("tape", "/tape/alice", there=False, free_bytes=None),
+    ],
+    "problems": ["There is no folder /tape/alice.", "Evil \x1b[31m"],
+    "as_of": "2026-03-01T12:00:00Z",
+}
+
+
+def test_a_row_for_each_area(api: FakeApi, aitne: Aitne) -> None:
+    api.on("GET", "/storage", VIEW)
+    done = aitne("storage")
+    assert done.status == 0, done.err
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines == [
+        ["AREA", "PATH", "USED", "FREE", "FILES", "PROBLEM"],
+        ["home", "/home/alice", "[####------]", "4G", "of", "10G", "5G", "7", "of", "100"],
+        ["scratch", "/scratch/alice", "1M", "5G"],
+        [
+            "projects/vision",
+            "/projects/vision",
+            "[##########]",
+            "3T",
+            "of",
+            "2T",
+            "5G",
+            "read-only",
+        ],
+        ["tape", "/tape/alice", "missing"],
+    ]
+    assert done.err.splitlines() == ["There is no folder /tape/alice.", "Evil \\x1b[31m"]
+
+
+def test_json_and_one_project(api: FakeApi, aitne: Aitne) -> None:
+    api.on("GET", "/storage", VIEW)
+    done = aitne("storage", "--project", "vision", "--json")
+    assert done.json == VIEW
+    assert api.requests[-1].query == {"project": ["vision"]}

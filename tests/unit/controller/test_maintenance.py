@@ -1,0 +1,175 @@
+"""Maintenance: nothing new begins, what runs goes on, and afterwards everything is as before."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from aitne.core.errors import NotSupported
+from aitne.core.models.administration import Announcement, Maintenance, Severity
+from aitne.core.models.node import Cluster, NodeState
+from aitne.core.states import JobState
+from aitne.services.controller.answer import RETRY_S
+from aitne.services.controller.hold import MARK, NodeHold
+from aitne.services.controller.timetable import Timetable
+from tests.support.fakes import AmbiguousSubmit, FakeScheduler
+from tests.support.jobs import make_job
+
+
+def window(b: Any, **fields: Any) -> Maintenance:
+    given = {"starts_at": b.clock.now, "message": "New switches", **fields}
+    return Maintenance(created_at=b.clock.now, created_by="root", **given)
+
+
+async def test_what_is_submitted_is_kept_until_the_end(bench: Any) -> None:
+    b = await bench()
+    await b.store.set_maintenance(window(b, ends_at=b.clock.now + timedelta(hours=1)))
+    job, unwanted = make_job(), make_job()
+    await b.store.create_job(job)
+    await b.store.create_job(unwanted)
+    await b.live.catch_up()
+    await b.outbox.drain()
+    held = await b.job(job.id)
+    assert held.state is JobState.PENDING_SUBMIT
+    assert (
+        held.message == "Maintenance (New switches): new work is held until 2026-01-02 04:04 UTC."
+    )
+    assert not b.scheduler.requests
+    await b.store.request_cancel(unwanted.id, b.clock.now)
+    await b.outbox.drain()
+    assert await b.state(unwanted.id) is JobState.CANCELLED
+    b.clock.advance(3_600)
+    await b.outbox.drain()
+    begun = await b.job(job.id)
+    assert (begun.state, begun.message) == (JobState.QUEUED, None)
+
+
+async def test_turned_off_what_was_kept_begins_at_once(bench: Any) -> None:
+    b = await bench()
+    await b.store.set_maintenance(window(b))
+    job = make_job()
+    await b.store.create_job(job)
+    await b.live.catch_up()
+    await b.outbox.drain()
+    assert "until it is over" in ((await b.job(job.id)).message or "")
+    await b.store.set_maintenance(None)
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.QUEUED
+
+
+async def test_a_maintenance_to_come_holds_nothing(bench: Any) -> None:
+    b = await bench()
+    await b.store.set_maintenance(window(b, starts_at=b.clock.now + timedelta(minutes=1)))
+    job = make_job()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.QUEUED
+
+
+async def test_a_submission_that_was_begun_is_brought_to_its_end(bench: Any) -> None:
+    b = await bench(AmbiguousSubmit(arrives=True))
+    job = make_job()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.UNCERTAIN
+    await b.store.set_maintenance(window(b))
+    b.clock.advance(RETRY_S + 1)
+    await b.outbox.drain()
+    assert await b.state(job.id) is JobState.QUEUED
+
+
+async def nodes_hold(bench: Any) -> tuple[Any, NodeHold]:
+    b = await bench()
+
+    async def see() -> None:
+        cluster: Cluster = await b.scheduler.cluster()
+        await b.store.save_cluster(cluster, epoch=b.leader.epoch)
+
+    b.extra["see"] = see
+    await see()
+    return b, NodeHold(b.store, b.scheduler, b.clock)
+
+
+async def test_nodes_are_drained_for_it_and_resumed_after_it(bench: Any) -> None:
+    b, hold = await nodes_hold(bench)
+    await hold.look()
+    assert b.scheduler.node.state is NodeState.IDLE
+    await b.store.set_maintenance(window(b, ends_at=b.clock.now + timedelta(hours=1)))
+    await hold.look()
+    assert b.scheduler.node.state is NodeState.DRAINED
+    assert b.scheduler.node.reason == f"{MARK}: New switches (root)"
+    await b.extra["see"]()
+    b.clock.advance(3_601)
+    await hold.look()
+    assert b.scheduler.node.state is NodeState.IDLE
+    said = (await b.store.node_history(b.scheduler.node.name)).items
+    assert [(each.what, each.actor) for each in said if each.actor] == [
+        ("resume", "aitne"),
+        ("drain", "root"),
+    ]
+
+
+async def test_a_node_that_somebody_drained_before_stays_drained(bench: Any) -> None:
+    b, hold = await nodes_hold(bench)
+    await b.scheduler.drain("any", "broken fan (eve)")
+    await b.extra["see"]()
+    await b.store.set_maintenance(window(b))
+    await hold.look()
+    await b.store.set_maintenance(None)
+    await hold.look()
+    assert b.scheduler.node.reason == "broken fan (eve)"
+
+
+async def test_a_node_that_somebody_resumes_meanwhile_is_left_alone(bench: Any) -> None:
+    b, hold = await nodes_hold(bench)
+    await b.store.set_maintenance(window(b))
+    await hold.look()
+    await b.scheduler.resume("any")
+    await b.extra["see"]()
+    b.clock.advance(60)
+    await hold.look()
+    assert b.scheduler.node.state is NodeState.IDLE
+
+
+class CannotDrain(FakeScheduler):
+    """As the embedded one."""
+
+    asked = 0
+
+    async def drain(self, node: str, reason: str) -> None:
+        self.asked += 1
+        raise NotSupported("It has no such state.")
+
+
+async def test_a_scheduler_that_cannot_drain_is_asked_once(bench: Any) -> None:
+    b = await bench(CannotDrain())
+    await b.store.save_cluster(await b.scheduler.cluster(), epoch=b.leader.epoch)
+    await b.store.set_maintenance(window(b))
+    hold = NodeHold(b.store, b.scheduler, b.clock)
+    await hold.watch()
+    assert b.scheduler.asked == 1
+
+
+async def test_the_clock_alone_tells_of_a_beginning_and_an_end(bench: Any) -> None:
+    b = await bench()
+    soon = b.clock.now + timedelta(minutes=5)
+    await b.store.save_announcement(
+        Announcement(
+            id="one",
+            severity=Severity.INFO,
+            text="x",
+            starts_at=soon,
+            ends_at=soon + timedelta(minutes=5),
+            created_at=b.clock.now,
+            created_by="root",
+            updated_at=b.clock.now,
+        )
+    )
+    seen = await b.store.last_event_id()
+    timetable = Timetable(b.store, b.clock)
+    told = []
+    for _ in range(4):
+        await timetable.look()
+        told.append(len(await b.store.events_after(seen)))
+        b.clock.advance(240)
+    assert told == [0, 0, 1, 2]

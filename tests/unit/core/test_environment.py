@@ -1,0 +1,46 @@
+"""An environment wraps a program without becoming part of any script."""
+
+from __future__ import annotations
+
+import subprocess
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aitne.core.environment import PREAMBLE, wrap
+from aitne.core.models.job import EnvironmentSpec
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+
+
+def test_without_an_environment_nothing_is_put_before() -> None:
+    assert wrap(EnvironmentSpec(), ("a", "b c")) == ("a", "b c")
+
+
+@given(
+    st.builds(
+        EnvironmentSpec,
+        modules=st.lists(TEXT, max_size=3).map(tuple),
+        conda=st.none() | TEXT,
+        venv=st.none() | TEXT,
+        setup=st.lists(TEXT, max_size=3).map(tuple),
+    ),
+    st.lists(TEXT, min_size=1, max_size=4),
+)
+def test_the_script_is_the_same_whatever_a_user_wrote(
+    environment: EnvironmentSpec, argv: list[str]
+) -> None:
+    found = wrap(environment, argv)
+    assert found[-len(argv) :] == tuple(argv)
+    if found != tuple(argv):
+        assert found[:5] == ("bash", "--norc", "-c", PREAMBLE, "aitne-environment")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(TEXT, min_size=1, max_size=4), st.lists(st.just(":"), max_size=2))
+def test_arguments_arrive_as_they_are(values: list[str], lines: list[str]) -> None:
+    """Through the real bash."""
+    argv = ("printf", "%s\\0", *values)
+    wrapped = wrap(EnvironmentSpec(setup=("true", *lines)), argv)
+    done = subprocess.run(wrapped, capture_output=True, check=True)
+    assert done.stdout == "".join(f"{value}\0" for value in values).encode()

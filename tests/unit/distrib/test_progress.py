@@ -1,0 +1,22 @@
+"""Who is told of exchange steps, and when."""
+
+from __future__ import annotations
+
+from aitne.distrib.progress import Progress
+
+
+def test_steps_are_told_only_while_that_is_wanted() -> None:
+    told: list[tuple[int, int]] = []
+    progress = Progress(lambda channel, step: told.append((channel, step)))
+    progress.begin(1, 7)
+    progress.begin(2, 3)
+    progress.begin(1, 8)
+    assert told == []
+    progress.want(True)
+    assert told == [(1, 8), (2, 3)]
+    assert progress.wanted
+    progress.want(False)
+    progress.begin(2, 4)
+    assert len(told) == 2
+    progress.report()
+    assert told[2:] == [(1, 8), (2, 4)]

@@ -1,0 +1,135 @@
+"""Who is late, from what ranks say of themselves."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
+
+from aitne.distrib.watch import Beat, Late, entry, late, ranks, sentence
+
+NOW = 1000.0
+
+
+def beats(**waiting: float) -> dict[int, Beat]:
+    """``r0=31``: rank 0 said just now that it has waited for 31 s."""
+    return {int(name[1:]): Beat(NOW, waiting_s) for name, waiting_s in waiting.items()}
+
+
+def test_nobody_is_late_while_nobody_waits_long() -> None:
+    assert late(beats(r0=29, r1=0), [], NOW, 30) is None
+
+
+def test_a_rank_that_computes_while_others_wait_is_late() -> None:
+    found = late(beats(r0=31, r1=0, r2=33), [], NOW, 30)
+    assert found == Late((1,), "an exchange", (0, 2), 33.0)
+
+
+def test_what_a_rank_said_grows_older() -> None:
+    said = {0: Beat(NOW - 4, 27.0), 1: Beat(NOW - 4, 0.0)}
+    found = late(said, [], NOW, 30)
+    assert found is not None
+    assert found.ranks == (1,)
+
+
+def test_a_rank_that_says_nothing_is_late_and_the_others_are_not() -> None:
+    said = {**beats(r0=31, r2=0), 1: Beat(NOW - 35, 0.0)}
+    found = late(said, [], NOW, 30)
+    assert found is not None
+    assert found.ranks == (1,)
+    assert found.silent == {1}
+
+
+def test_silence_alone_is_nobodys_trouble() -> None:
+    assert late({0: Beat(NOW, 0.0), 1: Beat(NOW - 35, 0.0)}, [], NOW, 30) is None
+
+
+def test_a_request_names_who_is_missing_from_it() -> None:
+    pending = [
+        ("allreduce 'b'", "allreduce", 31.0, (3,)),
+        ("allreduce 'a'", "allreduce", 40.0, (1, 2)),
+        ("join", "join", 100.0, ()),
+    ]
+    found = late(beats(r0=41, r1=0, r2=0, r3=0), pending, NOW, 30)
+    assert found == Late((1, 2), "allreduce 'a'", (0,), 40.0)
+
+
+def test_nobody_missing_is_said_so() -> None:
+    found = late(beats(r0=31, r1=32), [], NOW, 30)
+    assert found == Late((), "an exchange", (0, 1), 32.0)
+    assert "nobody is missing" in sentence(found, (0, 0))
+
+
+def test_the_sentence_names_ranks_and_nodes() -> None:
+    one = Late((2,), "allreduce 'a'", (0, 1, 3), 31.4, frozenset({2}))
+    assert sentence(one, (0, 0, 1, 1)) == (
+        "rank 2 (node 1) is late for allreduce 'a' since 31 s; ranks 0-1, 3 wait for it;"
+        " rank 2 does not answer"
+    )
+    two = Late((0, 1), "an exchange", (2,), 31.4)
+    assert sentence(two, (0, 0, 1)) == (
+        "ranks 0 (node 0), 1 (node 0) are late for an exchange since 31 s; rank 2 waits for them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"), [([3], "rank 3"), ([0, 1, 2, 5], "ranks 0-2, 5"), ([4, 2], "ranks 2, 4")]
+)
+def test_ranks_in_words(numbers: list[int], words: str) -> None:
+    assert ranks(numbers) == words
+
+
+def frame_of(thread: threading.Thread) -> FrameType:
+    return sys._current_frames()[thread.ident or 0]
+
+
+def waiting_in(function: Any, *arguments: Any) -> tuple[threading.Thread, FrameType]:
+    thread = threading.Thread(target=function, args=arguments, daemon=True)
+    thread.start()
+    while "wait" not in frame_of(thread).f_code.co_name:
+        pass
+    return thread, frame_of(thread)
+
+
+def test_tells_the_program_from_the_runtime() -> None:
+    """A library that waits, waits for whoever called it."""
+    from aitne.distrib.preemption import Agreement
+    from tests.unit.distrib.test_preemption import Star
+
+    leave = threading.Event()
+    own, in_own = waiting_in(lambda: leave.wait())
+    assert entry(in_own) is None
+    star = Star(2, 0)
+    agreement = Agreement(star.ends[0], 0, 2)
+
+    def step() -> None:
+        for _ in range(3):
+            agreement.after_step(True)
+
+    ours, in_ours = waiting_in(step)
+    found = entry(in_ours)
+    assert found is not None
+    assert found.f_code.co_name == "after_step"
+    for lost in star.ends[0].lost:
+        lost(1, "its connection closed")
+    star.close()
+    leave.set()
+    own.join()
+    ours.join()
+
+
+def test_computing_is_not_waiting() -> None:
+    seen = []
+
+    class Look(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, given: torch.Tensor) -> torch.Tensor:
+            seen.append(entry(sys._getframe()))
+            return given * 2
+
+    Look.apply(torch.ones(1))
+    assert seen == [None]

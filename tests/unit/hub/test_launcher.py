@@ -1,0 +1,34 @@
+"""What the program that becomes the single-user server decides before it is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from aitne.hub.launcher import workspace
+
+
+def test_what_is_open_is_remembered_in_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name = str(uuid4())
+    monkeypatch.setenv("AITNE_WORKSPACE", name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    below = f"aitne/workspaces/{name}"
+    assert workspace() == [f"--LabApp.workspaces_dir={tmp_path}/.local/share/{below}"]
+    monkeypatch.setenv("XDG_DATA_HOME", "/data/ada")
+    assert workspace() == [f"--LabApp.workspaces_dir=/data/ada/{below}"]
+
+
+@pytest.mark.parametrize("name", [None, "", "../../x", "a/b", "x" * 36])
+def test_anything_else_leaves_jupyterlabs_own_place(
+    monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    if name is None:
+        monkeypatch.delenv("AITNE_WORKSPACE", raising=False)
+    else:
+        monkeypatch.setenv("AITNE_WORKSPACE", name)
+    assert workspace() == []

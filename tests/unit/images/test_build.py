@@ -1,0 +1,26 @@
+"""Building, as far as it comes without a platform."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from aitne.adapters.images import build, folder, layers
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="images are built by root")
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "images").write_text("a file, as a disk that is not mounted would be")
+    plan = build.plan(folder.read(folder.find("base")), ["apptainer"])
+    said: list[str] = []
+    with pytest.raises(SetupError, match="cannot be written"):
+        build.build(plan, Settings(data_dir=tmp_path), said.append)
+    assert said == []
+    assert not layers.cache().exists()

@@ -1,0 +1,148 @@
+"""Which layer an image gets, and what pip is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aitne.adapters.images import folder, layers, store
+from aitne.adapters.images.work import Work
+from aitne.core.errors import InvalidInput
+from aitne.core.models.image import Artifact
+
+VALUE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=30)
+
+
+def test_images_with_the_same_packages_share_layers_and_others_do_not() -> None:
+    base, jupyter = (folder.read(folder.find(name)) for name in ("base", "jupyter"))
+    renamed = base.file.model_copy(update={"name": "other", "version": "7"})
+    assert layers.keys(dataclasses.replace(base, file=renamed)) == layers.keys(base)
+    assert layers.keys(base)[1] is None
+    changes = (
+        {"debian": (*jupyter.debian, "zsh")},
+        {"python": (*jupyter.python, "rich")},
+        {"python_prefix": "/opt/other"},
+        {"constraints": "numpy==1"},
+    )
+    made = [layers.keys(dataclasses.replace(jupyter, **change)) for change in changes]
+    assert len({layers.keys(jupyter)[1], *(python for _, python in made)}) == 5
+    assert made[0][0] != layers.keys(jupyter)[0]
+    assert {debian for debian, _ in made[1:]} == {layers.keys(jupyter)[0]}
+
+
+def test_a_layer_is_good_for_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    base = folder.read(folder.find("base"))
+    assert layers.missing(base) == ("debian",)
+    layer = layers.cache() / layers.keys(base)[0]
+    layer.mkdir(parents=True)
+    (layer / ".made").touch()
+    assert layers.missing(base) == ()
+    assert layers.stale() == []
+    old = time.time() - 31 * 86_400
+    os.utime(layer / ".made", (old, old))
+    os.utime(layer, (old, old))
+    assert layers.missing(base) == ("debian",)
+    assert layers.stale() == [layer]
+
+
+@given(VALUE, VALUE)
+def test_pip_hears_what_its_files_say(first: str, second: str) -> None:
+    listed = (
+        f"global.index-url={first!r}\ninstall.find-links={first + chr(10) + second!r}\n"
+        f":env:.cert={second!r}\ndownload.dest='x'\nglobal.cache-dir='/x'\n"
+    )
+    assert layers.parse_pip_settings(listed) == {
+        "PIP_INDEX_URL": first,
+        "PIP_FIND_LINKS": f"{first} {second}",
+        "PIP_CERT": second,
+    }
+
+
+@given(st.text())
+def test_whatever_pip_prints_is_settings_or_none(listed: str) -> None:
+    for name, value in layers.parse_pip_settings(listed).items():
+        assert name.startswith("PIP_")
+        assert "\n" not in value
+
+
+def artifact(path: Path) -> Artifact:
+    return Artifact(
+        runtime="apptainer",
+        digest=store.digest_of(path),
+        size_bytes=path.stat().st_size,
+        path=str(path),
+    )
+
+
+def test_damage_is_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "x.sif"
+    path.write_bytes(b"content")
+    good = artifact(path)
+    assert store.damage_of(good) is None
+    path.write_bytes(b"CONTENT")
+    assert "has changed" in str(store.damage_of(good))
+    path.write_bytes(b"cont")
+    assert "4 bytes instead of 7" in str(store.damage_of(good))
+    path.unlink()
+    assert "is missing" in str(store.damage_of(good))
+
+
+def test_a_digest_of_another_file_is_refused(tmp_path: Path) -> None:
+    store.check_digest(None, "sha256:a", tmp_path)
+    store.check_digest("sha256:a", "sha256:a", tmp_path)
+    with pytest.raises(InvalidInput, match="not the file that was meant"):
+        store.check_digest("sha256:b", "sha256:a", tmp_path)
+
+
+def test_what_may_still_be_under_way_is_no_leftover(tmp_path: Path) -> None:
+    images = store.ImageFolder(tmp_path)
+    for name in ("known.sif", "young.sif", "old.sif", "note.txt"):
+        (tmp_path / name).write_bytes(b"x")
+    for name in (".making-old", ".making-young"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "image.sif").write_bytes(b"xyz")
+    long_ago = time.time() - 10 * 86_400
+    for name in ("known.sif", "old.sif", "note.txt", ".making-old"):
+        os.utime(tmp_path / name, (long_ago, long_ago))
+    found = images.leftovers({tmp_path / "known.sif"})
+    assert [(each.path.name, each.size_bytes) for each in found] == [
+        (".making-old", 3),
+        ("old.sif", 1),
+    ]
+
+
+def test_what_a_killed_build_started_writes_into_no_later_layer(tmp_path: Path) -> None:
+    layer = tmp_path / "cache" / "debian-1"
+    job = Work(tmp_path / "log", lambda _: None)
+    with layers._anew(layer, job) as killed:
+        remains = killed.rename(killed.with_name(f"{killed.name}x"))
+        killed.mkdir()
+    shutil.rmtree(layer)
+    with layers._anew(layer, job) as made:
+        assert not remains.exists()
+        assert made not in (remains, killed)
+        killed.mkdir()
+        (killed / "late").touch()
+        (made / "root").mkdir()
+    assert {path.name for path in layer.iterdir()} == {"root", ".made"}
+    assert layer.stat().st_mode & 0o777 == 0o755
+
+
+def test_what_killed_work_left_among_temporary_files_is_found_after_a_day(tmp_path: Path) -> None:
+    for name in ("aitne-image-old", "aitne-image-young", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"xyz")
+    (tmp_path / "aitne-image-link").symlink_to(tmp_path / "other")
+    long_ago = time.time() - 2 * 86_400
+    for name in ("aitne-image-old", "other", "aitne-image-link"):
+        os.utime(tmp_path / name, (long_ago, long_ago), follow_symlinks=False)
+    found = store.abandoned(tmp_path)
+    assert [(each.path.name, each.size_bytes) for each in found] == [("aitne-image-old", 3)]

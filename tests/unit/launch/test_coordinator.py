@@ -1,0 +1,215 @@
+"""When ranks begin, which failure counts, when a run is over: by what nodes say, with a clock of the test's."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from aitne.launch.coordinator import Coordinator, ending, excerpt
+
+
+class Run:
+    """A coordinator of two nodes, with what it has ordered and said."""
+
+    def __init__(self, restarts: int = 0) -> None:
+        self.orders: list[tuple[int, dict[str, Any]]] = []
+        self.said: list[str] = []
+        self.coordinator = Coordinator(
+            ["n1", "n2"],
+            restarts,
+            60.0,
+            30.0,
+            lambda node, order: self.orders.append((node, order)),
+            self.said.append,
+        )
+
+    def kinds(self) -> list[tuple[int, str]]:
+        found = [(node, order["kind"]) for node, order in self.orders]
+        self.orders.clear()
+        return found
+
+    def hears(self, node: int, message: dict[str, Any] | None, now: float = 1.0) -> None:
+        if message is not None:
+            message = {"generation": self.coordinator.generation, **message}
+        self.coordinator.heard(node, message, now)
+
+    def begin(self) -> None:
+        for node in (1, 0):
+            self.hears(node, {"kind": "here"})
+        self.hears(0, {"kind": "port", "port": 4000})
+        self.kinds()
+
+    def rank(self, node: int, rank: int, code: int, *lines: str, now: float = 1.0) -> None:
+        self.hears(node, {"kind": "rank", "rank": rank, "code": code, "lines": lines}, now)
+
+    def ended(self) -> int | None:
+        for node in (0, 1):
+            self.hears(node, {"kind": "ended"})
+        return self.coordinator.code
+
+
+def test_all_begin_together_once_the_first_node_has_a_port() -> None:
+    run = Run()
+    run.hears(0, {"kind": "here"})
+    assert run.kinds() == []
+    run.hears(1, {"kind": "here"})
+    assert run.kinds() == [(0, "prepare")]
+    run.hears(0, {"kind": "port", "port": 4000})
+    assert [(node, order["port"]) for node, order in run.orders] == [(0, 4000), (1, 4000)]
+    assert run.ended() == 0
+
+
+def test_who_does_not_turn_up_is_named() -> None:
+    run = Run()
+    run.hears(0, {"kind": "here"})
+    run.coordinator.tick(59.0)
+    assert run.coordinator.code is None
+    run.coordinator.tick(60.0)
+    assert run.coordinator.code == 1
+    assert "n2 did not turn up in time" in run.said[0]
+
+
+def test_a_signal_that_comes_before_the_nodes_ends_them_too() -> None:
+    run = Run()
+    run.hears(0, {"kind": "told", "number": int(signal.SIGTERM)})
+    assert run.kinds() == [(0, "over"), (1, "over")]
+    assert run.coordinator.code == 143
+
+
+def test_a_node_that_goes_before_any_rank_was_started_leaves_nothing_to_wait_for() -> None:
+    run = Run(restarts=1)
+    for node in (0, 1):
+        run.hears(node, {"kind": "here"})
+    run.hears(0, None)
+    assert run.coordinator.code == 1
+    assert run.kinds()[-1] == (1, "over")
+
+
+def test_the_first_failure_counts() -> None:
+    run = Run()
+    run.begin()
+    run.rank(1, 3, 7)
+    assert run.kinds() == [(0, "stop"), (1, "stop"), (1, "mark")]
+    run.rank(0, 0, 9)
+    assert run.ended() == 7
+    assert run.said == ["rank 3 on node n2 ended with exit code 7"]
+
+
+def test_an_echo_waits_for_its_cause() -> None:
+    run = Run()
+    run.begin()
+    run.rank(
+        0,
+        0,
+        1,
+        "Traceback (most recent call last):",
+        "horovod.HorovodInternalError: rank 2 is gone",
+        "wait",
+    )
+    assert run.kinds() == []
+    run.rank(1, 2, 137, now=1.5)
+    assert run.ended() == 137
+    assert "rank 2 on node n2 was ended by signal 9 (SIGKILL: Killed)" in run.said[0]
+
+
+def test_an_echo_alone_counts_after_a_while() -> None:
+    run = Run()
+    run.begin()
+    run.rank(0, 0, 1, "RuntimeError: Connection closed by peer [127.0.0.1]:1")
+    assert run.coordinator.deadline == 3.0
+    run.coordinator.tick(3.0)
+    assert (0, "stop") in run.kinds()
+    assert run.ended() == 1
+
+
+def test_ranks_that_end_as_a_signal_has_told_them_have_not_failed() -> None:
+    run = Run(restarts=3)
+    run.begin()
+    run.hears(1, {"kind": "told", "number": int(signal.SIGUSR1)})
+    run.rank(1, 2, 75)
+    assert run.kinds() == []
+    run.coordinator.tick(31.0)
+    assert run.kinds() == [(0, "stop"), (1, "stop")]
+    assert run.ended() == 75
+
+
+def test_a_rank_that_fails_while_it_saves_has_failed() -> None:
+    run = Run(restarts=3)
+    run.begin()
+    run.hears(0, {"kind": "told", "number": int(signal.SIGTERM)})
+    run.rank(1, 2, 75)
+    run.rank(0, 0, 1, "OSError: [Errno 28] No space left on device")
+    assert run.ended() == 1
+    assert "No space left" in run.said[0]
+
+
+def test_without_a_signal_75_is_a_failure() -> None:
+    run = Run()
+    run.begin()
+    run.rank(0, 0, 75)
+    assert run.ended() == 75
+    assert "rank 0" in run.said[0]
+
+
+def test_a_node_that_is_gone_ends_the_run_and_is_not_restarted() -> None:
+    run = Run(restarts=3)
+    run.begin()
+    run.hears(1, None)
+    assert run.kinds() == [(0, "stop"), (1, "mark")]
+    run.hears(0, {"kind": "ended"})
+    assert run.coordinator.code == 1
+    assert run.said == ["node n2 is gone, with its ranks"]
+
+
+def test_a_node_that_is_gone_ends_the_run_also_long_after_it_was_to_save() -> None:
+    run = Run()
+    run.begin()
+    run.hears(0, {"kind": "told", "number": int(signal.SIGUSR1)})
+    run.hears(1, None, now=900.0)
+    assert (0, "stop") in run.kinds()
+    run.hears(0, {"kind": "ended"})
+    assert run.coordinator.code == 1
+    assert run.said == ["node n2 is gone, with its ranks"]
+
+
+def test_restarts_are_counted_and_old_news_is_not_heard() -> None:
+    run = Run(restarts=1)
+    run.begin()
+    run.rank(0, 0, 5)
+    assert run.ended() is None
+    assert run.kinds()[-1] == (0, "prepare")
+    run.hears(1, {"kind": "rank", "rank": 2, "code": 143, "lines": (), "generation": 0})
+    run.hears(0, {"kind": "port", "port": 4001})
+    run.rank(1, 2, 6)
+    assert run.ended() == 6
+
+
+def test_endings_in_words() -> None:
+    assert ending(3) == "ended with exit code 3"
+    assert ending(139) == "was ended by signal 11 (SIGSEGV: Segmentation fault)"
+    assert "memory runs out" in ending(137)
+    assert ending(255) == "ended with exit code 255"
+
+
+def test_the_traceback_is_what_is_shown() -> None:
+    lines = [
+        b"step 1",
+        b"Traceback (most recent call last):",
+        b"  old",
+        b"ValueError: handled",
+        b"step 2",
+    ]
+    chained = [
+        b"Traceback (most recent call last):",
+        b"KeyError: 'a'",
+        b"",
+        b"During handling of the above exception, another exception occurred:",
+        b"",
+        b"Traceback (most recent call last):",
+        b"RuntimeError: \xff",
+    ]
+    assert excerpt([*lines, *chained]) == [line.decode("utf-8", "replace") for line in chained]
+    assert excerpt([b"%d" % number for number in range(20)]) == [
+        str(number) for number in range(10, 20)
+    ]
+    assert excerpt([]) == []

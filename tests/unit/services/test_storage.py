@@ -1,0 +1,206 @@
+"""A user's areas: whose they are, what is said of them, and when they are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from aitne.adapters.accounts import OwnAccount, UnixAccounts
+from aitne.core.errors import InvalidInput, NotFound, Unavailable
+from aitne.core.models.storage import (
+    Area,
+    AreaFacts,
+    PathFacts,
+    Quota,
+    StorageTarget,
+)
+from aitne.core.ports.accounts import Account
+from aitne.core.settings import Settings
+from aitne.core.storage_settings import StorageSettings
+from aitne.services.storage import StorageService
+from tests.unit.services.conftest import ADA, Clock, make_actor
+
+SITE = StorageSettings.model_validate(
+    {
+        "areas": [
+            {"name": "scratch", "path": "/scratch/{user}"},
+            {"name": "projects", "path": "/projects/{project}", "kind": "project"},
+            {"name": "shared", "path": "/shared", "make": False},
+        ]
+    }
+)
+
+
+class Shelf:
+    """Folders that a test puts there, and what was asked for."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+        self.facts: dict[str, dict[str, object]] = {}
+        self.silent = False
+        self.missing = False
+        """Whether only those folders are there that somebody has put or made there."""
+        self.looks: list[list[str]] = []
+        self.made: list[list[str]] = []
+
+    async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
+        self._answer()
+        self.looks.append([area.path for area in areas])
+        return [
+            AreaFacts(area=area, there=False, problem=f"There is no folder {area.path}.")
+            if self.missing and area.path not in self.there | {"/shared"}
+            else AreaFacts(area=area, there=True, writable=True).model_copy(
+                update=self.facts.get(area.name, {})
+            )
+            for area in areas
+        ]
+
+    async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
+        self._answer()
+        return [
+            PathFacts(path=path, real_path=path, kind="folder")
+            if path in self.there
+            else PathFacts(path=path, problem="No such file or directory")
+            for path in paths
+        ]
+
+    async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
+        self.made.append([area.path for area in areas])
+        self.there.update(area.path for area in areas if area.kind == "user")
+        return [f"{area.path} is not made." for area in areas if area.kind == "project"]
+
+    def _answer(self) -> None:
+        if self.silent:
+            raise Unavailable("The broker does not answer.")
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def storage(shelf: Shelf, tmp_path: Path) -> StorageService:
+    accounts = OwnAccount(Settings(data_dir=tmp_path))
+    return StorageService(SITE, accounts, shelf, Clock())
+
+
+def names(areas: Sequence[AreaFacts]) -> list[tuple[str, str | None]]:
+    return [(facts.area.name, facts.area.project) for facts in areas]
+
+
+async def test_ones_areas_are_those_of_ones_projects(storage: StorageService) -> None:
+    actor = make_actor(projects=("vision", "speech"))
+    everything = await storage.mine(actor)
+    assert names(everything.areas) == [
+        ("home", None),
+        ("scratch", None),
+        ("projects", "speech"),
+        ("projects", "vision"),
+        ("shared", None),
+    ]
+    one = await storage.mine(actor, "vision")
+    assert ("projects", "speech") not in names(one.areas)
+    with pytest.raises(NotFound):
+        await storage.mine(actor, "secret")
+
+
+async def test_many_looks_at_once_are_one(storage: StorageService, shelf: Shelf) -> None:
+    views = await asyncio.gather(*(storage.mine(ADA) for _ in range(5)))
+    assert len(shelf.looks) == 1
+    assert all(view is views[0] for view in views)
+
+
+async def test_what_the_user_should_know_is_said(storage: StorageService, shelf: Shelf) -> None:
+    full = Quota(used_bytes=2 << 30, limit_bytes=1 << 30, used_files=5, limit_files=5)
+    shelf.facts = {
+        "home": {"user_quota": full},
+        "scratch": {"writable": False, "total_bytes": 10, "free_bytes": 0},
+        "projects": {
+            "project_quota": Quota(used_bytes=5, limit_bytes=5),
+            "targets": (
+                StorageTarget(name="101", state="Online/Good"),
+                StorageTarget(name="102", state="Offline/Good"),
+            ),
+        },
+        "shared": {"there": False, "problem": "There is no folder /shared."},
+    }
+    view = await storage.mine(ADA)
+    assert view.problems == (
+        "Your quota of home is used up: 2G of 1G. Delete something, or ask for more.",
+        "Your quota of home is used up: 5 of 5 files. Delete some, or ask for more.",
+        "You may not write into " + view.areas[1].area.path + ".",
+        "The file system of " + view.areas[1].area.path + " is full.",
+        "The project's quota of projects of project vision is used up: 5B of 5B. Delete something, "
+        "or ask for more.",
+        "/projects/vision lies on storage targets that are not well: 102 (Offline/Good).",
+        "There is no folder /shared.",
+    )
+
+
+async def test_a_broker_that_is_away_is_said(storage: StorageService, shelf: Shelf) -> None:
+    shelf.silent = True
+    view = await storage.mine(ADA)
+    assert view.problems == ("The broker does not answer.",)
+    assert [facts.there for facts in view.areas] == [False] * 4
+    assert await storage.ensure(ADA) == ("The broker does not answer.",)
+
+
+async def test_who_has_no_account_is_told_why_there_are_no_areas(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    accounts = UnixAccounts(Settings(data_dir=tmp_path))
+    storage = StorageService(SITE, accounts, shelf, Clock())
+    actor = make_actor("no-such-person")
+    view = await storage.mine(actor)
+    assert (view.account, view.areas) == (None, ())
+    assert view.problems[0].startswith("no-such-person has no Unix account that jobs may run as.")
+    assert not shelf.looks
+    with pytest.raises(InvalidInput):
+        await storage.ensure(actor)
+
+
+async def test_what_is_missing_is_made_and_then_left_alone(
+    storage: StorageService, shelf: Shelf
+) -> None:
+    problems = await storage.ensure(ADA)
+    [made] = shelf.made
+    assert [path.split("/")[1] for path in made[1:]] == ["scratch", "projects"]
+    assert "/shared" not in made, "the platform is not to make this one"
+    assert problems == ("/projects/vision is not made.",)
+
+    shelf.there.add("/projects/vision")
+    assert await storage.ensure(ADA) == ()
+    assert len(shelf.made) == 1
+    shelf.silent = True
+    assert await storage.ensure(ADA) == (), "all was there a moment ago: nobody is asked"
+
+
+async def test_nobody_is_warned_of_folders_that_are_made_for_them(
+    storage: StorageService, shelf: Shelf
+) -> None:
+    shelf.missing = True
+    view = await storage.mine(ADA)
+    assert [facts.area.name for facts in view.areas if not facts.there] == ["projects"]
+    [said] = view.problems
+    assert said == "There is no folder /projects/vision."
+    assert await storage.mine(ADA) is view, "what cannot be made costs no look of its own each time"
+    assert "/shared" not in shelf.made[0]
+
+
+class OneHome:
+    """Accounts of services often share a home."""
+
+    def of(self, user: str) -> Account:
+        return Account(name=user, user=user, uid=9, home="/nonexistent", folder="/jobs")
+
+
+async def test_accounts_that_share_a_folder_are_not_shown_each_others_view() -> None:
+    shelf = Shelf()
+    service = StorageService(StorageSettings(), OneHome(), shelf, Clock())
+    for name in ("ada", "backup"):
+        assert (await service.mine(make_actor(name))).account == name
+    assert len(shelf.looks) == 2

@@ -1,0 +1,43 @@
+"""The portal translates what the platform says: it must know the sentences as they are said here."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from aitne.adapters.schedulers._slurm import reasons
+from aitne.core.stages import _TITLES
+
+I18N = Path(__file__).resolve().parents[2] / "frontend" / "src" / "i18n"
+
+
+@pytest.fixture(scope="module")
+def known() -> list[str]:
+    """The sentences, numbers and names of which are ``{{placeholders}}``."""
+    sentences: list[str] = json.loads((I18N / "server.json").read_text("utf-8"))
+    return sentences
+
+
+def test_every_reason_of_slurm_is_known(known: list[str]) -> None:
+    assert set(reasons._PLAIN.values()) <= set(known)
+
+
+def test_every_stage_is_known_to_the_portal() -> None:
+    german = json.loads((I18N / "de.json").read_text("utf-8"))
+    assert {title for stages in _TITLES.values() for _, title in stages} <= set(german)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        reasons.sentence("Dependency", "afterok:17(unfulfilled)"),
+        "Waits behind 2 jobs.",
+        "The program ended with exit code 1.",
+    ],
+)
+def test_sentences_with_numbers_are_known(known: list[str], said: str) -> None:
+    patterns = (".+?".join(map(re.escape, re.split(r"\{\{\w+\}\}", each))) for each in known)
+    assert any(re.fullmatch(pattern, said) for pattern in patterns)
