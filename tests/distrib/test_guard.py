@@ -19,7 +19,7 @@ from aitne.distrib.profile import load
 from aitne.distrib.types import Kind, Request
 from tests.support.ranks import Pool, Rank
 
-LAG = {"AITNE_GUARD_LAG_S": "0.6"}
+LAG = {"AITNE_GUARD_LAG_S": "1.0"}
 
 
 def reduce(name: str) -> None:
