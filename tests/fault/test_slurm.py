@@ -177,6 +177,39 @@ def test_slurmctld_kill9(
     assert {job["id"] for job in again} <= {*lost}
 
 
+def test_a_slurmctld_that_begins_without_its_state_loses_no_job(
+    alice: Person, slurm_cluster: DevCluster, scontrol: Callable[..., str]
+) -> None:
+    """It has accounting close what it does not know any more, as cancelled by nobody."""
+    hold(scontrol, slurm_cluster)
+    lost = [alice.submit() for _ in range(2)]
+    names = ",".join(f"aitne-{job}-1" for job in lost)
+
+    def accounted() -> bool:
+        sacct = ["sacct", "-nPX", "--allusers", f"--name={names}", "--format=State"]
+        done = subprocess.run(
+            [*slurm_cluster.command_prefix, *sacct],
+            env=dict(os.environ) | slurm_cluster.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return done.stdout.split() == ["PENDING"] * len(lost)
+
+    eventually("accounting knows them", accounted, 60)
+    pid = faults.pid_of(slurm_cluster, "slurmctld")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    for state in (slurm_cluster.root / "state").glob("job_state*"):
+        state.unlink()
+    faults.restart(slurm_cluster, "slurmctld")
+    let_go(scontrol, slurm_cluster)
+    jobs = [alice.completed(job) for job in lost]
+    assert [job["attempt"] for job in jobs] == [2, 2]
+    assert sorted(line.split()[0] for line in alice.lines()) == sorted(lost)
+
+
 def test_a_slurmctld_that_hangs_is_said_and_waited_for(
     alice: Person, slurm_platform: RunningPlatform, slurm_cluster: DevCluster
 ) -> None:

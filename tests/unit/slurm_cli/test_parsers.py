@@ -221,10 +221,10 @@ def test_the_start_that_a_forecast_tells(typo: str) -> None:
 def test_accounting_counts_restarts_and_splits_arrays() -> None:
     job_id = uuid4()
 
-    def line(number: str, state: str, submit: int, node: str = "n1") -> str:
+    def line(number: str, state: str, submit: int, node: str = "n1", reason: str = "None") -> str:
         values = dict.fromkeys(accounting.FIELDS, "")
         values |= {"JobName": identity.name(job_id, 1), "JobID": number, "State": state}
-        values |= {"Submit": str(submit), "NodeList": node, "User": "ada", "Reason": "None"}
+        values |= {"Submit": str(submit), "NodeList": node, "User": "ada", "Reason": reason}
         return queue.SEPARATOR.join(values[field] for field in accounting.FIELDS)
 
     output = "\n".join(
@@ -233,10 +233,14 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
             line("4", "COMPLETED", 200),
             line("7_[0-2,5%1]", "CANCELLED by 0", 100, "None assigned"),
             line("8", "RUNNING", 100),
+            line("9", "CANCELLED", 100, "None assigned"),  # a slurmctld without its state says so
+            line("10", "CANCELLED", 100),
+            line("11", "CANCELLED", 100, "None assigned", "Resources"),
+            line("12", "CANCELLED", 100, "None assigned", "Dependency"),
         ]
     )
     found = {job.scheduler_id: job for job in accounting.parse(output)}
-    assert set(found) == {"4", "7_0", "7_1", "7_2", "7_5"}
+    assert set(found) == {"4", "7_0", "7_1", "7_2", "7_5", "10", "12"}
     assert (found["4"].state, found["4"].restart_count) == (JobState.COMPLETED, 1)
     assert (found["7_5"].state, found["7_5"].array_task_id) == (JobState.CANCELLED, 5)
 

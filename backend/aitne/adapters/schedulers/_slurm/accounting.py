@@ -36,8 +36,9 @@ def parse(output: str) -> list[SchedulerJob]:
     """The ended jobs and tasks in an answer of ``sacct --duplicates``, the last run of each.
 
     Accounting may believe for ever that a job waits or runs which slurmctld lost in a crash, so
-    a record without an end is nothing to go by and is left out. A restart makes one more
-    record under the same id. Of an exit code above 128 sacct prints what is above 128; the agent's
+    a record without an end is nothing to go by and is left out. So is the end of a job that never
+    began and that nobody cancelled: a slurmctld that begins without its saved state closes what
+    accounting still had open. A restart makes one more record under the same id. Of an exit code above 128 sacct prints what is above 128; the agent's
     own outcome beside the fence has the whole.
     """
     last: dict[tuple[str, str], SchedulerJob] = {}
@@ -54,8 +55,14 @@ def parse(output: str) -> list[SchedulerJob]:
     return [
         job.model_copy(update={"restart_count": runs[key] - 1})
         for key, job in last.items()
-        if job.state.terminal
+        if job.state.terminal and not _written_off(job)
     ]
+
+
+def _written_off(job: SchedulerJob) -> bool:
+    """Whoever cancels a job is named, ``CANCELLED by 1001``, but where what it waited for has failed."""
+    by_nobody = job.raw["State"] == "CANCELLED" and not job.nodes
+    return by_nobody and not job.raw["Reason"].startswith("Dependency")
 
 
 def _when(job: SchedulerJob) -> float:
