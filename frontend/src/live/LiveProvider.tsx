@@ -38,6 +38,7 @@ export function LiveProvider({ user, children }: { user: string; children: React
     return { feed, updater };
   });
   useEffect(() => {
+    live.updater.start();
     live.feed.start();
     return () => {
       live.feed.stop();

@@ -1,7 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { expect, it } from "vitest";
 import { keys } from "@/api/queries";
-import type { Job } from "@/api/types";
+import type { Job, JobPage } from "@/api/types";
 import { CacheUpdater } from "./apply";
 
 it("asks anew for a job whose page opens after an event: its stages are not in the event", () => {
@@ -11,4 +11,20 @@ it("asks anew for a job whose page opens after an event: its stages are not in t
   new CacheUpdater(cache, "mira").apply("job.state", { id: 9, kind: "job.state", job_id: "a", owner: "mira", data });
   expect(cache.getQueryData<Job>(keys.job("a"))?.state).toBe("RUNNING");
   expect(cache.getQueryState(keys.job("a"))?.isInvalidated).toBe(true);
+});
+
+it("keeps what an event told while a list was fetched, whose answer is of before", async () => {
+  const cache = new QueryClient();
+  const updater = new CacheUpdater(cache, "mira");
+  updater.start();
+  const running = { items: ["a", "b"].map((id) => ({ id, state: "RUNNING", version: 1 })) };
+  cache.setQueryData(keys.recent, running);
+  let answer: (page: typeof running) => void = () => undefined;
+  const fetching = cache.query({ queryKey: keys.recent, queryFn: () => new Promise<typeof running>((resolve) => (answer = resolve)) });
+  const data = { state: "CANCELLED", version: 2 };
+  for (const id of ["a", "b"]) updater.apply("job.state", { id: 9, kind: "job.state", job_id: id, owner: "mira", data });
+  answer({ items: running.items.map((job) => ({ ...job })) });
+  await fetching;
+  expect(cache.getQueryData<JobPage>(keys.recent)?.items.map((job) => job.state)).toEqual(["CANCELLED", "CANCELLED"]);
+  updater.stop();
 });

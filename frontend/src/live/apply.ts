@@ -1,5 +1,5 @@
 /** Keeps the cache true to the feed: fields at once, stages and actions by one small request per job. */
-import type { InfiniteData, QueryClient } from "@tanstack/react-query";
+import type { InfiniteData, Query, QueryClient } from "@tanstack/react-query";
 import { catalogKeys } from "@/api/catalog";
 import { projectKeys } from "@/api/projects";
 import { fetchJob, keys } from "@/api/queries";
@@ -9,14 +9,30 @@ import { isJobEvent, patchJob, patchPage, replaceJob } from "@/live/patch";
 
 type Pages = InfiniteData<JobPage, string | null>;
 
+const LISTS: ReadonlySet<unknown> = new Set([keys.sessions[0], keys.recent[0], keys.lists[0], keys.tasks("")[0]]);
+const listsJobs = ({ queryKey }: Pick<Query, "queryKey">) => LISTS.has(queryKey[0]);
+
 export class CacheUpdater {
   private detailTimers = new Map<string, number>();
   private throttled = new Map<string, number>();
+  /** Each job's newest event while a list is being fetched: the answer may be of before. */
+  private meanwhile = new Map<string, JobEvent & { job_id: string }>();
+  private unsubscribe: () => void = () => undefined;
 
   constructor(
     private readonly cache: QueryClient,
     private readonly user: string,
   ) {}
+
+  start(): void {
+    this.unsubscribe = this.cache.getQueryCache().subscribe((change) => {
+      if (change.type !== "updated" || !listsJobs(change.query)) return;
+      if (change.action.type === "success" && !change.action.manual) {
+        for (const event of [...this.meanwhile.values()]) this.patchLists(event);
+      }
+      if (this.cache.isFetching({ predicate: listsJobs }) === 0) this.meanwhile.clear();
+    });
+  }
 
   apply(kind: string, event: unknown): void {
     if (kind === "nodes.changed") this.soon("nodes", 1_000, keys.nodes);
@@ -38,6 +54,8 @@ export class CacheUpdater {
   }
 
   stop(): void {
+    this.unsubscribe();
+    this.meanwhile.clear();
     for (const timer of [...this.detailTimers.values(), ...this.throttled.values()]) window.clearTimeout(timer);
     this.detailTimers.clear();
     this.throttled.clear();
@@ -54,19 +72,24 @@ export class CacheUpdater {
       this.soon("lists", 1_500, keys.lists);
       return;
     }
-    const page = (old: JobPage | undefined) => old && patchPage(old, event);
-    const pages = (old: Pages | undefined) => old && patchPages(old, (entry) => patchPage(entry, event));
-    this.cache.setQueryData<JobPage>(keys.sessions, page);
-    this.cache.setQueryData<JobPage>(keys.recent, page);
-    this.cache.setQueriesData<Pages>({ queryKey: keys.lists }, pages);
+    if (this.cache.isFetching({ predicate: listsJobs }) > 0) this.meanwhile.set(id, event);
+    this.patchLists(event);
     if (typeof event.data.array_job_id === "string") {
-      this.cache.setQueryData<Pages>(keys.tasks(event.data.array_job_id), pages);
       this.soon(`sweep ${event.data.array_job_id}`, 1_000, runKeys.sweep(event.data.array_job_id));
     }
     this.cache.setQueryData<Job>(keys.job(id), (old) => old && patchJob(old, event));
     if (this.isWatched(id)) this.refreshDetails(id);
     // Its page may be about to open, as after a launch: the stages that are known are of before this event.
     else void this.cache.invalidateQueries({ queryKey: keys.job(id), exact: true, refetchType: "none" });
+  }
+
+  private patchLists(event: JobEvent): void {
+    const page = (old: JobPage | undefined) => old && patchPage(old, event);
+    const pages = (old: Pages | undefined) => old && patchPages(old, (entry) => patchPage(entry, event));
+    this.cache.setQueryData<JobPage>(keys.sessions, page);
+    this.cache.setQueryData<JobPage>(keys.recent, page);
+    this.cache.setQueriesData<Pages>({ queryKey: keys.lists }, pages);
+    if (typeof event.data.array_job_id === "string") this.cache.setQueryData<Pages>(keys.tasks(event.data.array_job_id), pages);
   }
 
   /** Shown with its stages and buttons somewhere, which the platform works out. */
