@@ -95,7 +95,8 @@ async function spoil(page, answers) {
       const problem = { type: "about:blank", title: "Unavailable", status: 503, code: "unavailable", detail: "The database does not answer. Try again in a moment." };
       return route.fulfill({ status: 503, contentType: "application/problem+json", json: problem });
     }
-    const response = await route.fetch();
+    // A connection that the platform closes for its age just then is no fault.
+    const response = await route.fetch({ maxRetries: 2 });
     const body = await response.json().catch(() => null);
     return body === null || !Array.isArray(body.items) ? route.fulfill({ response }) : route.fulfill({ response, json: { ...body, items: [], total: 0, next_cursor: null } });
   });
