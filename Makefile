@@ -9,8 +9,9 @@ NPM    := $(BIN)/python scripts/npm.py
 ARGS   ?=
 # What an install compiles.
 KERNEL := hatch_build.py $(wildcard backend/aitne/distrib/_native/*.[ch])
-# Two processes, each a module at a time, the longest first.
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# The tests that need a whole platform mostly wait: more processes than a small machine has processors,
+# each a module at a time, in this order.
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: up down distrib check fmt test test-unit gen screenshots bench docs clean
 
@@ -78,7 +79,7 @@ test-unit: $(VENV)/.dev
 test: $(VENV)/.dev frontend/dist/.built
 	@$(BIN)/python scripts/test_packages.py
 	$(NPM) run --prefix frontend --silent test
-	$(BIN)/pytest -n 2 -q tests/unit tests/contract tests/security
+	$(BIN)/pytest -n 3 -q tests/unit tests/contract tests/security
 	$(BIN)/pytest -q tests/distrib
 	$(BIN)/pytest $(SIDE_BY_SIDE) -q tests/fault tests/machines tests/integration tests/e2e
 
