@@ -9,9 +9,10 @@ NPM    := $(BIN)/python scripts/npm.py
 ARGS   ?=
 # What an install compiles.
 KERNEL := hatch_build.py $(wildcard backend/aitne/distrib/_native/*.[ch])
-# The tests that need a whole platform mostly wait: more processes than a small machine has processors,
-# each a module at a time, in this order.
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Many tests wait, so one process more than there are processors; each may have a cluster of its own.
+PROCESSES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
+# Each a module at a time, in this order.
+SIDE_BY_SIDE := -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .PHONY: up down distrib check fmt test test-unit gen screenshots bench docs clean
 
@@ -74,12 +75,12 @@ fmt: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 test-unit: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -q tests/unit
+	$(BIN)/pytest -n $(PROCESSES) -q tests/unit
 
 test: $(VENV)/.dev frontend/dist/.built
 	@$(BIN)/python scripts/test_packages.py
 	$(NPM) run --prefix frontend --silent test
-	$(BIN)/pytest -n 3 -q tests/unit tests/contract tests/security
+	$(BIN)/pytest -n $(PROCESSES) -q tests/unit tests/contract tests/security
 	$(BIN)/pytest -q tests/distrib
 	$(BIN)/pytest $(SIDE_BY_SIDE) -q tests/fault tests/machines tests/integration tests/e2e
 
