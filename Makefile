@@ -49,7 +49,7 @@ $(VENV)/.distrib: $(VENV)/.installed
 
 distrib: $(VENV)/.distrib
 
-frontend/node_modules/.installed: $(VENV)/.installed frontend/package.json frontend/package-lock.json
+frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(VENV)/.installed
 	@echo "Installing the portal's packages …"
 	@$(NPM) ci --prefix frontend --no-audit --no-fund --loglevel=error
 	@touch $@

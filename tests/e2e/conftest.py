@@ -66,7 +66,7 @@ def slurm_platform(
         running.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def with_images(platform: RunningPlatform) -> RunningPlatform:
     """``platform`` with both images, and a dataset of who started it."""
     offer_stock(platform, shared_stock())
@@ -74,7 +74,7 @@ def with_images(platform: RunningPlatform) -> RunningPlatform:
     return platform
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def slurm_with_images(slurm_platform: RunningPlatform) -> Iterator[RunningPlatform]:
     """``slurm_platform`` with both images, and a dataset of alice's that only she can read."""
     offer_stock(slurm_platform, shared_stock())
