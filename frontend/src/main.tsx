@@ -8,6 +8,7 @@ import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
 import { startLanguage } from "@/i18n";
 import { nonceStyles } from "@/lib/nonce";
+import { loadAnewWhenReplaced } from "@/lib/replaced";
 import { queryClient } from "@/query-client";
 import { router } from "@/router";
 import { cssVariables, theme } from "@/theme";
@@ -19,6 +20,7 @@ const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
 
 nonceStyles();
+loadAnewWhenReplaced();
 await startLanguage();
 createRoot(root).render(
   <StrictMode>

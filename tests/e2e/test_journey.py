@@ -25,6 +25,12 @@ def test_a_session_is_continued_with_what_was_open_in_it(
     walk("continue.mjs", platform, platform.token, chromium, tmp_path, "person")
 
 
+def test_a_page_that_was_open_over_an_upgrade_loads_the_new_portal(
+    platform: RunningPlatform, chromium: str, tmp_path: Path
+) -> None:
+    walk("upgrade.mjs", platform, platform.token, chromium, tmp_path)
+
+
 def test_a_person_works_in_images_on_data(
     with_images: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:

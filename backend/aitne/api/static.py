@@ -50,7 +50,8 @@ def portal_router(root: Path | None) -> APIRouter:
         if root is None:
             return PlainTextResponse(NOT_BUILT, 503)
         file = known.get(path)
-        if file is None and path.startswith("assets/"):
+        # Of a checkout that was built again since, a listed asset may be gone.
+        if path.startswith("assets/") and (file is None or not file.is_file()):
             raise HTTPException(404)
         if file is None or path == "index.html":
             return _page(root)

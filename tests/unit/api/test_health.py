@@ -126,6 +126,16 @@ async def test_scripts_and_styles_travel_compressed(built: Path) -> None:
         assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
 
 
+async def test_an_asset_that_a_new_build_took_away_is_not_found(built: Path) -> None:
+    async with portal(built) as client:
+        (built / "assets" / "index-abc123.js").unlink()
+        for accepted in ("gzip", "identity"):
+            answer = await client.get(
+                "/assets/index-abc123.js", headers={"Accept-Encoding": accepted}
+            )
+            assert answer.status_code == 404
+
+
 @pytest.mark.parametrize(
     "path", ["/assets/old-1.js", "/api/v2/x", "/api", "/agent/v1/x", "/internal/x"]
 )
