@@ -1,6 +1,6 @@
 /** What the user prefers, one document for each key, and how it is changed. */
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { client, must } from "@/api/client";
+import { client, isStatus, must } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { Answered, JobFile } from "@/api/types";
 
@@ -21,12 +21,28 @@ export const lastLaunchQuery = queryOptions({
   staleTime: 5 * 60_000,
 });
 
+export type ViewsChange = (old: JobViews) => JobViews;
+
+/** Made to what the platform has now, so that it undoes nothing that was saved elsewhere meanwhile. */
+async function changeJobViews(change: ViewsChange, again = true): Promise<JobViews> {
+  const call = client.GET("/api/v1/me/preferences/job_views");
+  const body = change(await must(call));
+  const tag = (await call).response.headers.get("etag");
+  try {
+    return await must(client.PUT("/api/v1/me/preferences/job_views", { body, params: { header: { "If-Match": tag } } }));
+  } catch (error) {
+    if (again && isStatus(error, 412)) return changeJobViews(change, false);
+    throw error;
+  }
+}
+
 /** Shown at once; if the platform refuses it, what it has comes back. */
 export function useSaveJobViews(onError: (error: unknown) => void) {
   const cache = useQueryClient();
   return useMutation({
-    mutationFn: (body: JobViews) => must(client.PUT("/api/v1/me/preferences/job_views", { body })),
-    onMutate: (body) => cache.setQueryData(jobViewsQuery.queryKey, body),
+    scope: { id: "job_views" },
+    mutationFn: (change: ViewsChange) => changeJobViews(change),
+    onMutate: (change) => cache.setQueryData(jobViewsQuery.queryKey, (old) => old && change(old)),
     onSuccess: (answer) => cache.setQueryData(jobViewsQuery.queryKey, answer),
     onError: (error) => {
       void cache.invalidateQueries({ queryKey: jobViewsQuery.queryKey });

@@ -172,8 +172,8 @@ function Ranks({ profile }: { profile: JobProfile }) {
         {t("By rank")}
       </Title>
       <div className={classes.legend} style={{ marginBottom: 8 }}>
-        <Key colour="var(--mantine-color-indigo-5)" text="its own work in a step" />
-        <Key colour="var(--waits)" text="standing still for communication" />
+        <Key colour="var(--mantine-color-indigo-5)" text={t("its own work in a step")} />
+        <Key colour="var(--waits)" text={t("standing still for communication")} />
       </div>
       <ul className={`${classes.ranks ?? ""} tabular`} aria-labelledby={title}>
         {drawn.map((rank) => {

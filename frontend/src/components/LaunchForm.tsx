@@ -162,7 +162,7 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
           <PlanView
             plan={complete ? plan.data : undefined}
             error={problems === null && complete ? plan.error : null}
-            hint={hintOf(complete, problems)}
+            hint={hintOf(values.durationTyped !== null, complete, problems)}
             fresh={planned === file && !plan.isFetching}
           />
         )}
@@ -202,7 +202,8 @@ function useFocusInView() {
   return area;
 }
 
-function hintOf(complete: boolean, problems: FormProblems | null): string | null {
+function hintOf(wrong: boolean, complete: boolean, problems: FormProblems | null): string | null {
+  if (wrong) return i18next.t("Please correct the marked fields.");
   if (!complete) return i18next.t("Fill in what is still empty to see when it would start.");
   if (problems !== null && Object.keys(problems.fields).length > 0) return i18next.t("Please correct the marked fields.");
   return null;

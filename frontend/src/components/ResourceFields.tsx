@@ -200,8 +200,7 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
     setSeen(values.durationS);
     if (parseDuration(text) !== values.durationS) setText(durationWords(values.durationS));
   }
-  const given = parseDuration(text);
-  const own = given === null || given === 0 ? t("Write a duration such as 30m, 4h or 1d12h.") : undefined;
+  const own = values.durationTyped === null ? undefined : t("Write a duration such as 30m, 4h or 1d12h.");
   return (
     <div>
       <Input.Label htmlFor={id}>{t("Time limit")}</Input.Label>
@@ -215,7 +214,7 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
             const next = event.currentTarget.value;
             setText(next);
             const seconds = parseDuration(next);
-            if (seconds !== null && seconds > 0) onChange({ durationS: seconds });
+            onChange(seconds !== null && seconds > 0 ? { durationS: seconds, durationTyped: null } : { durationTyped: next });
           }}
           data-testid="resource-duration"
         />
@@ -223,7 +222,10 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
           label={t("Time limit, common values")}
           choices={choices.map((seconds) => ({ value: seconds, label: formatDuration(seconds) }))}
           value={values.durationS}
-          onChange={(durationS) => onChange({ durationS })}
+          onChange={(durationS) => {
+            setText(durationWords(durationS));
+            onChange({ durationS, durationTyped: null });
+          }}
         />
       </div>
       <ErrorLine text={own ?? error} />

@@ -209,6 +209,11 @@ describe("problems", () => {
     const values = initialValues(template, "p", []);
     expect(Object.keys(localProblems(template, values))).toEqual(["parameters.script"]);
   });
+
+  it("of a time limit that is none are seen too: it would start with the one before", () => {
+    const values = { ...initialValues(template, "p", []), durationTyped: "1:30" };
+    expect(Object.keys(localProblems(template, values))).toContain("duration");
+  });
 });
 
 describe("common choices", () => {

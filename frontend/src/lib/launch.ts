@@ -16,6 +16,8 @@ export interface LaunchValues {
   gpuCount: number;
   gpuType: string | null;
   durationS: number;
+  /** What stands in its field instead, where that is no duration. */
+  durationTyped: string | null;
   slurm: { partition: string | null; qos: string | null; constraint: string };
   /** `name:version` or `bare`; null: the template's. */
   image: string | null;
@@ -60,6 +62,7 @@ export function initialValues(template: Template, project: string, nodes: readon
     gpuCount: Math.min(resources.gpu.default.count, bounds.gpuMax),
     gpuType: resources.gpu.default.type,
     durationS: resources.max_duration.default,
+    durationTyped: null,
     slurm: { partition: null, qos: null, constraint: "" },
     image: null,
     container: USUAL_CONTAINER,
@@ -273,6 +276,7 @@ export function localProblems(template: Template, values: LaunchValues): Record<
       problems[`parameters.${parameter.name}`] = i18next.t("Please fill this in.");
     }
   }
+  if (values.durationTyped !== null) problems.duration = i18next.t("Write a duration such as 30m, 4h or 1d12h.");
   return problems;
 }
 

@@ -74,7 +74,7 @@ export function lookOf(
   }
   if (options.session) {
     if (state === "RUNNING") return { ...look, label: i18next.t("Connecting") };
-    if (state === "CANCELLED" || state === "COMPLETED") return { ...look, label: msg("Stopped"), tone: "neutral" };
+    if (state === "CANCELLED" || state === "COMPLETED") return { ...look, label: i18next.t("Stopped"), tone: "neutral" };
   }
   return { ...look, label: i18next.t(look.label) };
 }

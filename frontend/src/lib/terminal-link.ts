@@ -212,7 +212,11 @@ export class TerminalLink {
 
   private broke(): void {
     this.brokeAt ??= Date.now();
-    if (Date.now() - this.brokeAt > COME_BACK_MS) this.terminal = null;
+    if (this.terminal !== null && Date.now() - this.brokeAt > COME_BACK_MS) {
+      // What was typed meanwhile was meant for that shell and is for no other.
+      this.tell({ status: "ended", code: null, reason: null });
+      return;
+    }
     this.tell({ status: "broken" });
     this.timer = window.setTimeout(() => void this.connect(), this.pause);
     this.pause = Math.min(this.pause * 2, PAUSE_MS.most);

@@ -1,8 +1,11 @@
 import { QueryClient } from "@tanstack/react-query";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { keys } from "@/api/queries";
 import type { Job, JobPage } from "@/api/types";
 import { CacheUpdater } from "./apply";
+
+// Timers are all that is asked of it.
+vi.stubGlobal("window", globalThis);
 
 it("asks anew for a job whose page opens after an event: its stages are not in the event", () => {
   const cache = new QueryClient();
@@ -11,6 +14,20 @@ it("asks anew for a job whose page opens after an event: its stages are not in t
   new CacheUpdater(cache, "mira").apply("job.state", { id: 9, kind: "job.state", job_id: "a", owner: "mira", data });
   expect(cache.getQueryData<Job>(keys.job("a"))?.state).toBe("RUNNING");
   expect(cache.getQueryState(keys.job("a"))?.isInvalidated).toBe(true);
+});
+
+it("asks anew for lists by state, in which a job may now be missing, and for no other", () => {
+  vi.useFakeTimers();
+  const cache = new QueryClient();
+  const updater = new CacheUpdater(cache, "mira");
+  const [running, any] = [keys.list({ state: "running" }, "mira"), keys.list({}, "mira")];
+  for (const key of [running, any]) cache.setQueryData(key, { pages: [{ items: [] }], pageParams: [null] });
+  updater.apply("job.state", { id: 9, kind: "job.state", job_id: "a", owner: "mira", data: { state: "RUNNING", version: 2 } });
+  vi.advanceTimersByTime(2_000);
+  expect(cache.getQueryState(running)?.isInvalidated).toBe(true);
+  expect(cache.getQueryState(any)?.isInvalidated).toBe(false);
+  updater.stop();
+  vi.useRealTimers();
 });
 
 it("keeps what an event told while a list was fetched, whose answer is of before", async () => {

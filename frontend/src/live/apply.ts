@@ -5,12 +5,14 @@ import { projectKeys } from "@/api/projects";
 import { fetchJob, keys } from "@/api/queries";
 import { runKeys } from "@/api/runs";
 import type { Job, JobEvent, JobPage } from "@/api/types";
+import type { JobFilters } from "@/lib/job-filters";
 import { isJobEvent, patchJob, patchPage, replaceJob } from "@/live/patch";
 
 type Pages = InfiniteData<JobPage, string | null>;
 
 const LISTS: ReadonlySet<unknown> = new Set([keys.sessions[0], keys.recent[0], keys.lists[0], keys.tasks("")[0]]);
 const listsJobs = ({ queryKey }: Pick<Query, "queryKey">) => LISTS.has(queryKey[0]);
+const listsByState = ({ queryKey }: Query) => (queryKey[1] as JobFilters | undefined)?.state !== undefined;
 
 export class CacheUpdater {
   private detailTimers = new Map<string, number>();
@@ -74,6 +76,8 @@ export class CacheUpdater {
     }
     if (this.cache.isFetching({ predicate: listsJobs }) > 0) this.meanwhile.set(id, event);
     this.patchLists(event);
+    // Which jobs a list by state shows is known to the platform alone.
+    if (event.data.state !== undefined) this.soon("lists by state", 2_000, keys.lists, listsByState);
     if (typeof event.data.array_job_id === "string") {
       this.soon(`sweep ${event.data.array_job_id}`, 1_000, runKeys.sweep(event.data.array_job_id));
     }
@@ -126,11 +130,11 @@ export class CacheUpdater {
     if (job.array_job_id) this.cache.setQueryData<Pages>(keys.tasks(job.array_job_id), pages);
   }
 
-  private soon(name: string, ms: number, queryKey: readonly unknown[]): void {
+  private soon(name: string, ms: number, queryKey: readonly unknown[], predicate: (query: Query) => boolean = () => true): void {
     if (this.throttled.has(name)) return;
     const timer = window.setTimeout(() => {
       this.throttled.delete(name);
-      void this.cache.invalidateQueries({ queryKey });
+      void this.cache.invalidateQueries({ queryKey, predicate });
     }, ms);
     this.throttled.set(name, timer);
   }

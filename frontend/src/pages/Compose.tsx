@@ -42,7 +42,7 @@ export function ComposePage() {
   const cache = useQueryClient();
   const { data: me } = useSuspenseQuery(meQuery);
   const remember = useRememberLaunch();
-  const compose = useCompose((job, file) => {
+  const compose = useCompose(me.user.name, (job, file) => {
     cache.setQueryData(keys.job(job.id), job, { updatedAt: 0 });
     for (const queryKey of [keys.lists, keys.recent, keys.sessions]) void cache.invalidateQueries({ queryKey });
     remember(job.name, file);
@@ -224,8 +224,9 @@ export function ComposePage() {
   );
 }
 
-/** What the address names: a job, or a template. Taken once; what was written before makes way. */
+/** What the address names, a job or a template: taken once, then it leaves the address, so that coming back changes nothing. */
 function useOpened(from: string | undefined, template: string | undefined, begin: (text: string) => void) {
+  const navigate = useNavigate();
   const job = useQuery({ ...jobFileQuery(from ?? ""), enabled: from !== undefined });
   const templates = useQuery({ ...templatesQuery, enabled: template !== undefined }).data;
   const taken = useRef("");
@@ -236,6 +237,7 @@ function useOpened(from: string | undefined, template: string | undefined, begin
     if (text === undefined || taken.current === which) return;
     taken.current = which;
     begin(text);
+    void navigate({ to: "/compose", search: {}, replace: true });
   });
   return { error: from === undefined ? null : job.error };
 }

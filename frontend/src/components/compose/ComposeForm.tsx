@@ -169,17 +169,20 @@ function Commands({ commands, error, onSet }: { commands: string[]; error: strin
   );
 }
 
-/** Its own text while somebody types, for half a line is no variable yet. */
+/** Its own text while somebody types, for half a line is no variable yet. What does not fit on lines is left to the file. */
 function Variables({ env, error, onSet }: { env: unknown; error: string | undefined; onSet: Props["onSet"] }) {
   const { t } = useTranslation();
   const said = envText(env);
   const [typed, setTyped] = useState(said);
-  if (envText(envOf(typed)) !== said) setTyped(said);
+  const fits = envText(envOf(said)) === said;
+  if (fits && envText(envOf(typed)) !== said) setTyped(said);
   return (
     <Textarea
       label={t("Variables")}
+      description={fits ? undefined : t("One of them has several lines: change them in the file.")}
       placeholder="OMP_NUM_THREADS=4"
-      value={typed}
+      value={fits ? typed : said}
+      readOnly={!fits}
       error={error}
       autosize
       minRows={1}

@@ -10,13 +10,21 @@ import { uuid } from "@/lib/id";
 import { lineOfField, parseJob, type TextProblem } from "@/lib/job-yaml";
 
 const PLAN_DELAY_MS = 400;
-/** So that a page that is left, or a browser that dies, costs nobody their text. */
-const DRAFT = "aitne-compose-draft";
+/** So that a page that is left, or a browser that dies, costs nobody their text; and each person sees their own. */
+const draftOf = (user: string) => `aitne-compose-draft-${user}`;
 
 /** The text, what it says, and what the platform thinks of it. */
-export function useCompose(onLaunched: (job: Job, file: JobFile) => void) {
+export function useCompose(user: string, onLaunched: (job: Job, file: JobFile) => void) {
   const { t } = useTranslation();
-  const [text, setText] = useLocalStorage({ key: DRAFT, defaultValue: "", getInitialValueInEffect: false, serialize: String, deserialize: (kept) => kept ?? "" });
+  const [text, setText] = useLocalStorage({
+    key: draftOf(user),
+    defaultValue: "",
+    getInitialValueInEffect: false,
+    // Another tab's text is another text: what is launched is what stands here.
+    sync: false,
+    serialize: String,
+    deserialize: (kept) => kept ?? "",
+  });
   const parsed = useMemo(() => parseJob(text), [text]);
   const last = useRef<Record<string, unknown>>({});
   if (parsed.value !== null) last.current = parsed.value;

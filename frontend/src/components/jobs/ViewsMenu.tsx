@@ -29,7 +29,7 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
   const toggle = (name: string) => {
     const next = shown.includes(name) ? shown.filter((each) => each !== name) : COLUMNS.map((column) => column.name as string).filter((each) => each === name || shown.includes(each));
     onColumns(next);
-    save.mutate({ ...views, columns: next });
+    save.mutate((old) => ({ ...old, columns: next }));
   };
   const keep = (name: string) => {
     const view = {
@@ -39,7 +39,7 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
       descending: filters.order !== "asc",
       search: toSearch(filters, me),
     } as SavedView;
-    save.mutate({ ...views, views: [...views.views.filter((each) => each.name !== name), view] }, { onSuccess: () => notifyDone(t("The view {{name}} is saved.", { name })) });
+    save.mutate((old) => ({ ...old, views: [...old.views.filter((each) => each.name !== name), view] }), { onSuccess: () => notifyDone(t("The view {{name}} is saved.", { name })) });
   };
   return (
     <>
@@ -60,7 +60,7 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
                 variant="subtle"
                 color="gray"
                 aria-label={t("Delete the view {{name}}", { name: view.name })}
-                onClick={() => save.mutate({ ...views, views: views.views.filter((each) => each !== view) })}
+                onClick={() => save.mutate((old) => ({ ...old, views: old.views.filter((each) => each.name !== view.name) }))}
               >
                 <Trash2 size={15} />
               </ActionIcon>
@@ -86,7 +86,7 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
           <Menu.Item
             onClick={() => {
               onColumns([]);
-              save.mutate({ ...views, columns: [] });
+              save.mutate((old) => ({ ...old, columns: [] }));
             }}
           >
             {t("The usual columns")}

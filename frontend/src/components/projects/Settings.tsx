@@ -23,15 +23,15 @@ interface Props {
   rights: Rights;
 }
 
-/** What managers set, and below it what only administrators grant. */
+/** What managers set, and below it what only administrators grant. Each form begins anew when what it shows was changed, and only then. */
 export function Settings({ seen, rights }: Props) {
   const { t } = useTranslation();
-  const { value: project, tag } = seen;
+  const { value: project } = seen;
   const limits = useQuery(limitsQuery(project.name));
   return (
     <div className={classes.column}>
       <Panel id="describe" title={t("Title and description")}>
-        <Describe key={tag} seen={seen} />
+        <Describe key={JSON.stringify([project.title, project.description])} seen={seen} />
       </Panel>
       {limits.isPending && (
         <div className="card">
@@ -51,11 +51,11 @@ export function Settings({ seen, rights }: Props) {
       )}
       {rights.admin && (
         <Panel id="budget" title={t("Budget")} about={t("Administrators only. A project whose budget is used up takes no new jobs. Empty: no budget.")}>
-          <BudgetForm key={tag} seen={seen} />
+          <BudgetForm key={JSON.stringify(project.budget)} seen={seen} />
         </Panel>
       )}
       <Panel id="end" title={t("End")}>
-        <End key={tag} seen={seen} rights={rights} />
+        <End key={project.expires_at} seen={seen} rights={rights} />
       </Panel>
       {(project.state === "active" || project.state === "expired") && (
         <Panel id="close" title={t("Close the project")} about={t("It takes no new jobs; those that wait or run stay. It can be reopened.")}>
