@@ -72,13 +72,12 @@ def balance_of(
 ) -> Balance:
     """The balance by the months that are kept. Pure."""
     months = counted_months(budget, now)
-    rows = [
-        row for month in months if month in kept for row in kept[month].rows if row.account == name
-    ]
-    last = kept.get(months[-1]) if months else None
+    # Of a total, months that are not kept yet can only add to those that are.
+    counted = [kept[month] for month in months if month in kept]
+    rows = [row for month in counted for row in month.rows if row.account == name]
     gpu_s, cpu_s = sum(row.gpu_s for row in rows), sum(row.cpu_s for row in rows)
     monthly = budget is None or budget.period == "month"
-    known = last is not None
+    known = bool(counted)
     gpu = _share(budget.gpu_hours if budget else None, gpu_s, known=known)
     cpu = _share(budget.cpu_hours if budget else None, cpu_s, known=known)
     start, end = bounds(months[0] if months else month_of(now))
@@ -87,7 +86,7 @@ def balance_of(
         period="month" if monthly else "total",
         since=start,
         until=end if monthly else None,
-        as_of=None if last is None else last.taken_at,
+        as_of=counted[-1].taken_at if counted else None,
         gpu_hours=gpu,
         cpu_hours=cpu,
         spent=any(share.left is not None and share.left <= 0 for share in (gpu, cpu)),

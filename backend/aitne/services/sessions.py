@@ -62,6 +62,8 @@ class SessionService:
             NotFound, NotAllowed: as ``open``.
             Conflict: it does not run.
         """
+        # Before the session: what is carried out in between has moved the end that is read then.
+        asked = await self._store.limit_asked(job_id)
         job = await self._session(Action.JOB_EXTEND, actor, job_id)
         began = job.allocated_at or job.started_at
         ends = job.expires_at
@@ -75,6 +77,7 @@ class SessionService:
                 "duration", "it has to be longer than nothing", value=seconds, allowed="at least 1s"
             )
         most, whose = await self._longest(job)
+        ends = max(ends, began + timedelta(seconds=asked or 0))
         limit_s = round((ends - began).total_seconds()) + seconds
         if limit_s > most:
             left = max(0, limit_s - seconds)
@@ -87,7 +90,7 @@ class SessionService:
             )
         if ends + timedelta(seconds=seconds) <= self._clock():
             raise Conflict("The session's time is up already; start a new one.")
-        found = await self._store.request_extend(job_id, limit_s)
+        found = await self._store.request_extend(job_id, limit_s, asked=asked)
         told = {"by": actor.name, "seconds": seconds, "time_limit_s": limit_s}
         await self._store.add_job_event(job_id, EXTENDED, told)
         return found

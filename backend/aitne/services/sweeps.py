@@ -75,6 +75,7 @@ class SweepService:
             message,
             keep={task.id},
             reason=TerminationReason.GOAL_REACHED,
+            unless_cancelled=task.id,  # by another that was as good in the same moment
         )
 
     async def _sweep(self, action: Action, actor: Actor, job_id: UUID) -> tuple[Job, SweepSpec]:

@@ -189,10 +189,14 @@ class TestWebhooks:
         await add(store, user())
         await store.create_webhook(hook(clock), most=9)
 
-        async def deliver(state: DeliveryState) -> bool:
+        async def deliver(state: DeliveryState, most: int | None = 2) -> bool:
             new = await store.add_delivery(to_hook())
-            return await store.finish_delivery(new, state, epoch=epoch, error="no", disable_after=2)
+            return await store.finish_delivery(
+                new, state, epoch=epoch, error="no", disable_after=most
+            )
 
+        for _ in range(3):
+            assert not await deliver(DeliveryState.FAILED, None), "it does not count"
         assert not await deliver(DeliveryState.FAILED)
         assert not await deliver(DeliveryState.SENT)
         assert not await deliver(DeliveryState.FAILED)

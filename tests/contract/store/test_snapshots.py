@@ -127,6 +127,17 @@ async def test_a_sweep_is_completed_when_it_has_reached_its_goal(store: SqlStore
     assert array.ended_at == CREATED_AT
 
 
+async def test_of_two_tasks_that_are_good_enough_at_once_one_is_kept(store: SqlStore) -> None:
+    array, tasks = make_array("0-2", state=JobState.RUNNING)
+    await store.create_job(array, tasks)
+    for winner in tasks[:2]:
+        await store.request_cancel(
+            array.id, CREATED_AT, keep={winner.id}, unless_cancelled=winner.id
+        )
+    found = await store.array_tasks(array.id)
+    assert [task.cancel_requested_at for task in found] == [None, CREATED_AT, CREATED_AT]
+
+
 async def test_what_a_former_attempt_has_told_is_not_told_of_the_next(store: SqlStore) -> None:
     job = (await store.create_job(make_job())).job
     lease = await store.take_lease("controller", "test", duration_s=60)

@@ -296,16 +296,32 @@ class TestCancel:
             await store.request_cancel(uuid4(), clock.now)
 
 
+async def test_a_cancellation_of_what_was_seen_spares_what_moved_on(
+    store: SqlStore, clock: Clock
+) -> None:
+    job = await stored(store, state=S.READY)
+    kept = await store.transition(job.id, S.READY, JobChanges(idle_ends_at=clock.now))
+    with pytest.raises(Conflict):
+        await store.request_cancel(job.id, clock.now, version=job.version)
+    assert (await store.get_job(job.id)).cancel_requested_at is None
+    done = await store.request_cancel(job.id, clock.now, version=kept.version)
+    assert done.cancel_requested_at == clock.now
+
+
 async def test_extend(store: SqlStore, epoch: int) -> None:
     job = await stored(store, state=S.RUNNING)
-    assert await store.request_extend(job.id, 7_200) == job
+    assert await store.limit_asked(job.id) is None
+    assert await store.request_extend(job.id, 7_200, asked=None) == job
+    assert await store.limit_asked(job.id) == 7_200
+    with pytest.raises(Conflict, match="this very moment"):
+        await store.request_extend(job.id, 9_000, asked=None)
     item = (await store.lease_outbox(epoch=epoch, limit=9, lease_s=60))[-1]
     assert (item.kind, item.job_id, item.data) == ("extend", job.id, {"time_limit_s": 7_200})
     ended = await stored(store, state=S.FAILED)
     with pytest.raises(Conflict, match="ended"):
-        await store.request_extend(ended.id, 60)
+        await store.request_extend(ended.id, 60, asked=None)
     with pytest.raises(NotFound):
-        await store.request_extend(uuid4(), 60)
+        await store.request_extend(uuid4(), 60, asked=None)
 
 
 MOVES = st.lists(

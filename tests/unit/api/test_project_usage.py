@@ -89,7 +89,11 @@ async def test_a_budget_in_all_counts_every_month(stage: Stage) -> None:
         stage.clock.move(300)
     async with stage.client(ada) as client:
         balance = await ok(client.get(f"{API}/projects/vision/balance"))
-    assert (balance["gpu_hours"]["used"], balance["until"]) == (20.0, None)
+        assert (balance["gpu_hours"]["used"], balance["until"]) == (20.0, None)
+        # A new month, of which nothing is known yet, forgets none of those before.
+        stage.clock.now = datetime(2026, 4, 1, 0, 0, 1, tzinfo=UTC)
+        balance = await ok(client.get(f"{API}/projects/vision/balance"))
+    assert balance["gpu_hours"]["used"] == 20.0
     asked = {start.month for start, _ in stage.accounting.asked}
     assert asked == {12, 1, 2, 3}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
 from aitne.core.errors import Unavailable
-from aitne.core.models.job import RetryPolicy
+from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import NodeState
 from aitne.core.ports.files import CLOSED, Fence, Outcome
 from aitne.core.states import JobState, TerminationReason
@@ -182,6 +182,24 @@ async def test_more_starts_than_the_policy_allows_end_the_job(bench: Any) -> Non
     ended = await b.job(job.id)
     assert (ended.state, b.scheduler.cancelled) == (JobState.NODE_FAILED, ["1"])
     assert "started it 2 times" in (ended.message or "")
+
+
+async def test_a_restart_that_no_poll_saw_waiting_forgets_the_run_before(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(
+        b,
+        make_job(spec={"retry": RetryPolicy(max=1, on=frozenset({TerminationReason.NODE_FAILED}))}),
+    )
+    await b.poller.poll()
+    await b.begins(job)
+    await b.store.transition(job.id, JobState.RUNNING, JobChanges(address="http://n1:8888"))
+    b.scheduler.change("1", state=JobState.RUNNING, restart_count=1)
+    await b.poller.poll()
+    again = await b.job(job.id)
+    assert (again.state, again.address) == (JobState.QUEUED, None)
+    await b.poller.poll()
+    again = await b.job(job.id)
+    assert (again.state, again.restart_count) == (JobState.STARTING, 1)
 
 
 async def test_a_run_that_ended_and_is_started_again_has_ended(bench: Any) -> None:

@@ -19,7 +19,7 @@ from aitne.services.controller.answer import RETRY_S
 from aitne.services.controller.leader import Leader
 from tests.support.fakes import AmbiguousSubmit, ControllerDown, FakeScheduler, SlowStart
 from tests.support.files import key_of
-from tests.support.jobs import make_array, make_job
+from tests.support.jobs import make_array, make_job, make_session
 
 
 async def test_a_job_is_submitted_with_its_identity_and_token(bench: Any) -> None:
@@ -279,6 +279,23 @@ async def test_a_dependency_is_handed_on_and_a_failed_one_cancels(bench: Any) ->
     assert str(first.id) in (ended.message or "")
 
 
+async def test_an_older_extension_takes_nothing_from_a_newer_one(bench: Any) -> None:
+    b = await bench()
+    job = make_session()
+    await b.store.create_job(job)
+    await b.outbox.drain()
+    await b.poller.poll()
+    for limit, asked in ((7_200, None), (9_000, 7_200)):
+        await b.store.request_extend(job.id, limit, asked=asked)
+    items = await b.store.lease_outbox(epoch=b.leader.epoch, limit=9, lease_s=60)
+    for item in reversed(items):
+        await b.store.return_outbox(item.id, epoch=b.leader.epoch, delay_s=0)
+        await b.outbox.drain()
+    assert b.scheduler.records["1"].time_limit_s == 9_000
+    now = await b.job(job.id)
+    assert (now.expires_at - now.allocated_at).total_seconds() == 9_000
+
+
 async def test_cancel_reaches_the_scheduler(bench: Any) -> None:
     b = await bench()
     job = make_job()
@@ -345,12 +362,15 @@ async def test_a_dependency_that_may_be_retried_is_waited_for_here(bench: Any) -
     b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, 1)
     await b.poller.poll()
     await b.outbox.drain()
-    assert await b.state(second.id) is JobState.PENDING_SUBMIT
+    waits = await b.job(second.id)
+    assert waits.state is JobState.PENDING_SUBMIT
+    assert waits.message == f"Waits for job {first.id} to complete."
     b.scheduler.finish("2")
     await b.poller.poll()
     b.clock.advance(1)
     await b.outbox.drain()
     assert await b.state(second.id) is JobState.QUEUED
+    assert (await b.job(second.id)).message is None
     assert b.scheduler.requests[-1].after == ()
 
 

@@ -159,6 +159,18 @@ async def test_extend_asks_for_the_limit_from_the_start(bench: Bench) -> None:
         await bench.sessions.extend(BOB, session.id, 60)
 
 
+async def test_extensions_add_up_while_the_scheduler_has_not_answered(bench: Bench) -> None:
+    session = await bench.ready()
+    await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=1e6)
+    for seconds in (7_200, 1_800):
+        await bench.sessions.extend(ADA, session.id, seconds)
+    items = await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=9)
+    assert [item.data["time_limit_s"] for item in items] == [10_800, 12_600]
+    with pytest.raises(InvalidInput) as caught:
+        await bench.sessions.extend(ADA, session.id, 24 * 3_600)
+    assert caught.value.problems[0].allowed == "at most 20h30m"
+
+
 async def test_extend_stops_at_the_platforms_limit(bench: Bench) -> None:
     session = await bench.ready()
     with pytest.raises(InvalidInput) as caught:

@@ -187,10 +187,12 @@ class Deliveries(StorePart):
                 own = update(_webhooks).where(_webhooks.c.id == delivery.target)
                 await tx.execute(own.values(failures=0))
                 return False
+            if disable_after is None:
+                return False
             return await self._count_failure(tx, delivery, error or "", disable_after)
 
     async def _count_failure(
-        self, tx: Transaction, delivery: Delivery, error: str, disable_after: int | None
+        self, tx: Transaction, delivery: Delivery, error: str, disable_after: int
     ) -> bool:
         counted = (
             update(_webhooks)
@@ -199,7 +201,7 @@ class Deliveries(StorePart):
             .returning(_webhooks.c.failures, _webhooks.c.url)
         )
         row = (await tx.execute(counted)).first()
-        if row is None or disable_after is None or row.failures < disable_after:
+        if row is None or row.failures < disable_after:
             return False
         own = update(_webhooks).where(_webhooks.c.id == delivery.target)
         await tx.execute(own.values(disabled_at=self._clock(), disabled_why=error))

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch, take_due
@@ -56,6 +57,15 @@ async def queued(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> 
     return set((await tx.execute(query)).scalars())
 
 
+async def longest_asked(source: Transaction | AsyncConnection, job_id: UUID) -> int | None:
+    """The longest limit that an EXTEND of the job waits to bring."""
+    query = select(_outbox.c.data).where(
+        _outbox.c.kind == OutboxKind.EXTEND, _outbox.c.job_id == job_id
+    )
+    limits = [int(data["time_limit_s"]) for data in (await source.execute(query)).scalars()]
+    return max(limits, default=None)
+
+
 async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
     """Take items out of the outbox; those that are gone already are no error."""
     await tx.execute(delete(_outbox).where(_outbox.c.id.in_(item_ids)))
@@ -63,6 +73,11 @@ async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
 
 class Outbox(StorePart):
     """``JobStore``, the part about the outbox."""
+
+    async def limit_asked(self, job_id: UUID) -> int | None:
+        """See the port."""
+        async with self._db.read() as connection:
+            return await longest_asked(connection, job_id)
 
     async def lease_outbox(
         self,

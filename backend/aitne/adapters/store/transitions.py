@@ -14,7 +14,7 @@ from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.jobs import LIVE_STATES, MOST_IDS, batched
-from aitne.adapters.store.outbox import drop, drop_submits, queue, queued
+from aitne.adapters.store.outbox import drop, drop_submits, longest_asked, queue, queued
 from aitne.adapters.store.portable import upsert_many
 from aitne.adapters.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
 from aitne.core.arrays import array_state
@@ -126,12 +126,15 @@ class Transitions(StorePart):
         *,
         keep: Collection[UUID] = (),
         reason: TerminationReason | None = None,
+        version: int | None = None,
+        unless_cancelled: UUID | None = None,
     ) -> Job:
         """See the port."""
         async with self._db.write() as tx:
             job, array = await _lock(tx, job_id)
-            if job.state.terminal:
+            if job.state.terminal or await _is_cancelled(tx, unless_cancelled):
                 return job
+            _check_is(job, None, version)
             if not job.is_array:
                 # A submission that was begun is settled first: only that tells what to cancel.
                 pending = job.state is JobState.PENDING_SUBMIT
@@ -182,12 +185,16 @@ class Transitions(StorePart):
             ],
         )
 
-    async def request_extend(self, job_id: UUID, time_limit_s: int) -> Job:
-        """See the port. Raises ``Conflict`` if the job has ended."""
+    async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
+        """See the port."""
         async with self._db.write() as tx:
             job, _ = await _lock(tx, job_id)
             if job.state.terminal:
                 raise Conflict(f"Job {job_id} has ended ({job.state}); it cannot be extended.")
+            if (await longest_asked(tx, job_id) or 0) > (asked or 0):
+                raise Conflict(
+                    "It was extended in this very moment. Look at its end, and try again."
+                )
             data = {"time_limit_s": time_limit_s}
             await queue(tx, OutboxKind.EXTEND, [job], self._clock(), data)
         return job
@@ -316,6 +323,13 @@ async def _roll_up_all(tx: Transaction, known: Mapping[UUID, Job], after: Sequen
             of[job.array_job_id].append(job)
     for array_id, tasks in of.items():
         await _roll_up(tx, changed.get(array_id, known[array_id]), tasks)
+
+
+async def _is_cancelled(tx: Transaction, task_id: UUID | None) -> bool:
+    if task_id is None:
+        return False
+    query = select(_jobs.c.cancel_requested_at).where(_jobs.c.id == task_id)
+    return (await tx.execute(query)).scalar() is not None
 
 
 async def _live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:

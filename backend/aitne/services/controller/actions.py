@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from aitne.core.errors import (
     AitneError,
@@ -46,6 +47,7 @@ class Actions:
         self._scheduler = scheduler
         self._leader = leader
         self._clock = clock
+        self._extending: set[UUID] = set()
 
     async def drain(self) -> None:
         """Handle everything that is due."""
@@ -100,10 +102,18 @@ class Actions:
                 return NO_ID_YET_S
             await self._scheduler.cancel(run_of(job))
             return None
-        return await self._extend(job, int(item.data["time_limit_s"]))
+        if job.id in self._extending:
+            return RETRY_S
+        self._extending.add(job.id)
+        try:
+            # The one before it may have moved the end since.
+            job = await self._store.get_job(item.job_id)
+            return await self._extend(job, int(item.data["time_limit_s"]))
+        finally:
+            self._extending.discard(job.id)
 
     async def _extend(self, job: Job, time_limit_s: int) -> float | None:
-        if job.scheduler_id is None or not job.state.active:
+        if job.scheduler_id is None or not job.state.active or _has(job, time_limit_s):
             return None
         try:
             await self._scheduler.extend(run_of(job), time_limit_s)
@@ -125,3 +135,11 @@ class Actions:
             raise
         except Conflict as error:
             log.info("Job %s moved on by itself: %s", job.id, error.message)
+
+
+def _has(job: Job, time_limit_s: int) -> bool:
+    """Whether it may run that long already: no extension takes time away."""
+    start = job.allocated_at or job.started_at
+    if start is None or job.expires_at is None:
+        return False
+    return job.expires_at - start >= timedelta(seconds=time_limit_s)

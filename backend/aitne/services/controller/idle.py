@@ -94,7 +94,7 @@ class IdleWatch:
         if activity.warned == 1 and now >= ends - second:
             await self._warn(job, 2, ends)
         elif activity.warned > 1 and now >= ends:
-            await self._end(job, lasts_s)
+            await self._end(job, activity, lasts_s)
 
     async def _set(self, job: Job, ends: datetime | None) -> None:
         await self._store.transition(
@@ -117,10 +117,16 @@ class IdleWatch:
             job.id, warned=number, at=now, data=data, epoch=self._leader.epoch
         )
 
-    async def _end(self, job: Job, lasts_s: int) -> None:
+    async def _end(self, job: Job, activity: SessionActivity, lasts_s: int) -> None:
+        # Others were judged since this was read, and a last-moment sign of life counts.
+        if any(
+            each.job_id == job.id and each.active_at > activity.active_at
+            for each in await self._store.activities()
+        ):
+            return
         message = f"Ended after {format_duration(lasts_s)} without activity."
         await self._store.request_cancel(
-            job.id, self._clock(), message, reason=TerminationReason.IDLE
+            job.id, self._clock(), message, reason=TerminationReason.IDLE, version=job.version
         )
 
 

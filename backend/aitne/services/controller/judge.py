@@ -130,7 +130,10 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
     values: dict[str, object] = {}
     state = record.state
     ending = job.cancel_requested_at is not None  # its message says who wanted that
-    if state is JobState.RUNNING and job.state in (
+    if record.restart_count > job.restart_count and job.state.active:
+        # It was queued in between, which no poll saw; the next one finds where it is now.
+        state = JobState.QUEUED
+    elif state is JobState.RUNNING and job.state in (
         JobState.STARTING,
         JobState.RUNNING,
         JobState.READY,

@@ -252,7 +252,9 @@ class Submitter:
                 continue
             # The scheduler would wait for this attempt only, and a retry is another one.
             if other.scheduler_id is None or other.spec.retry.max:
-                self._answer(Answer(item, job, job.state, JobChanges(), delay_s=DEPENDENCY_RETRY_S))
+                why = f"Waits for job {dependency} to complete."
+                told = JobChanges() if job.message == why else JobChanges(message=why)
+                self._answer(Answer(item, job, job.state, told, delay_s=DEPENDENCY_RETRY_S))
                 return None
             wait_for.append(other.scheduler_id)
         return wait_for

@@ -158,6 +158,8 @@ class JobStore(Protocol):
         *,
         keep: Collection[UUID] = (),
         reason: TerminationReason | None = None,
+        version: int | None = None,
+        unless_cancelled: UUID | None = None,
     ) -> Job:
         """Note the wish and queue a CANCEL in the outbox; of an array, for every live task that is not
         among those to ``keep``.
@@ -166,12 +168,19 @@ class JobStore(Protocol):
         its end was wished before. ``reason`` is then why a single job ended, or each of the tasks.
 
         A job still PENDING_SUBMIT becomes CANCELLED at once and its SUBMIT is dropped. A terminal
-        job is returned as it is.
+        job is returned as it is, and so is an array if the task ``unless_cancelled`` was cancelled.
+        Raises ``Conflict`` if ``version`` is given and the row has another.
         """
         ...
 
-    async def request_extend(self, job_id: UUID, time_limit_s: int) -> Job:
-        """Queue an EXTEND in the outbox with ``data = {"time_limit_s": …}``."""
+    async def limit_asked(self, job_id: UUID) -> int | None:
+        """The longest ``time_limit_s`` among the job's EXTENDs that are not carried out yet."""
+        ...
+
+    async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
+        """Queue an EXTEND in the outbox with ``data = {"time_limit_s": …}``.
+
+        Raises ``Conflict`` if the job has ended, or if more than ``asked`` was asked for meanwhile."""
         ...
 
     async def lease_outbox(

@@ -154,7 +154,8 @@ class NotificationStore(Protocol):
     ) -> bool:
         """Note how a try went. WAITING: again after ``delay_s``. With ``disable_after``, a webhook
         that had so many deliveries given up in a row is disabled, with the event
-        ``webhook.disabled``; True if this did it. Raises ``StaleEpoch``."""
+        ``webhook.disabled``; True if this did it. Without it this one does not count. Raises
+        ``StaleEpoch``."""
         ...
 
     async def prune_notifications(self, before: datetime) -> None:
