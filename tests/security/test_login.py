@@ -7,8 +7,10 @@ import httpx
 import pytest
 
 from aitne.adapters.identity.password import PasswordIdentity
-from aitne.core.errors import NotAuthenticated, RateLimited
+from aitne.core.errors import NotAuthenticated, RateLimited, Unavailable
 from aitne.core.models.user import Role
+from aitne.core.ports.identity import Identity
+from aitne.services.arrivals import Arrivals
 from aitne.services.identity import Visit
 from aitne.services.known_browsers import LIFETIME_S
 from aitne.services.secrets import hashed
@@ -49,6 +51,46 @@ async def test_successes_are_not_failures(stage: Stage) -> None:
     await stage.add_user("ada")
     for _ in range(3 * stage.settings.auth.max_failures):
         assert await attempt(stage, "ada", PASSWORD) == "ok"
+
+
+class Silent:
+    """A directory that does not answer."""
+
+    name = "ldap"
+
+    async def authenticate(
+        self, username: str, password: str, stored: str | None
+    ) -> Identity | None:
+        raise Unavailable("The directory does not answer.")
+
+
+class TestOutage:
+    def arrivals(self, stage: Stage) -> Arrivals:
+        sources = [PasswordIdentity(stage.settings), Silent()]
+        return Arrivals(stage.store, stage.settings, stage.clock, sources)
+
+    async def tries(self, stage: Stage, name: str) -> set[str]:
+        working, stage.platform.identity.arrivals = (
+            stage.platform.identity.arrivals,
+            self.arrivals(stage),
+        )
+        found = set()
+        for _ in range(2 * stage.settings.auth.max_failures):
+            try:
+                found.add(await attempt(stage, name))
+            except Unavailable as error:
+                found.add(error.code)
+        stage.platform.identity.arrivals = working
+        return found
+
+    async def test_of_a_directory_counts_as_nobodys_guess(self, stage: Stage) -> None:
+        await stage.add_user("ada")
+        assert await self.tries(stage, "dora") == {"unavailable"}
+        assert await attempt(stage, "ada", PASSWORD) == "ok", "nor is the address locked out"
+
+    async def test_lets_nobody_guess_the_passwords_of_others(self, stage: Stage) -> None:
+        await stage.add_user("ada")
+        assert await self.tries(stage, "ada") == {"unavailable", "rate_limited"}
 
 
 async def test_the_api_says_when_to_try_again(stage: Stage) -> None:

@@ -19,7 +19,7 @@ from aitne.core.models.user import Role, Scope
 from aitne.core.states import JobState
 from aitne.services.terminal import open_terminal
 from aitne.services.terminals import MOST_OF_ONE_USER, TICKET_LIFETIME_S
-from tests.support.stage import Stage
+from tests.support.stage import PASSWORD, Stage
 from tests.support.terminals import Socket, connected, running_job
 
 SHELL = {"kind": "shell"}
@@ -276,6 +276,25 @@ async def test_who_is_shut_out_loses_the_terminals_too(stage: Stage, job: UUID, 
                 assert (await shut_out()).status_code == 200
                 assert (await socket.hear("exit"))["code"] is None
                 assert await socket.ended() == 1000
+
+
+async def test_who_shuts_out_others_ends_their_terminals_too(stage: Stage, job: UUID) -> None:
+    """Whoever has a stolen login may have a shell as well."""
+    async with stage.client() as mine:
+        login = {"username": "ada", "password": PASSWORD}
+        csrf = (await mine.post("/api/v1/auth/login", json=login)).json()["csrf_token"]
+        headers = {"X-CSRF-Token": csrf, "Origin": stage.settings.portal_url}
+        token = await stage.token(stage.actor("ada"))
+        change = {"password": "another good password", "current_password": PASSWORD}
+        for shut_out in (
+            lambda: mine.delete("/api/v1/account/sign-ins", headers=headers),
+            lambda: mine.post("/api/v1/account/password", json=change, headers=headers),
+        ):
+            async with connected(stage.app, path(job)) as socket:
+                socket.say(opening(await ticket(stage, job, token), argv=["cat"]))
+                await socket.hear("started")
+                assert (await shut_out()).is_success
+                assert (await socket.hear("exit"))["code"] is None
 
 
 async def test_a_program_that_reads_nothing_makes_no_heap_of_what_is_not_typed(

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from aitne.api.metrics import Metrics
-from aitne.core.errors import NotAllowed, Unavailable
+from aitne.core.errors import NotAllowed, NotFound, Unavailable
 from aitne.core.models.user import Actor
 from aitne.services.events import EventHub, Subscription
 
@@ -43,6 +43,41 @@ async def event_stream(
                         continue  # nobody was refused: the question is asked again
         finally:
             metrics.sse_clients.dec()
+
+
+async def while_allowed(
+    pieces: AsyncGenerator[bytes, None], again: Callable[[], Awaitable[object]]
+) -> AsyncGenerator[bytes, None]:
+    """Give the pieces on until ``again`` refuses, which is asked every minute, in silence too."""
+    clock = asyncio.get_running_loop().time
+    checked = clock()
+    coming: asyncio.Task[bytes | None] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.create_task(_piece(pieces))
+            await asyncio.wait({coming}, timeout=max(0.0, checked + RECHECK_S - clock()))
+            if clock() - checked >= RECHECK_S:
+                checked = clock()
+                try:
+                    await again()
+                except (NotAllowed, NotFound):
+                    return
+                except Unavailable:
+                    pass  # nobody was refused: the question is asked again
+            if coming.done():
+                piece, coming = coming.result(), None
+                if piece is None:
+                    return
+                yield piece
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.wait({coming})
+        await pieces.aclose()
+
+
+async def _piece(pieces: AsyncGenerator[bytes, None]) -> bytes | None:
+    return await anext(pieces, None)
 
 
 async def _next(subscription: Subscription) -> bytes:

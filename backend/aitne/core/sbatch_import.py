@@ -35,8 +35,11 @@ class Imported(Frozen):
     notes: tuple[Note, ...]
 
 
-def import_sbatch(text: str) -> Imported:
+def import_sbatch(text: str, folder: str | None = None) -> Imported:
     """Read a batch script. Whatever it says, ``file`` is a valid job file; the notes say the rest.
+
+    ``folder`` is where sbatch would have been called, and with that where the job starts; a note says
+    so where it is not known.
 
     Raises:
         ValueError: it is too long, or holds a character that no program can receive.
@@ -79,6 +82,13 @@ def import_sbatch(text: str) -> Imported:
             sbatch_options.take(wish, given)
     if "\r" in text:
         wish.note(1, "line ends", "were those of Windows, which sbatch refuses; they are mended")
+    if "workdir" not in wish.lines:
+        if folder is None:
+            wish.note(
+                1, "workdir", "sbatch starts a job where it is called, this one starts at home"
+            )
+        else:
+            wish.fields["workdir"] = folder
     body = read_body(lines, begin, wish)
     return _checked(_assemble(wish, body), wish)
 

@@ -226,9 +226,9 @@ def _array(wish: Wish, given: Given) -> None:
 
 def _chdir(wish: Wish, given: Given) -> None:
     path = given.value or ""
+    wish.lines["workdir"] = given.line
     if path.startswith(("/", "~/")):
         wish.fields["workdir"] = path
-        wish.lines["workdir"] = given.line
     else:
         wish.note(
             given.line, "--chdir", f"{path!r} counts from where sbatch was called: write it in full"

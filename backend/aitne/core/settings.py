@@ -160,7 +160,8 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Field(
-        default_factory=default_data_dir, description="Where all state of this platform lies."
+        default_factory=default_data_dir,
+        description="Where all state of this platform lies. Not in the file: `--data-dir` or the variable.",
     )
     cluster: str = Field(
         "local", pattern=r"^[a-z][a-z0-9-]{0,39}$", description="The cluster's name."
@@ -216,9 +217,15 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """What was passed wins over the environment, and that over ``aitne.toml``."""
-        path = config_path(init_settings()["data_dir"]) if "data_dir" in init_settings() else None
-        toml = () if path is None else (TomlConfigSettingsSource(settings_cls, path),)
-        return (init_settings, env_settings, *toml)
+        if "data_dir" not in init_settings():
+            return (init_settings, env_settings)
+        path = config_path(init_settings()["data_dir"])
+        toml = TomlConfigSettingsSource(settings_cls, path)
+        if "data_dir" in toml.toml_data:
+            raise SetupError(
+                f"data_dir has no place in {path}: say it with --data-dir or AITNE_DATA_DIR."
+            )
+        return (init_settings, env_settings, toml)
 
     @model_validator(mode="after")
     def _two_origins(self) -> Self:

@@ -187,6 +187,7 @@ class Admission:
         return verdict.waits_for
 
     async def _admitted(self, actor: Actor, wanted: Wanted) -> Admitted:
+        await self._check_charged(actor, wanted.spec)
         spec, limits = hold(wanted.spec, wanted.cluster, self._settings)
         return Admitted(
             spec=spec,
@@ -196,6 +197,19 @@ class Admission:
             unseen=await self._offers.look(actor, spec, wanted.account),
             after=await self._after(actor, spec.after),
         )
+
+    async def _check_charged(self, actor: Actor, spec: JobSpec) -> None:
+        """Projects are Slurm's accounts, so that nobody charges one that is not theirs."""
+        charged = spec.slurm.account
+        if charged is None or charged in actor.projects or actor.is_admin:
+            return
+        if await self._store.standing(charged) is not None:
+            raise InvalidInput.field(
+                "slurm.account",
+                f"it is the project {charged}, and you are no member of it",
+                value=charged,
+                allowed=", ".join(sorted(actor.projects)),
+            )
 
     async def _account(self, actor: Actor) -> Account:
         # A directory service that takes its time must not hold up everybody else.

@@ -25,6 +25,10 @@ WRONG = "The name or the password is wrong."
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 
 
+class NotJudged(Unavailable):
+    """The source that would know does not answer: nobody said whether the password was right."""
+
+
 class Arrivals:
     """Asks the sources that the site chose, in its order."""
 
@@ -64,11 +68,13 @@ class Arrivals:
         Raises:
             NotAuthenticated: nobody's, or those of a disabled account.
             NotLetIn: they are right, and the person may not log in here.
-            Unavailable: a source that might know does not answer.
+            Unavailable: a source that might know does not answer; ``NotJudged`` if none did that the
+                account belongs to.
         """
         user = await self.find(username)
         own = None if user is None else (user.source or OWN)
         silent: Unavailable | None = None
+        judged = False
         stored = None
         if user is not None and own == OWN:
             stored = await self._store.password_hash(user.name)
@@ -82,8 +88,9 @@ class Arrivals:
                 continue
             if identity is not None:
                 return await self.welcome(source.name, identity), source.name
+            judged = judged or source.name == own
         if silent is not None:
-            raise silent
+            raise silent if judged else NotJudged(silent.message)
         raise NotAuthenticated(WRONG)
 
     async def welcome(self, source: str, identity: Identity) -> User:
@@ -160,7 +167,7 @@ class Arrivals:
                 "no_account",
             )
         now = self._clock()
-        project = await self._free_project(name if name[0].isalpha() else f"u{name}")
+        project = await free_project(self._store, name)
         user = User(
             name=name,
             display_name=identity.display_name or "",
@@ -178,8 +185,15 @@ class Arrivals:
             return await self._store.tie_user(name, source, identity.subject)
         return user
 
-    async def _free_project(self, wished: str) -> str:
-        """Nobody gets into a project by being called like it."""
-        taken = {each.name for each in await self._store.list_projects(visible_to=None)}
-        own = (f"{wished[:30]}-own{n or ''}" for n in count())
-        return next(each for each in chain([wished], own) if each not in taken)
+
+def default_project_of(name: str) -> str:
+    """The project of a user's own name, in letters that a project's name may begin with."""
+    return name if name[0].isalpha() else f"u{name}"
+
+
+async def free_project(store: Store, user: str) -> str:
+    """The name for a new user's own project: nobody gets into one by being called like it."""
+    wished = default_project_of(user)
+    taken = {each.name for each in await store.list_projects(visible_to=None)}
+    own = (f"{wished[:30]}-own{n or ''}" for n in count())
+    return next(each for each in chain([wished], own) if each not in taken)

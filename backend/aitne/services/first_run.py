@@ -12,9 +12,10 @@ from pathlib import Path
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
+from aitne.services.arrivals import default_project_of
 from aitne.services.import_accounts import AccountImport
 from aitne.services.secrets import hashed
-from aitne.services.users import UserService, default_project_of
+from aitne.services.users import UserService
 
 CLI_TOKEN = "cli_token"  # noqa: S105 - the name of a file
 TOKEN_NAME = "aitne up"  # noqa: S105 - what its owner sees in the list

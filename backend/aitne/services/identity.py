@@ -16,7 +16,7 @@ from aitne.core.models.user import Actor, Scope, User
 from aitne.core.policy import refuse_impersonation, require_full_login
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
-from aitne.services.arrivals import Arrivals
+from aitne.services.arrivals import Arrivals, NotJudged
 from aitne.services.audit import AuditService
 from aitne.services.devices import device_words
 from aitne.services.known_browsers import KnownBrowsers
@@ -146,6 +146,14 @@ class IdentityService:
             raise
         try:
             user, source = await self.arrivals.by_form(username, password)
+        except NotJudged as error:
+            # An outage is nobody's guess.
+            most = self._settings.auth.max_failures
+            await self._store.take_back_attempt(key, self._clock(), most=most)
+            if known is None:
+                await self._store.take_back_noted(address_key)
+            await self._record(username, "failed", visit, {"why": error.code})
+            raise
         except AitneError as error:
             details = {"why": error.code} | ({"locked": True} if locks else {})
             outcome = "denied" if isinstance(error, NotAuthenticated) else "failed"
@@ -293,7 +301,8 @@ class IdentityService:
                 "in the portal."
             )
         user, stored = found
-        return await self._actor(user, stored.scopes)
+        actor = await self._actor(user, stored.scopes)
+        return actor.model_copy(update={"until": stored.expires_at})
 
     async def _enter(
         self, user: User, source: str, visit: Visit, *, may_have_to_enrol: bool

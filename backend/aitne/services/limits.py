@@ -45,12 +45,16 @@ class LimitCheck:
         self._read_at: datetime | None = None
 
     async def check(self, spec: JobSpec, account: str | None) -> Verdict:
-        """What its project's state and budget and the limits say to the job of that Unix account."""
+        """What the state and the budget of its project, and of the one that is charged, and the limits
+        say to the job of that Unix account."""
         now = self._clock()
         gpus = spec.resources.gpu.count > 0
-        refused = await self._gate.refusal(spec.project, now, gpus=gpus)
-        if refused is not None:
-            return Verdict((FieldProblem("project", refused, spec.project),))
+        charged = spec.slurm.account or spec.project
+        for name in dict.fromkeys((spec.project, charged)):
+            refused = await self._gate.refusal(name, now, gpus=gpus)
+            if refused is not None:
+                field = "project" if name == spec.project else "slurm.account"
+                return Verdict((FieldProblem(field, refused, name),))
         if self._read_at is None or now - self._read_at > _KEPT_FOR:
             found = await self._store.in_use()
             self._look, self._read_at = None if found is None else found[0], now

@@ -12,7 +12,7 @@ from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
 from aitne.core.policy import Action, require, require_full_login
 from aitne.core.ports.identity import PasswordHasher
 from aitne.core.ports.store import Check, Page, Store
-from aitne.services.arrivals import OWN
+from aitne.services.arrivals import OWN, free_project
 from aitne.services.identity import TOKEN_PREFIX
 from aitne.services.secrets import hashed, new_secret
 
@@ -52,7 +52,7 @@ class UserService:
         role: Role = Role.USER,
         default_project: str | None = None,
     ) -> User:
-        """Make an account, and its default project if that is missing.
+        """Make an account, and its default project if that is missing: one of its own if none is named.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -64,7 +64,7 @@ class UserService:
             name=name,
             display_name=display_name,
             role=role,
-            default_project=default_project or default_project_of(name),
+            default_project=default_project or await free_project(self._store, name),
             created_at=now,
         )
         project = Project(name=user.default_project, created_at=now)
@@ -172,6 +172,12 @@ class UserService:
                 allowed=f"{Scope.READ}, {Scope.WRITE}",
             )
         now = self._clock()
+        expires_at = None if lifetime_s is None else now + timedelta(seconds=lifetime_s)
+        if actor.until is not None and (expires_at is None or expires_at > actor.until):
+            raise NotAllowed(
+                f"The token in use ends at {actor.until:%Y-%m-%d %H:%M} UTC: a token cannot make one "
+                "that lasts longer."
+            )
         secret = new_secret(TOKEN_PREFIX)
         token = Token(
             id=secrets.token_hex(8),
@@ -179,7 +185,7 @@ class UserService:
             name=name,
             scopes=scopes,
             created_at=now,
-            expires_at=None if lifetime_s is None else now + timedelta(seconds=lifetime_s),
+            expires_at=expires_at,
         )
         await self._store.create_token(token, hashed(secret))
         return token, secret
@@ -218,11 +224,6 @@ class UserService:
         if current is None or not await self._accounts.verify(name, current, stored):
             raise NotAllowed("Setting your own password needs the current one; it is wrong.")
         await self._store.clear_attempts(key)
-
-
-def default_project_of(name: str) -> str:
-    """The project of a user's own name, in letters that a project's name may begin with."""
-    return name if name[0].isalpha() else f"u{name}"
 
 
 def _administer(actor: Actor) -> None:

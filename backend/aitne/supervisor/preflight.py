@@ -10,7 +10,9 @@ import socket
 import sys
 import tempfile
 import time
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from aitne.adapters.accounts import own_account_name
 from aitne.core.errors import SetupError
@@ -41,6 +43,27 @@ def notes(settings: Settings) -> list[str]:
     """What whoever starts the platform should know, though nothing is wrong."""
     if not settings.on_slurm:
         return []
+    return [*_unreachable(settings), *_as_whom(settings)]
+
+
+def _unreachable(settings: Settings) -> list[str]:
+    at = settings.slurm.portal_address
+    if at is None or not _loopback(settings.bind) or _loopback(urlsplit(at).hostname or ""):
+        return []
+    return [
+        f"Nodes are to reach the portal at {at}, and it listens on {settings.bind} alone: set `bind` "
+        "to an address that nodes reach, unless something there passes on what arrives."
+    ]
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _as_whom(settings: Settings) -> list[str]:
     if settings.broker.socket is not None:
         if os.getuid() != 0:
             return []

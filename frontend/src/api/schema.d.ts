@@ -6482,7 +6482,7 @@ export interface components {
              * @default false
              */
             exclusive: boolean;
-            /** @description Whether it starts again when a node fails; null: as the cluster does. */
+            /** @description Whether it starts again when a node fails; null: as often as its retries allow. */
             requeue?: boolean | null;
             /** @description The signal before its end, as sbatch writes it. */
             signal?: string | null;

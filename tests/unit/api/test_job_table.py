@@ -199,7 +199,8 @@ async def test_a_batch_script_becomes_a_job_file(stage: Stage) -> None:
         found = (await client.post("/api/v1/jobs:import", json={"script": script})).json()
         assert found["file"] == {"commands": ["python a.py"], "max_duration": "1h30m"}
         assert found["yaml"].startswith("commands:\n  - python a.py\n")
-        assert [(note["line"], note["option"]) for note in found["notes"]] == [(3, "--output")]
+        noted = [(note["line"], note["option"]) for note in found["notes"]]
+        assert noted == [(1, "workdir"), (3, "--output")]
         bad = await client.post("/api/v1/jobs:import", json={"script": "\0"})
         assert (bad.status_code, bad.json()["problems"][0]["field"]) == (422, "script")
 

@@ -233,6 +233,26 @@ async def test_a_followed_log_ends_with_its_job(stage: Stage) -> None:
         assert answer.ended
 
 
+async def test_who_may_not_see_a_job_any_more_hears_no_more_of_its_log(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.add_user("ada")
+    await stage.add_user("bob")
+    job = make_job(owner="bob", project="bob")
+    await stage.store.create_job(job)
+    await stage.store.put_member("bob", "ada", actor="bob")
+    await move(stage, job.id, *RUNNING)
+    stage.files.logs[key_of(job)] = b"first\n"
+    monkeypatch.setattr("aitne.api.sse.RECHECK_S", 0.05)
+    headers = {"Authorization": f"Bearer {await stage.token(stage.actor('ada'))}"}
+    async with open_answer(stage.app, f"/api/v1/jobs/{job.id}/logs?follow=true", headers) as answer:
+        await answer.until(b"first\n")
+        await stage.store.remove_member("bob", "ada", actor="bob")
+        async with asyncio.timeout(5):
+            await answer.task
+        assert answer.ended
+
+
 async def test_who_leaves_a_followed_log_is_followed_no_more(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     job = make_job(owner="ada", project="ada")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import uuid4
 
 from aitne.core.models.limits import Usage
@@ -10,7 +11,7 @@ from aitne.core.states import JobState
 from aitne.services.balance import months_between
 from tests.support.jobs import make_job
 from tests.support.project_stage import API, ada_leads, ok, watch
-from tests.support.stage import Stage
+from tests.support.stage import Stage, open_stage
 
 JOB = {"name": "train", "project": "vision", "commands": ["true"]}
 
@@ -70,6 +71,25 @@ async def test_a_spent_budget_takes_no_new_jobs_until_it_begins_anew(stage: Stag
         assert (await ok(client.get(f"{API}/projects/vision/balance")))["spent"]
         stage.clock.now = datetime(2026, 4, 1, 1, tzinfo=UTC)
         await ok(client.post(f"{API}/jobs", json=JOB), 201)
+
+
+async def test_another_account_is_no_way_around_a_spent_budget(tmp_path: Path, blank: Path) -> None:
+    elsewhere = {"name": "train", "commands": ["true"], "slurm": {"account": "vision"}}
+    async with open_stage(tmp_path, blank, scheduler="slurm") as stage:
+        ada, root = await ada_leads(stage)
+        eve = await stage.token(await stage.add_user("eve"))
+        async with stage.client(root) as client:
+            await ok(client.put(f"{API}/projects/vision/budget", json={"cpu_hours": 10}))
+        lease = await stage.store.take_lease("controller", "test", duration_s=1e9)
+        assert lease is not None
+        stage.accounting.used = [used(7)]
+        await watch(stage, lease.epoch).look()
+        for token, said in ((ada, "14 of 10 CPU-hours"), (eve, "you are no member of it")):
+            async with stage.client(token) as client:
+                refused = await client.post(f"{API}/jobs", json=elsewhere)
+            (problem,) = refused.json()["problems"]
+            assert problem["field"] == "slurm.account"
+            assert said in problem["message"]
 
 
 async def test_a_budget_in_all_counts_every_month(stage: Stage) -> None:

@@ -122,6 +122,27 @@ async def test_everybody_has_a_project_of_their_own(stage: Stage, name: str) -> 
     assert made.default_project == {"_ada": "u_ada", "ada": "ada"}[name]
 
 
+async def test_nobody_gets_into_a_project_by_being_called_like_it(stage: Stage) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    await stage.add_user("eve", project="bob")
+    made = await stage.platform.users.create(root, name="bob")
+    assert made.default_project == "bob-own"
+    asked = await stage.platform.users.create(root, name="bea", default_project="bob")
+    assert asked.default_project == "bob"
+
+
+async def test_a_token_that_ends_makes_none_that_lasts_longer(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada, lifetime_s=3_600)) as client:
+        body = {"name": "x", "scopes": ["read"]}
+        for longer in (None, "2h"):
+            refused = await client.post("/api/v1/tokens", json={**body, "expires_in": longer})
+            assert refused.status_code == 403
+            assert "lasts longer" in refused.json()["detail"]
+        made = await client.post("/api/v1/tokens", json={**body, "expires_in": "30m"})
+        assert made.status_code == 201
+
+
 @pytest.mark.parametrize("change", [{"role": "user"}, {"disabled": True}])
 async def test_the_last_administrator_stays(stage: Stage, change: dict[str, object]) -> None:
     root = await stage.add_user("root", Role.ADMIN)

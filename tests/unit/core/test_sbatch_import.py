@@ -11,11 +11,21 @@ from aitne.cli import jobfile
 from aitne.core import sbatch_options
 from aitne.core.job_yaml import write_job_file
 from aitne.core.models.job_file import JobFile
-from aitne.core.sbatch_import import MAX_CHARS, import_sbatch
+from aitne.core.sbatch_import import MAX_CHARS, Imported
+from aitne.core.sbatch_import import import_sbatch as import_from
 from aitne.core.sbatch_options import MOST_NOTES
 from aitne.core.units import format_duration
 
 SCRIPT = "#!/bin/bash\n{}\npython train.py\n"
+HERE = "/where/sbatch/was/called"
+
+
+def import_sbatch(text: str) -> Imported:
+    """What it becomes beside the folder that it is read in."""
+    found = import_from(text, HERE)
+    if found.file.get("workdir") == HERE:
+        del found.file["workdir"]
+    return found
 
 
 def fields(*lines: str) -> dict[str, Any]:
@@ -136,6 +146,19 @@ def test_the_last_of_an_option_counts() -> None:
 )
 def test_what_cannot_be_carried_over_is_said(line: str, option: str) -> None:
     assert option in noted(line)
+
+
+def test_it_starts_where_sbatch_was_called_or_says_that_it_does_not() -> None:
+    script = SCRIPT.format("")
+    assert import_from(script, "/data/ada").file["workdir"] == "/data/ada"
+    unknown = import_from(script)
+    assert "workdir" not in unknown.file
+    assert [(note.option, note.serious) for note in unknown.notes] == [("workdir", True)]
+    for folder in (None, "/data/ada"):
+        assert import_from(SCRIPT.format("#SBATCH -D /x"), folder).file["workdir"] == "/x"
+        relative = import_from(SCRIPT.format("#SBATCH -D sub"), folder)
+        assert [note.option for note in relative.notes] == ["--chdir"]
+        assert "workdir" not in relative.file
 
 
 def test_directives_end_with_the_first_command() -> None:

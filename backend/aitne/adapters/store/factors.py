@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import case, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from aitne.adapters.store.base import StorePart
@@ -46,6 +46,15 @@ class Factors(StorePart):
             values = {"failures": failures, "failed_at": now, "locked_until": locked_until}
             await tx.execute(update(lockouts).where(mine).values(values))
         return Attempt(failures=failures, locked_until=locked_until, counted=True)
+
+    async def take_back_attempt(self, key: str, now: datetime, *, most: int) -> None:
+        """See the port."""
+        mine = (lockouts.c.key == key) & (lockouts.c.failures > 0)
+        left = lockouts.c.failures - 1
+        # What was locked before that try, and no longer was when it came, stays remembered.
+        over = case((left >= most, now), else_=None)
+        async with self._db.write() as tx:
+            await tx.execute(update(lockouts).where(mine).values(failures=left, locked_until=over))
 
     async def locked_until(self, key: str, now: datetime) -> datetime | None:
         """See the port."""

@@ -256,6 +256,18 @@ class Credentials(StorePart):
             count: int = (await tx.execute(query.where(window))).scalar_one()
         return count
 
+    async def take_back_noted(self, key: str) -> None:
+        """See the port."""
+        last = (
+            select(_attempts.c.id)
+            .where(_attempts.c.key == key)
+            .order_by(_attempts.c.time.desc(), _attempts.c.id.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        async with self._db.write() as tx:
+            await tx.execute(delete(_attempts).where(_attempts.c.id == last))
+
     async def clear_attempts(self, key: str) -> None:
         """Forget what was counted under ``key``."""
         async with self._db.write() as tx:

@@ -70,9 +70,11 @@ async def revoke_sign_ins(
         AskedFlag, Query(description="Leave the browser that asks logged in.")
     ] = True,
 ) -> Ended:
-    """Log out everywhere."""
+    """Log out everywhere. Your terminals end."""
     keep = _cookie(request, platform) if keep_current else None
-    return Ended(ended=await platform.account.revoke_all(actor, keep=keep))
+    ended = await platform.account.revoke_all(actor, keep=keep)
+    await platform.terminals.end_of(actor.name)
+    return Ended(ended=ended)
 
 
 @router.delete("/account/sign-ins/{sign_in_id}", status_code=204, tags=["account"])
@@ -81,18 +83,20 @@ async def revoke_sign_in(
     actor: Writer,
     platform: PlatformDep,
 ) -> None:
-    """Log out one browser."""
+    """Log out one browser. Your terminals end, for any of them may be in it."""
     await platform.account.revoke(actor, sign_in_id)
+    await platform.terminals.end_of(actor.name)
 
 
 @router.post("/account/password", status_code=204, tags=["account"])
 async def change_password(
     body: NewPassword, actor: Writer, request: Request, platform: PlatformDep
 ) -> None:
-    """Set your password. All sign-ins but the one in use end."""
+    """Set your password. All sign-ins but the one in use end, and your terminals."""
     await platform.account.change_password(
         actor, body.password, body.current_password, keep=_cookie(request, platform)
     )
+    await platform.terminals.end_of(actor.name)
 
 
 @router.post("/account/second-factor", tags=["account"])

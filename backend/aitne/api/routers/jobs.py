@@ -11,9 +11,18 @@ from fastapi.responses import PlainTextResponse
 from aitne.api import profile_text
 from aitne.api.audited import NotesDep
 from aitne.api.bulk_views import CancelJobs, CancelResults, JobCounts
-from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
+from aitne.api.deps import (
+    IdempotencyKey,
+    MetricsDep,
+    PlatformDep,
+    Reader,
+    Writer,
+    WrittenDep,
+    get_caller,
+)
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.routers import V1
+from aitne.api.sse import while_allowed
 from aitne.api.streaming import Stream, streams_of
 from aitne.api.views import (
     AnyJobQuery,
@@ -190,6 +199,7 @@ async def get_job_logs(
     request: Request,
     actor: Reader,
     platform: PlatformDep,
+    metrics: MetricsDep,
 ) -> Response:
     """What its program wrote, stdout and stderr merged."""
     limit = 1 if where.follow else where.limit
@@ -205,9 +215,17 @@ async def get_job_logs(
     headers = {"X-Log-Offset": str(chunk.offset), "X-Log-Size": str(chunk.size)}
     if not where.follow:
         return PlainTextResponse(chunk.data, headers=headers)
+
+    async def again() -> None:
+        caller = await get_caller(request, platform, metrics)
+        await platform.jobs.get(caller.actor, job_id)
+
     lines = platform.jobs.follow_log(actor, job_id, task=where.task, offset=chunk.offset)
     return Stream(
-        lines, streams_of(request.app), media_type="text/plain; charset=utf-8", headers=headers
+        while_allowed(lines, again),
+        streams_of(request.app),
+        media_type="text/plain; charset=utf-8",
+        headers=headers,
     )
 
 

@@ -96,7 +96,7 @@ async def get_user(name: Name, actor: Reader, platform: PlatformDep, tags: TagsD
 async def update_user(
     name: Name, body: UserChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> User:
-    """Change an account. A new password, or disabling it, ends its logins."""
+    """Change an account. A new password, or disabling it, ends its logins and terminals."""
     known = platform.settings.auth.sources
     if body.source is not None and body.source != OWN and body.source not in known:
         raise InvalidInput.field(
@@ -113,6 +113,6 @@ async def update_user(
         source=body.source,
         check=tags.expect,
     )
-    if changed.disabled:
+    if changed.disabled or body.password is not None:
         await platform.terminals.end_of(name)
     return tags.of(changed)

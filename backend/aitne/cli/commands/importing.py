@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,7 +41,7 @@ def import_(
 ) -> int:
     """Make a job file from a batch script.
 
-    The #SBATCH lines become fields and the rest one command. What cannot be carried over is said, with
+    The #SBATCH lines become fields and the rest one command, which starts in the present folder, as by sbatch. What cannot be carried over is said, with
     its line and the reason; with --strict that is an error.
     """
     from aitne.core.job_yaml import write_job_file
@@ -48,7 +49,7 @@ def import_(
 
     text = _read(script)
     try:
-        found = import_sbatch(text)
+        found = import_sbatch(text, str(Path.cwd()))
     except ValueError as error:
         raise InvalidInput(f"{script}: {error}.") from error
     for note in found.notes:

@@ -136,6 +136,10 @@ def continue_session(
         output.answer_json(made.raw)
     else:
         output.answer(made.url or made.id if wait else made.id)
+    if wait:
+        from aitne.cli import follow
+
+        follow.check(made)
     return 0
 
 

@@ -48,7 +48,7 @@ class SlurmSpec(Frozen):
     exclusive: bool = False
     """No other job on its nodes."""
     requeue: bool | None = None
-    """Whether it starts again when a node fails; None: as the cluster does."""
+    """Whether it starts again when a node fails; None: as often as its retries allow."""
     signal: str | None = None
     """The signal before its end, as sbatch writes it."""
     extra: tuple[str, ...] = ()

@@ -93,6 +93,8 @@ class Actor(Frozen):
     """The administrator who looks at the platform as this user, if one does."""
     manages: frozenset[str] = frozenset()
     """Those of the projects that the user leads."""
+    until: UtcTime | None = None
+    """When the token in use ends; None: it does not, or it is another credential."""
 
     @property
     def name(self) -> str:

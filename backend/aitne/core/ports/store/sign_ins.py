@@ -85,6 +85,10 @@ class SignInStore(Protocol):
         after the lock than ``longest_s``, begin anew."""
         ...
 
+    async def take_back_attempt(self, key: str, now: datetime, *, most: int) -> None:
+        """Count the last try under ``key`` no more, nor the lock that it brought."""
+        ...
+
     async def locked_until(self, key: str, now: datetime) -> datetime | None:
         """None: it is not locked."""
         ...

@@ -91,6 +91,10 @@ class UserStore(Protocol):
         """Count one attempt under ``key`` (a name, an address) and return how many fall into the window."""
         ...
 
+    async def take_back_noted(self, key: str) -> None:
+        """Count the last attempt under ``key`` no more."""
+        ...
+
     async def clear_attempts(self, key: str) -> None:
         """Forget what was counted under ``key``."""
         ...
