@@ -175,6 +175,18 @@ def test_a_session_is_continued(aitne: Aitne, api: FakeApi) -> None:
     assert {name.lower() for name in sent.headers} >= {"idempotency-key"}
 
 
+def test_a_continued_session_that_is_waited_for_and_fails_is_a_failure(
+    aitne: Aitne, api: FakeApi
+) -> None:
+    made = job("FAILED", type="session", id=OTHER, continues=JOB_ID, message="No node has room.")
+    api.on("GET", f"/jobs/{JOB_ID}", job("TIMED_OUT", type="session"))
+    api.on("GET", f"/jobs/{OTHER}", made)
+    api.on("POST", f"/sessions/{JOB_ID}/continue", made)
+    done = aitne("session", "continue", JOB_ID, "--yes", "--wait")
+    assert done.status == 1
+    assert "No node has room." in done.err
+
+
 def test_tasks_of_a_sweep_are_compared_by_their_numbers(aitne: Aitne, api: FakeApi) -> None:
     array = job("COMPLETED", name="grid", array="0-1")
     tasks = [job("COMPLETED", id=OTHER[:-1] + str(n), array_task_id=n) for n in (0, 1)]

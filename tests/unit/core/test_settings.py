@@ -96,3 +96,9 @@ def test_where_sessions_listen(tmp_path: Path, value: str) -> None:
 def test_where_sessions_cannot_listen(tmp_path: Path, value: str) -> None:
     with pytest.raises(SetupError, match=r"slurm\.agent_host"):
         load_settings(tmp_path, slurm={"agent_host": value})
+
+
+def test_the_file_does_not_say_where_it_lies_itself(tmp_path: Path) -> None:
+    (tmp_path / "aitne.toml").write_text('data_dir = "/elsewhere"\n')
+    with pytest.raises(SetupError, match="AITNE_DATA_DIR"):
+        load_settings(tmp_path)

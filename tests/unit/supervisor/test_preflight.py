@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.core.settings import Settings
+from aitne.core.settings import Settings, SlurmSettings
 from aitne.supervisor import preflight
 
 
@@ -92,3 +92,20 @@ def test_one_port_for_two_parts(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"data_dir": tmp_path, "port": 9_000, "hub_port": 9_001}
     with pytest.raises(SetupError, match="Port 9001 is set for more than one part"):
         preflight.check(Settings(**settings))
+
+
+@pytest.mark.parametrize(
+    ("bind", "address", "said"),
+    [
+        ("127.0.0.1", "http://login1:8000", True),
+        ("0.0.0.0", "http://login1:8000", False),
+        ("127.0.0.1", "http://127.0.0.1:8000", False),
+        ("127.0.0.1", None, False),
+    ],
+)
+def test_a_portal_that_no_node_reaches_is_said(
+    tmp_path: Path, bind: str, address: str | None, said: bool
+) -> None:
+    slurm = SlurmSettings(portal_address=address)
+    found = preflight.notes(Settings(data_dir=tmp_path, scheduler="slurm", bind=bind, slurm=slurm))
+    assert any("set `bind`" in note for note in found) == said
