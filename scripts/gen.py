@@ -1,7 +1,7 @@
 """Write every generated file anew, or with ``--check`` say which are out of date.
 
-The OpenAPI document, the portal's types made from it, the configuration reference, the asynchronous
-client, the versions of the image with JupyterLab, which are those of sessions without one, and each
+The OpenAPI document, the portal's types made from it, the references of the configuration and of
+the job file, the asynchronous client, the versions of the image with JupyterLab, which are those of sessions without one, and each
 image's Apptainer definition and Dockerfile.
 """
 
@@ -39,6 +39,10 @@ def _configuration() -> bytes:
     return _python("scripts/gen_settings.py")
 
 
+def _job_file() -> bytes:
+    return _python("scripts/gen_job_file.py")
+
+
 def _async_client() -> bytes:
     return _python("scripts/gen_async_client.py")
 
@@ -61,6 +65,7 @@ GENERATED: dict[Path, Callable[[], bytes]] = {
     OPENAPI: _openapi,
     ROOT / "frontend" / "src" / "api" / "schema.d.ts": _portal_types,
     ROOT / "docs" / "reference" / "configuration.md": _configuration,
+    ROOT / "docs" / "reference" / "job-file.md": _job_file,
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
     ROOT / "containers" / "jupyter" / folder.CONSTRAINTS: SESSION_LOCK.read_bytes,
     **_images(),

@@ -260,7 +260,7 @@ export interface paths {
         post?: never;
         /**
          * Log out everywhere
-         * @description Log out everywhere.
+         * @description Log out everywhere. Your terminals end.
          */
         delete: operations["revoke_sign_ins"];
         options?: never;
@@ -280,7 +280,7 @@ export interface paths {
         post?: never;
         /**
          * Log out one browser
-         * @description Log out one browser.
+         * @description Log out one browser. Your terminals end, for any of them may be in it.
          */
         delete: operations["revoke_sign_in"];
         options?: never;
@@ -299,7 +299,7 @@ export interface paths {
         put?: never;
         /**
          * Set your password
-         * @description Set your password. All sign-ins but the one in use end.
+         * @description Set your password. All sign-ins but the one in use end, and your terminals.
          */
         post: operations["change_password"];
         delete?: never;
@@ -595,7 +595,7 @@ export interface paths {
         head?: never;
         /**
          * Change an account
-         * @description Change an account. A new password, or disabling it, ends its logins.
+         * @description Change an account. A new password, or disabling it, ends its logins and terminals.
          */
         patch: operations["update_user"];
         trace?: never;
@@ -4062,13 +4062,13 @@ export interface components {
             commands?: string[];
             /** @description Run the commands on many ranks that exchange tensors. Only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
-            /** @description Variables for its programs. */
+            /** @description Variables of its environment. */
             env?: {
                 [key: string]: string;
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
-            /** @description What each node gives it. */
+            /** @description What it takes; what is left out comes from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Input"];
             /** @description The time after which it is ended, such as 4h. */
             max_duration?: number | string | null;
@@ -4078,10 +4078,10 @@ export interface components {
              * @example off
              */
             inactivity_duration?: number | string | "off" | null;
-            /** @description When it runs again by itself; left out: never. */
+            /** @description When it runs again by itself. Omitted: never. */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
-             * @description Run it once for each index, at most so many at once after `%`; only for jobs.
+             * @description Run it once for each index, at most so many at once after %; only for jobs.
              * @example 0-9%2
              */
             array?: string | null;
@@ -4125,13 +4125,13 @@ export interface components {
             commands?: string[];
             /** @description Run the commands on many ranks that exchange tensors. Only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
-            /** @description Variables for its programs. */
+            /** @description Variables of its environment. */
             env?: {
                 [key: string]: string;
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
-            /** @description What each node gives it. */
+            /** @description What it takes; what is left out comes from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Output"];
             /** @description The time after which it is ended, such as 4h. */
             max_duration?: number | null;
@@ -4141,10 +4141,10 @@ export interface components {
              * @example off
              */
             inactivity_duration?: number | "off" | null;
-            /** @description When it runs again by itself; left out: never. */
+            /** @description When it runs again by itself. Omitted: never. */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
-             * @description Run it once for each index, at most so many at once after `%`; only for jobs.
+             * @description Run it once for each index, at most so many at once after %; only for jobs.
              * @example 0-9%2
              */
             array?: string | null;
@@ -6084,7 +6084,7 @@ export interface components {
              * @default 1
              */
             max: number;
-            /** @description The reasons that start another attempt. */
+            /** @description The reasons that start another attempt. Omitted: node_failed, preempted, lost. */
             on?: components["schemas"]["TerminationReason"][];
         };
         /** @description ``RetryFile``, resolved. The default never retries. */
@@ -6276,13 +6276,13 @@ export interface components {
             commands?: string[];
             /** @description Run the commands on many ranks that exchange tensors. Only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
-            /** @description Variables for its programs. */
+            /** @description Variables of its environment. */
             env?: {
                 [key: string]: string;
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
-            /** @description What each node gives it. */
+            /** @description What it takes; what is left out comes from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Input"];
             /** @description The time after which it is ended, such as 4h. */
             max_duration?: number | string | null;
@@ -6292,10 +6292,10 @@ export interface components {
              * @example off
              */
             inactivity_duration?: number | string | "off" | null;
-            /** @description When it runs again by itself; left out: never. */
+            /** @description When it runs again by itself. Omitted: never. */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
-             * @description Run it once for each index, at most so many at once after `%`; only for jobs.
+             * @description Run it once for each index, at most so many at once after %; only for jobs.
              * @example 0-9%2
              */
             array?: string | null;

@@ -61,7 +61,7 @@ class RetryFile(Strict):
             TerminationReason.PREEMPTED,
             TerminationReason.LOST,
         ],
-        description="The reasons that start another attempt.",
+        description="The reasons that start another attempt. Omitted: node_failed, preempted, lost.",
     )
 
     @field_validator("on")
@@ -90,14 +90,12 @@ class SlurmFile(Strict):
         str | None,
         Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(,[A-Za-z0-9][A-Za-z0-9_.-]{0,63}){0,19}$"),
     ] = Field(None, description="One, or several with commas: the first to start it wins.")
-    qos: SlurmName | None = None
-    """Quality of service."""
+    qos: SlurmName | None = Field(None, description="Quality of service.")
     account: SlurmName | None = Field(None, description="Omitted: the project's own.")
     constraint: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9_.\-&|*()\[\],]{1,200}$")] = Field(
         None, description="Features that the nodes must have, such as nvlink&ib."
     )
-    reservation: SlurmName | None = None
-    """The reservation that it runs in."""
+    reservation: SlurmName | None = Field(None, description="The reservation that it runs in.")
     exclusive: Flag = Field(False, description="No other job on its nodes.")
     requeue: Flag | None = Field(
         None, description="Whether Slurm may start it again; omitted: as the job's retry says."
@@ -130,9 +128,11 @@ class EnvironmentFile(Strict):
     """The ``environment`` part of a job file: what is loaded on the node before the program."""
 
     modules: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+/-]{0,199}$")]] = Field(
-        default_factory=list, max_length=50, examples=[["cuda/12.6"]]
+        default_factory=list,
+        max_length=50,
+        examples=[["cuda/12.6"]],
+        description="Environment modules to load, in this order.",
     )
-    """Environment modules to load, in this order."""
     conda: Annotated[str | None, Field(max_length=4_096), AfterValidator(_passable)] = Field(
         None, description="The name or path of a conda environment."
     )
@@ -207,11 +207,16 @@ class JobFile(Strict):
     distributed: DistributedFile | None = Field(
         None, description="Run the commands on many ranks that exchange tensors. Only for jobs."
     )
-    env: dict[EnvName, EnvValue] = Field(default_factory=dict, max_length=500)
+    env: dict[EnvName, EnvValue] = Field(
+        default_factory=dict, max_length=500, description="Variables of its environment."
+    )
     workdir: str | None = Field(
         None, max_length=4_096, description="An absolute path or one below home (~/...)."
     )
-    resources: ResourcesFile = Field(default_factory=ResourcesFile)
+    resources: ResourcesFile = Field(
+        default_factory=ResourcesFile,
+        description="What it takes; what is left out comes from the template or the site.",
+    )
     max_duration: Annotated[
         Seconds | None, Field(description="The time after which it is ended, such as 4h.")
     ] = None
@@ -224,10 +229,13 @@ class JobFile(Strict):
             examples=["1h", "off"],
         ),
     ] = None
-    retry: RetryFile | None = None
-    """When it runs again by itself; left out: never."""
-    array: Annotated[str | None, Field(max_length=2_000, examples=["0-9%2"])] = None
-    """Run it once for each index, at most so many at once after ``%``; only for jobs."""
+    retry: RetryFile | None = Field(
+        None, description="When it runs again by itself. Omitted: never."
+    )
+    array: Annotated[str | None, Field(max_length=2_000, examples=["0-9%2"])] = Field(
+        None,
+        description="Run it once for each index, at most so many at once after %; only for jobs.",
+    )
     sweep: SweepFile | None = Field(
         None, description="Run it once for each of many settings; only for jobs, instead of array."
     )
