@@ -52,7 +52,8 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
         raise TypeError(f"A tensor is needed, not {type(tensor).__name__}.")
     if tensor.layout is not torch.strided:
         raise ValueError(f"Tensor type {tensor.type()} is not supported.")
-    return tensor.detach().contiguous()
+    # A tensor may only say of itself that it is another's conjugate or negative: transports move bytes.
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
@@ -143,7 +144,7 @@ class Prepared:
 def in_place(targets: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
     """Bring outputs into those targets whose elements do not lie one after another."""
     for target, output in zip(targets, outputs, strict=True):
-        if not target.is_contiguous():
+        if not target.is_contiguous() or target.is_conj() or target.is_neg():
             target.detach().copy_(output)
 
 

@@ -16,6 +16,7 @@ import struct
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -143,15 +144,30 @@ class Checkpointer:
             ) from error
 
     def _forget(self, step: int, rank: int | None = None) -> None:
-        """Remove what is older than those to keep, and what an earlier process left half-written."""
-        older = [each for each in self._steps(rank) if each <= step]
-        _remove(self.folder / _name(each, rank) for each in older[self._keep :])
+        """Remove what is older than those to keep, and what an earlier process left half-written.
+
+        Those to keep have all their files: else a run that is stopped between two files of a checkpoint,
+        and again between those of the next, would be left with parts of several and none to go on from.
+        """
+        complete = (each for each in self._steps() if each <= step and self._complete(each))
+        kept = list(islice(complete, self._keep))
+        if len(kept) == self._keep:
+            older = (each for each in self._steps(rank) if each < kept[-1])
+            _remove(self.folder / _name(each, rank) for each in older)
         suffix = _name(0, rank).removeprefix(_name(0).removesuffix(".ckpt"))
         _remove(
             path
             for path in self.folder.glob(f".step-*{suffix}.tmp")
             if _NAME.fullmatch(path.name[1:-4]) and _rank_of(path.name[1:-4]) == rank
         )
+
+    def _complete(self, step: int) -> bool:
+        """Whether all its files are there; each has its name only once it was written."""
+        try:
+            parts = _parts(self.folder / _name(step))
+        except (OSError, CheckpointError):
+            return False
+        return all((self.folder / _name(step, rank)).is_file() for rank in range(parts))
 
     # Reading
 
@@ -275,6 +291,16 @@ def _verify(path: Path) -> int:
     if _sealed(summed, written, parts) != trailer:
         raise CheckpointError("its checksum is another: bytes in it have changed")
     return int(parts)
+
+
+def _parts(path: Path) -> int:
+    """The number of parts a file says there are, unchecked. Raises ``CheckpointError`` or ``OSError``."""
+    with path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TRAILER.size))
+        trailer = file.read()
+    if len(trailer) != _TRAILER.size or not trailer.startswith(_MAGIC):
+        raise CheckpointError("its end is missing")
+    return int(_TRAILER.unpack(trailer)[2])
 
 
 def _who() -> tuple[int, int]:

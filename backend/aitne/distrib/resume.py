@@ -33,9 +33,11 @@ def random_state() -> dict[str, Any]:
 
 def restore_random_state(state: Mapping[str, Any]) -> None:
     """Go on with the random numbers that followed ``random_state()``."""
-    torch.set_rng_state(state["torch"])
+    # Loaded with ``map_location`` they may be anywhere; generators take them from the CPU.
+    torch.set_rng_state(state["torch"].cpu())
     if state["cuda"]:
-        torch.cuda.set_rng_state_all(state["cuda"])
+        here = state["cuda"][: torch.cuda.device_count()]
+        torch.cuda.set_rng_state_all([each.cpu() for each in here])
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     found = state["numpy"]
@@ -44,7 +46,7 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
             "bit_generator": found["bit_generator"],
             "has_gauss": found["has_gauss"],
             "gauss": found["gauss"],
-            "state": {"key": found["key"].numpy().astype(np.uint32), "pos": found["pos"]},
+            "state": {"key": found["key"].cpu().numpy().astype(np.uint32), "pos": found["pos"]},
         }
     )
 

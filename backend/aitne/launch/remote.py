@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from aitne.launch.supervisor import Supervisor
 
 _LAST_S = 10.0
+_SELF = frozenset({"localhost", "127.0.0.1", "::1"})
 _SPEC = "spec"
 _OWN_OF_NODE = (
     "HOSTNAME",
@@ -74,6 +75,8 @@ def from_outside(found: Sequence[Host], launcher: str, settings: Settings) -> in
         names = [host.name for host in found]
         spec = {
             "names": names,
+            # To other nodes "localhost" is another.
+            "master": own_name() if names[0] in _SELF else names[0],
             "ranks": [host.ranks for host in found],
             "argv": settings.argv,
             "prefix": settings.prefix,
@@ -229,7 +232,7 @@ def follow(index: int | None) -> int:
         raise LaunchError(f"{spec['cwd']} is not on {own_name()}: {error.strerror}") from error
     launcher = Launcher(Settings(spec["argv"], prefix=spec["prefix"], bind=spec["bind"]))
     launcher.supervisor.forward_signals()
-    master = spec["names"][0] if len(spec["names"]) > 1 else LOCAL
+    master = spec["master"] if len(spec["names"]) > 1 else LOCAL
     try:
         launcher.serve(spec["ranks"], client, master, index, None)
         return launcher.run(line)

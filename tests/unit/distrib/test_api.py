@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import aitne.distrib as hvd
+from aitne.distrib._submit import dense
 from aitne.distrib.elastic import HostUpdateResult, ObjectState, run_fn
 from aitne.distrib.functions import _pickled, _unpickled
 
@@ -252,3 +253,13 @@ def test_a_sampler_with_fewer_samples_than_ranks_repeats_them() -> None:
     sampler.num_replicas, sampler.total_size = 5, 5
     sampler.rank = 4
     assert list(sampler) == [0]
+
+
+@pytest.mark.parametrize("lazy", [lambda x: x.conj(), lambda x: x.conj().imag])
+def test_what_a_tensor_only_says_of_its_elements_is_done_before_they_move(lazy: Any) -> None:
+    given = torch.tensor([1 + 2j, 3 - 4j])
+    view = lazy(given)
+    moved = dense(view)
+    assert not moved.is_conj()
+    assert not moved.is_neg()
+    assert torch.equal(moved, view.clone())

@@ -106,6 +106,33 @@ def test_a_new_beginning_does_not_remove_what_a_longer_run_left(two: Checkpointe
     assert not file_of(two.folder, 1).exists()
 
 
+def test_saves_that_are_cut_off_again_and_again_leave_one_to_go_on_from(
+    two: Checkpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (30, 40):
+        two.save({"step": step}, step, own={"rank": 0})
+    write = Checkpointer._write
+
+    def full(self: Checkpointer, name: str, content: Any, parts: int) -> None:
+        if ".rank-" not in name:
+            raise CheckpointError("the disk is full")
+        write(self, name, content, parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpointer, "_write", full)
+        for step in (45, 47, 49):
+            with pytest.raises(CheckpointError):
+                two.save({"step": step}, step, own={"rank": 0})
+    found = two.load_latest()
+    assert found is not None
+    assert (found.step, found.own) == (40, {"rank": 0})
+    for step in (50, 60):
+        two.save({"step": step}, step, own={"rank": 0})
+    two.save({"step": 70}, 70, own={"rank": 0})
+    own = sorted(path.name for path in two.folder.glob("*.rank-0.ckpt"))
+    assert own == [f"step-{step:012d}.rank-0.ckpt" for step in (50, 60, 70)], "old parts go too"
+
+
 def test_fewer_than_two_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 2"):
         Checkpointer(tmp_path, keep=1)
