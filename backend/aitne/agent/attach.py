@@ -37,6 +37,8 @@ MOST_BYTES = 1 << 20
 """Of one frame."""
 _CHUNK = 1 << 14
 _HOLD = 1 << 16
+_LOOK_S = 1.0
+"""How often to look whether anybody is still there, while nothing is read that would tell."""
 """So much may wait on its way in either direction before no more is read."""
 _FIRST_WITHIN_S = 30.0
 _HANGUP_S, _TERM_S = 0.5, 2.0
@@ -218,7 +220,8 @@ class Attachment:
         code: int | None = None
         while code is None or child.outputs:
             reads = [wake]
-            if len(self._to_child) < _HOLD:
+            held = len(self._to_child) >= _HOLD
+            if not held:
                 reads.append(0)
             if len(self._out) < _HOLD:
                 reads += child.outputs
@@ -226,10 +229,13 @@ class Attachment:
             if self._to_child and child.stdin is not None:
                 writes.append(child.stdin)
             # Who has ended may have left what holds its output open: that is waited for no longer.
-            readable, writable, _ = select.select(reads, writes, [], None if code is None else 0.2)
+            timeout = _LOOK_S if held else None
+            readable, writable, _ = select.select(
+                reads, writes, [], timeout if code is None else 0.2
+            )
             if wake in readable and self._signals(wake):
                 return 143
-            if 0 in readable and not self._hear():
+            if (0 in readable and not self._hear()) or (held and _hung_up(0)):
                 return 129
             if child.stdin is not None and child.stdin in writable:
                 self._feed(child)
@@ -352,6 +358,12 @@ def _become(
         os.execv(argv[0] if argv else "", list(argv or ()))  # noqa: S606
     finally:
         os._exit(NOT_STARTED)
+
+
+def _hung_up(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 def _ended(pid: int) -> int | None:

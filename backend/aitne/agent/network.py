@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from enum import Enum
 
 from aitne.agent import wire
 
@@ -90,30 +91,50 @@ def _loopback(address: str) -> bool:
 
 
 _LISTENING = "0A"
-_ANY = "00000000"
 
 
-def listens_as_another(host: str, port: int) -> bool:
-    """Whether the one who listens there runs as another account than this process.
+class Listener(Enum):
+    """Whose program listens at an address."""
 
-    A port that is held but not listened at yet can be taken over by anybody on the node. Where the
-    kernel does not tell who listens (https://docs.kernel.org/networking/proc_net_tcp.html): False.
+    OURS = "ours"
+    ANOTHERS = "another's"
+    NOBODYS = "nobody's"
+    UNTOLD = "untold"
+    """The kernel does not tell."""
+
+
+def listener(host: str, port: int) -> Listener:
+    """Who listens there, by the kernel's word (https://docs.kernel.org/networking/proc_net_tcp.html).
+
+    A port that is held but not listened at yet can be taken over by anybody on the node, also by a
+    socket of both protocols; with one such beside ours it is another's.
     """
-    six = ":" in host
-    own = None if six else socket.inet_aton(socket.gethostbyname(host))[::-1].hex().upper()
+    found = Listener.NOBODYS
     try:
-        with open("/proc/net/tcp6" if six else "/proc/net/tcp", encoding="ascii") as file:
-            rows = [line.split() for line in file][1:]
+        for name, there in _rows_of(host).items():
+            with open(f"/proc/net/{name}", encoding="ascii") as file:
+                rows = [line.split() for line in file][1:]
+            for row in rows:
+                address, _, number = row[1].rpartition(":")
+                if row[3] == _LISTENING and address in there and int(number, 16) == port:
+                    if int(row[7]) != os.geteuid():
+                        return Listener.ANOTHERS
+                    found = Listener.OURS
     except OSError:
-        return False
-    for row in rows:
-        address, _, number = row[1].rpartition(":")
-        there = six or address in (own, _ANY)
-        if (
-            row[3] == _LISTENING
-            and there
-            and int(number, 16) == port
-            and int(row[7]) != os.geteuid()
-        ):
-            return True
-    return False
+        return Listener.UNTOLD
+    return found
+
+
+def _rows_of(host: str) -> dict[str, set[str]]:
+    """Which addresses in which of the kernel's tables answer for this one."""
+    any_six = "0" * 32
+    if ":" in host:
+        packed = socket.inet_pton(socket.AF_INET6, host)
+        own = "".join(packed[at : at + 4][::-1].hex().upper() for at in range(0, 16, 4))
+        return {"tcp6": {own, any_six}}
+    own = socket.inet_aton(socket.gethostbyname(host))[::-1].hex().upper()
+    mapped = "0" * 16 + "FFFF0000"
+    tables = {"tcp": {own, "0" * 8}}
+    if os.path.exists("/proc/net/tcp6"):
+        tables["tcp6"] = {mapped + own, mapped + "0" * 8, any_six}
+    return tables

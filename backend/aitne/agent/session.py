@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aitne.agent import wire
-from aitne.agent.network import listens_as_another, own_address
+from aitne.agent.network import Listener, listener, own_address
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import App, Spec
@@ -86,8 +86,8 @@ class Session:
                 base += self._hand_over(address, writer)
             if self._ended.is_set():
                 return
-            ready = self._wait_until_ready(base)
-            stolen = ready and listens_as_another(*held.getsockname()[:2])
+            found = self._wait_until_ready(base, *held.getsockname()[:2])
+            ready, stolen = found is not None, found is Listener.ANOTHERS
         finally:
             held.close()
         if ready and not stolen:
@@ -160,19 +160,20 @@ class Session:
 
     # --- readiness -------------------------------------------------------------------------------
 
-    def _wait_until_ready(self, base: str) -> bool:
+    def _wait_until_ready(self, base: str, host: str, port: int) -> Listener | None:
+        """Whose answer it was; None: there was none in time. Who does not listen has not answered."""
         deadline = time.monotonic() + self._app.timeout_s
         while time.monotonic() < deadline and not self._ended.is_set():
             try:
                 status, _ = wire.request(
                     "GET", base + self._app.readiness_path, timeout_s=_ANSWER_S
                 )
-                if status < 500:
-                    return True
+                if status < 500 and (found := listener(host, port)) is not Listener.NOBODYS:
+                    return found
             except (OSError, wire.Refused):
                 pass
             self._ended.wait(_READY_EVERY_S)
-        return False
+        return None
 
 
 def _hold_port(host: str) -> socket.socket:

@@ -87,7 +87,7 @@ class Helpers:
     async def close_idle(self) -> None:
         """End those that nobody used for a while, and forget those that have ended."""
         for name, helper in list(self._helpers.items()):
-            if helper.ended or helper.idle_s > IDLE_S:
+            if helper.ended or (helper.idle_s > IDLE_S and not helper.stuck):
                 del self._helpers[name]
                 await helper.close()
 
@@ -122,8 +122,9 @@ class Helpers:
     async def _make_room(self) -> None:
         if len(self._helpers) < MOST_HELPERS:
             return
-        name, helper = max(self._helpers.items(), key=lambda item: item[1].idle_s)
-        if helper.idle_s == 0.0:
+        idle = [item for item in self._helpers.items() if not item[1].stuck or item[1].ended]
+        name, helper = max(idle, key=lambda item: item[1].idle_s, default=(None, None))
+        if name is None or helper is None or (helper.idle_s == 0.0 and not helper.ended):
             raise Unavailable("The files of too many accounts are read at once. Try again.")
         del self._helpers[name]
         await helper.close()
@@ -163,6 +164,11 @@ class _Helper:
         self._process: int | None = None
         with suppress(ProcessLookupError):
             self._process = os.pidfd_open(pid)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it was killed while it had work: it may live on in the kernel."""
+        return self._stuck
 
     @property
     def idle_s(self) -> float:

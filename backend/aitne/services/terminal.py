@@ -186,9 +186,12 @@ class Terminal:
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
         self._writer.close()
-        with suppress(OSError, TimeoutError):
+        try:
             async with asyncio.timeout(_CLOSE_WITHIN_S):
                 await self._writer.wait_closed()
+        except (OSError, TimeoutError):
+            # What is typed is not read: hung up all the same, so that the other side sees it.
+            self._writer.transport.abort()
 
     # --- the traffic -----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from aitne.agent.network import listens_as_another, own_address
+from aitne.agent.network import Listener, listener, own_address
 
 PORTAL = "http://127.0.0.1:8000"
 
@@ -36,14 +36,37 @@ def test_no_address_at_all() -> None:
 def test_who_listens_is_told_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert not listens_as_another("127.0.0.1", port)
+        assert listener("127.0.0.1", port) is Listener.OURS
         # Seen by another account, it is another's.
         monkeypatch.setattr("os.geteuid", lambda: 4_242)
-        assert listens_as_another("127.0.0.1", port)
-        assert not listens_as_another("127.0.0.2", port)
-    assert not listens_as_another("127.0.0.1", port)
+        assert listener("127.0.0.1", port) is Listener.ANOTHERS
+        assert listener("127.0.0.2", port) is Listener.NOBODYS
+    assert listener("127.0.0.1", port) is Listener.NOBODYS, "who has stopped listening is nobody"
 
 
 def test_one_that_listens_everywhere_listens_here() -> None:
     with socket.create_server(("0.0.0.0", 0)) as server:
-        assert not listens_as_another("127.0.0.1", server.getsockname()[1])
+        assert listener("127.0.0.1", server.getsockname()[1]) is Listener.OURS
+
+
+@pytest.mark.parametrize("host", ["::", "::ffff:127.0.0.1"])
+def test_one_of_both_protocols_listens_here_too(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with socket.socket(socket.AF_INET6) as server:
+        server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        server.bind((host, 0))
+        server.listen()
+        port = server.getsockname()[1]
+        assert listener("127.0.0.1", port) is Listener.OURS
+        monkeypatch.setattr("os.geteuid", lambda: 4_242)
+        assert listener("127.0.0.1", port) is Listener.ANOTHERS
+
+
+def test_addresses_of_ipv6_are_compared() -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        port = server.getsockname()[1]
+        assert listener("::1", port) is Listener.OURS
+        assert listener("fe80::1", port) is Listener.NOBODYS

@@ -110,8 +110,12 @@ class Apptainer:
         with (
             work.step(what),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as name,
+            tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as ours,
         ):
             folder = Path(name)
+            # Not where nobody writes: as root we would follow what was put into our way there.
+            list_file = Path(ours, "wanted")
+            os.chmod(ours, 0o755)  # noqa: S103 - nobody has to read it
             user = _give_to_nobody(folder, image)
             listing: list[str] = []
             argv = ["unsquashfs", *offset, "-lc", str(image)]
@@ -120,10 +124,10 @@ class Apptainer:
             wanted = [path for path in paths if path == bill.STATUS or bill.is_metadata(path)]
             if not wanted:
                 return ()
-            (folder / "wanted").write_text("".join(f"{path}\n" for path in wanted))
-            (folder / "wanted").chmod(0o644)
+            list_file.write_text("".join(f"{path}\n" for path in wanted))
+            list_file.chmod(0o644)
             argv = ["unsquashfs", *offset, "-no-xattrs", "-no-progress", "-no-wildcards"]
-            argv += ["-d", str(folder / "root"), "-ef", str(folder / "wanted"), str(image)]
+            argv += ["-d", str(folder / "root"), "-ef", str(list_file), str(image)]
             work.run(argv, what=what, user=user)
             return bill.bill_of(folder / "root")
 

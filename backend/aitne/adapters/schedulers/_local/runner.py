@@ -34,6 +34,10 @@ CLAIMED, TAKEN, FAILED = b"claimed", b"taken", b"failed"
 
 _AGENT = b"aitne.agent"
 """In the command line of the agent, the platform's own program, which the memory limit does not count."""
+_CLEARS_UP = b"_docker_run"
+"""In the command line of what removes a job's container once the job's own processes are gone."""
+_CLEARING_S = 10.0
+"""So long it may take after the others were killed."""
 _TICK_S = 0.5
 _LEFTOVER_GRACE_S = 2.0
 _EXIT_FILE_BYTES = 1024
@@ -63,6 +67,13 @@ def main(arguments: Sequence[str]) -> None:
     if answer == CLAIMED:
         runner.supervise()
     os._exit(0)
+
+
+def _clears_up(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid and _CLEARS_UP in procfs.command_line(pid)
+    except OSError:
+        return False  # it has ended
 
 
 def _tell(answer: bytes) -> None:
@@ -305,9 +316,12 @@ class Runner:
         self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + grace)
 
     def _kill_when_due(self) -> None:
-        if self.kill_at is not None and time.monotonic() >= self.kill_at:
+        now = time.monotonic()
+        if self.kill_at is not None and now >= self.kill_at:
+            spare = now < self.kill_at + _CLEARING_S
             for pid, started in procfs.descendants(os.getpid()).items():
-                procfs.signal_process(pid, started, 9)
+                if not (spare and _clears_up(pid)):
+                    procfs.signal_process(pid, started, 9)
 
     def _read_control(self) -> None:
         import json
