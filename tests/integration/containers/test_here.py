@@ -93,6 +93,18 @@ def test_a_session_works_in_its_image_and_leaves_nothing(
     until("nothing is left of it", lambda: not left_of(session.id, stock_dockerd))
 
 
+def test_a_container_that_outlives_its_grace_is_removed(
+    here: RunningPlatform, owner: Client, stock_dockerd: Dockerd
+) -> None:
+    stubborn = "trap 'echo asked' TERM; echo runs; while :; do sleep 1; done"
+    fields = job_file("docker", type="job", image="base", commands=[stubborn])
+    job = owner.jobs.create({**fields, "datasets": []})
+    until("it runs", lambda: "runs" in b"".join(owner.jobs.logs(job.id)).decode())
+    owner.jobs.cancel(job.id)
+    until("it has ended", lambda: owner.jobs.get(job.id).ended)
+    assert not left_of(job.id, stock_dockerd)
+
+
 def left_of(job_id: str, dockerd: Dockerd) -> list[str]:
     """Containers of the tests' daemon and processes that know the job."""
     assert dockerd.client is not None

@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from aitne.core.attach_protocol import Frames, frame
@@ -52,3 +53,27 @@ def test_what_an_ended_program_has_said_comes_however_late_it_is_read(tmp_path: 
     kinds = list(Frames().feed(heard))
     assert kinds[-1] == (b"X", b'{"code": 0}')
     assert sum(len(content) for kind, content in kinds if kind == b"D") == written
+
+
+def test_a_program_that_does_not_read_ends_when_nobody_is_there_any_more(tmp_path: Path) -> None:
+    spec_in(tmp_path)
+    said = tmp_path / "said"
+    program = (
+        "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+    )
+    argv = [sys.executable, "-c", program, str(said)]
+    start = json.dumps({"kind": "shell", "argv": argv}).encode()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        agent_argv = (sys.executable, "-m", "aitne.agent", "--attach", str(tmp_path))
+        with subprocess.Popen(agent_argv, stdin=theirs.fileno(), stdout=theirs.fileno()) as agent:
+            theirs.close()
+            ours.sendall(frame(b"S", start))
+            eventually("the program runs", lambda: said.exists() and said.read_text() != "")
+            ours.settimeout(1)
+            with suppress(TimeoutError):
+                for _ in range(10_000):
+                    ours.sendall(frame(b"D", bytes(1_000)))
+            ours.close()
+            agent.wait(20)
+    eventually("the program has ended", lambda: not alive(int(said.read_text())))
