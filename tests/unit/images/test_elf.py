@@ -31,6 +31,13 @@ def test_garbage_is_refused_and_nothing_worse(content: bytes) -> None:
         elf.unpin(elf.MAGIC + content, (2, 36))
 
 
+def test_a_table_beyond_what_memory_can_be_is_refused() -> None:
+    damaged = bytearray(PROGRAM)
+    damaged[0x28:0x30] = b"\xff" * 8
+    with pytest.raises(elf.NotMovable):
+        elf.unpin(bytes(damaged), (2, 36))
+
+
 @given(st.integers(0, len(PROGRAM) - 1), st.integers(0, 255), st.integers(0, len(PROGRAM)))
 def test_a_damaged_program_is_refused_or_left_and_nothing_worse(
     place: int, value: int, end: int

@@ -31,7 +31,7 @@ def unpin(content: bytes, have: Version) -> bytes | None:
     """
     try:
         return _unpin(bytearray(content), have)
-    except (struct.error, ValueError, IndexError, KeyError) as error:
+    except (struct.error, ValueError, IndexError, KeyError, OverflowError) as error:
         if isinstance(error, NotMovable):
             raise
         raise NotMovable(f"it cannot be read as an ELF file: {error}") from error
