@@ -164,7 +164,13 @@ def test_a_node_that_ssh_does_not_reach_is_named(tmp_path: Path) -> None:
 # --- other launchers -----------------------------------------------------------------------------
 
 
-SHOWN = "import json\nfrom aitne.launch.world import detect\nw = detect(os.environ)\nprint(w.rank, w.size, w.local_rank, w.source, os.environ['HOROVOD_RANK'], os.environ['MASTER_PORT'])"
+# In one piece: mpirun puts together what comes when it comes.
+SHOWN = """
+from aitne.launch.world import detect
+w = detect(os.environ)
+told = [os.environ[name] for name in ("HOROVOD_RANK", "MASTER_PORT")]
+os.write(1, (" ".join(map(str, [w.rank, w.size, w.local_rank, w.source, *told])) + "\\n").encode())
+"""
 
 
 def mpirun() -> list[str]:
@@ -203,7 +209,7 @@ def test_mpi_transports_are_started_by_mpirun() -> None:
         "2",
         "--transport",
         "mpi",
-        *program(SHOWN + "; print(os.environ['AITNE_TRANSPORT'])"),
+        *program("os.write(1, (os.environ['AITNE_TRANSPORT'] + '\\n').encode())"),
         env=env,
     )
     assert done.returncode == 0, done.stderr
