@@ -26,7 +26,9 @@ export async function launchLab(patience = SLOW, limit = null) {
 /** A notebook with one cell that ran, on disk and in the workspace; its name. */
 export async function keepNotebook(lab) {
   expect((await runCell(lab, "6*7", ".jp-OutputArea-executeResult .jp-OutputArea-output")) === "42", "the cell did not run");
-  const kept = lab.waitForResponse((answer) => answer.request().method() === "PUT" && /\/lab\/api\/workspaces\//.test(answer.url()), SLOW);
+  const put = (where) => lab.waitForResponse((answer) => answer.request().method() === "PUT" && where.test(answer.url()), SLOW);
+  // The two are written apart: who leaves after one may leave the other unsaved.
+  const kept = Promise.all([put(/\/lab\/api\/workspaces\//), put(/\/api\/contents\/.*\.ipynb/)]);
   await lab.keyboard.press("Control+s");
   const rename = lab.locator(".jp-Dialog");
   await rename.waitFor({ timeout: 5_000 }).then(() => lab.keyboard.press("Enter"), () => undefined);
