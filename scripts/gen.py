@@ -1,8 +1,8 @@
 """Write every generated file anew, or with ``--check`` say which are out of date.
 
 The OpenAPI document, the portal's types made from it, the references of the configuration and of
-the job file, the asynchronous client, the versions of the image with JupyterLab, which are those of sessions without one, and each
-image's Apptainer definition and Dockerfile.
+the job file, the asynchronous client, the versions of the image with JupyterLab, which are those of
+sessions without one, and each image's Apptainer definition and Dockerfile.
 """
 
 from __future__ import annotations

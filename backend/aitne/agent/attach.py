@@ -37,9 +37,9 @@ MOST_BYTES = 1 << 20
 """Of one frame."""
 _CHUNK = 1 << 14
 _HOLD = 1 << 16
+"""So much may wait on its way in either direction before no more is read."""
 _LOOK_S = 1.0
 """How often to look whether anybody is still there, while nothing is read that would tell."""
-"""So much may wait on its way in either direction before no more is read."""
 _FIRST_WITHIN_S = 30.0
 _HANGUP_S, _TERM_S = 0.5, 2.0
 _KILL_ROUNDS = 20

@@ -87,7 +87,7 @@ class Helpers:
     async def close_idle(self) -> None:
         """End those that nobody used for a while, and forget those that have ended."""
         for name, helper in list(self._helpers.items()):
-            if helper.ended or (helper.idle_s > IDLE_S and not helper.stuck):
+            if helper.may_go(IDLE_S):
                 del self._helpers[name]
                 await helper.close()
 
@@ -122,10 +122,10 @@ class Helpers:
     async def _make_room(self) -> None:
         if len(self._helpers) < MOST_HELPERS:
             return
-        idle = [item for item in self._helpers.items() if not item[1].stuck or item[1].ended]
-        name, helper = max(idle, key=lambda item: item[1].idle_s, default=(None, None))
-        if name is None or helper is None or (helper.idle_s == 0.0 and not helper.ended):
+        idle = [item for item in self._helpers.items() if item[1].may_go(0.0)]
+        if not idle:
             raise Unavailable("The files of too many accounts are read at once. Try again.")
+        name, helper = max(idle, key=lambda item: item[1].idle_s)
         del self._helpers[name]
         await helper.close()
 
@@ -166,14 +166,13 @@ class _Helper:
             self._process = os.pidfd_open(pid)
 
     @property
-    def stuck(self) -> bool:
-        """Whether it was killed while it had work: it may live on in the kernel."""
-        return self._stuck
-
-    @property
     def idle_s(self) -> float:
         """Since when nobody has used it; 0 while somebody does."""
         return 0.0 if self._queued else time.monotonic() - self._used_at
+
+    def may_go(self, after_s: float) -> bool:
+        """Whether it has ended, or nobody has used it for longer and it does not live on in the kernel."""
+        return self.ended or (self.idle_s > after_s and not self._stuck)
 
     @property
     def ended(self) -> bool:

@@ -15,7 +15,8 @@ SourceName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 SecondFactorRule = Literal["optional", "admins", "all"]
 
 
-def _is_loopback(host: str | None) -> bool:
+def is_loopback(host: str | None) -> bool:
+    """Whether only this machine is reached by that name or address."""
     if host == "localhost":
         return True
     try:
@@ -79,7 +80,7 @@ class LdapSettings(Strict):
         if parts.scheme not in ("ldap", "ldaps") or not parts.hostname:
             raise ValueError("url must be ldap://host[:port] or ldaps://host[:port]")
         clear = parts.scheme == "ldap" and not self.start_tls
-        if clear and not _is_loopback(parts.hostname):
+        if clear and not is_loopback(parts.hostname):
             raise ValueError(
                 "start_tls = false would send passwords readable through the network; it is for a "
                 "directory on this machine"
@@ -132,9 +133,7 @@ class OidcSettings(Strict):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme != "https" and not (
-            parts.scheme == "http" and _is_loopback(parts.hostname)
-        ):
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
             raise ValueError("the provider must be reached by https")
         if parts.query or parts.fragment:
             raise ValueError("an issuer has neither a query nor a fragment")

@@ -10,12 +10,12 @@ import socket
 import sys
 import tempfile
 import time
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from aitne.adapters.accounts import own_account_name
 from aitne.core.errors import SetupError
+from aitne.core.identity_settings import is_loopback
 from aitne.core.settings import Settings
 
 OLDEST_PYTHON = (3, 11)
@@ -48,19 +48,12 @@ def notes(settings: Settings) -> list[str]:
 
 def _unreachable(settings: Settings) -> list[str]:
     at = settings.slurm.portal_address
-    if at is None or not _loopback(settings.bind) or _loopback(urlsplit(at).hostname or ""):
+    if at is None or not is_loopback(settings.bind) or is_loopback(urlsplit(at).hostname):
         return []
     return [
         f"Nodes are to reach the portal at {at}, and it listens on {settings.bind} alone: set `bind` "
         "to an address that nodes reach, unless something there passes on what arrives."
     ]
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _as_whom(settings: Settings) -> list[str]:

@@ -1,6 +1,6 @@
 /** What administrators ask the API and tell it; announcements and maintenance, which everybody sees. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { API, client, done, must } from "@/api/client";
+import { API, client, done, must, tagged } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { Answered } from "@/api/types";
 
@@ -205,9 +205,8 @@ export function createAnnouncement(body: NewAnnouncement): Promise<Announcement>
 
 /** An announcement with the tag that says what was seen of it. */
 export async function readAnnouncement(id: string): Promise<{ announcement: Announcement; tag: string }> {
-  const call = client.GET("/api/v1/announcements/{announcement_id}", { params: { path: { announcement_id: id } } });
-  const announcement = await must(call);
-  return { announcement, tag: (await call).response.headers.get("etag") ?? "*" };
+  const { value, tag } = await tagged(client.GET("/api/v1/announcements/{announcement_id}", { params: { path: { announcement_id: id } } }));
+  return { announcement: value, tag };
 }
 
 export function changeAnnouncement(id: string, tag: string, body: AnnouncementChanges): Promise<Announcement> {
@@ -225,9 +224,7 @@ export function dismissAnnouncement(id: string): Promise<void> {
 
 /** The tag that says what was seen of the maintenance. */
 export async function readMaintenanceTag(): Promise<string> {
-  const call = client.GET("/api/v1/maintenance");
-  await must(call);
-  return (await call).response.headers.get("etag") ?? "*";
+  return (await tagged(client.GET("/api/v1/maintenance"))).tag;
 }
 
 export function setMaintenance(tag: string, body: NewMaintenance): Promise<Maintenance> {

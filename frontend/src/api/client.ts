@@ -59,6 +59,18 @@ export async function must<T>(call: Promise<Answer<T>>): Promise<Answered<NonNul
   return data as Answered<NonNullable<T>>;
 }
 
+/** What was seen, and the tag that says so: a change sends it along. */
+export interface Seen<T> {
+  value: T;
+  tag: string;
+}
+
+/** `must`, with the tag of what was answered. */
+export async function tagged<T>(call: Promise<Answer<T>>): Promise<Seen<Answered<NonNullable<T>>>> {
+  const value = await must(call);
+  return { value, tag: (await call).response.headers.get("etag") ?? "*" };
+}
+
 /** For calls that answer 204 or whose answer does not matter. */
 export async function done(call: Promise<Answer<unknown>>): Promise<void> {
   const { error, response } = await call;

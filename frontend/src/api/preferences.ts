@@ -1,6 +1,6 @@
 /** What the user prefers, one document for each key, and how it is changed. */
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { client, isStatus, must } from "@/api/client";
+import { client, isStatus, must, tagged } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { Answered, JobFile } from "@/api/types";
 
@@ -25,11 +25,9 @@ export type ViewsChange = (old: JobViews) => JobViews;
 
 /** Made to what the platform has now, so that it undoes nothing that was saved elsewhere meanwhile. */
 async function changeJobViews(change: ViewsChange, again = true): Promise<JobViews> {
-  const call = client.GET("/api/v1/me/preferences/job_views");
-  const body = change(await must(call));
-  const tag = (await call).response.headers.get("etag");
+  const { value, tag } = await tagged(client.GET("/api/v1/me/preferences/job_views"));
   try {
-    return await must(client.PUT("/api/v1/me/preferences/job_views", { body, params: { header: { "If-Match": tag } } }));
+    return await must(client.PUT("/api/v1/me/preferences/job_views", { body: change(value), params: { header: { "If-Match": tag } } }));
   } catch (error) {
     if (again && isStatus(error, 412)) return changeJobViews(change, false);
     throw error;

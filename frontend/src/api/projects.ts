@@ -1,6 +1,6 @@
 /** What the portal asks about projects, and what it changes of them. */
 import { queryOptions } from "@tanstack/react-query";
-import { client, done, must } from "@/api/client";
+import { client, done, must, tagged } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { Answered } from "@/api/types";
 
@@ -28,12 +28,6 @@ export type Approval = Schemas["Approval"];
 export type MemberChanges = Partial<Schemas["MemberChanges"]>;
 export type NewInvitation = Schemas["NewInvitationBody"];
 
-/** What was seen, and the tag that says so: a change sends it along. */
-export interface Seen<T> {
-  value: T;
-  tag: string;
-}
-
 export const projectKeys = {
   all: ["projects"],
   one: (name: string) => ["projects", name],
@@ -41,11 +35,6 @@ export const projectKeys = {
 
 const at = (name: string) => ({ path: { name } });
 const seen = (name: string, tag: string) => ({ path: { name }, header: { "If-Match": tag } });
-
-async function tagged<T>(call: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<Seen<Answered<NonNullable<T>>>> {
-  const value = await must(call);
-  return { value, tag: (await call).response.headers.get("etag") ?? "*" };
-}
 
 export const projectsQuery = queryOptions({
   queryKey: projectKeys.all,

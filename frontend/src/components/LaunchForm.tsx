@@ -203,10 +203,8 @@ function useFocusInView() {
 }
 
 function hintOf(wrong: boolean, complete: boolean, problems: FormProblems | null): string | null {
-  if (wrong) return i18next.t("Please correct the marked fields.");
-  if (!complete) return i18next.t("Fill in what is still empty to see when it would start.");
-  if (problems !== null && Object.keys(problems.fields).length > 0) return i18next.t("Please correct the marked fields.");
-  return null;
+  if (wrong || (problems !== null && Object.keys(problems.fields).length > 0)) return i18next.t("Please correct the marked fields.");
+  return complete ? null : i18next.t("Fill in what is still empty to see when it would start.");
 }
 
 /** What the API said about fields; null when its answer was about something else, or there was none. */

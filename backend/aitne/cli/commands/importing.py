@@ -41,8 +41,9 @@ def import_(
 ) -> int:
     """Make a job file from a batch script.
 
-    The #SBATCH lines become fields and the rest one command, which starts in the present folder, as by sbatch. What cannot be carried over is said, with
-    its line and the reason; with --strict that is an error.
+    The #SBATCH lines become fields and the rest one command, which starts in the present folder, as by
+    sbatch. What cannot be carried over is said, with its line and the reason; with --strict that is an
+    error.
     """
     from aitne.core.job_yaml import write_job_file
     from aitne.core.sbatch_import import import_sbatch

@@ -3,8 +3,9 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Lock } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
+import type { Seen } from "@/api/client";
 import {
-  closeProject, describeProject, limitsQuery, type LimitsWish, type Project, type ProjectLimits, projectKeys, type Seen, setGrantedLimits,
+  closeProject, describeProject, limitsQuery, type LimitsWish, type Project, type ProjectLimits, projectKeys, setGrantedLimits,
   setOwnLimits, setProjectBudget, setProjectEnd,
 } from "@/api/projects";
 import { Confirm } from "@/components/Confirm";
