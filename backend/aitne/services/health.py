@@ -13,6 +13,7 @@ from aitne.core.errors import AitneError
 from aitne.core.models.health import SEVERITY, Health, HealthState, PartHealth
 from aitne.core.models.user import Actor
 from aitne.core.policy import Action, require
+from aitne.core.together import together
 from aitne.services.health_checks import Checks, Finding
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class HealthService:
 
     async def _look(self) -> Health:
         checks = self._checks.all()
-        found = await asyncio.gather(*(_checked(check) for check in checks.values()))
+        found = await together(_checked(check) for check in checks.values())
         now = self._clock()
         parts = [
             self._noted(name, finding, now) for name, finding in zip(checks, found, strict=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from aitne.api.static import portal_dir, portal_router
 from aitne.core import metric_names
 from aitne.core.errors import StoreUnavailable
 from aitne.core.metric_names import Metric
-from tests.support.stage import Stage
+from tests.support.stage import Stage, open_stage
 
 
 async def test_ready_means_a_database_and_a_controller(stage: Stage) -> None:
@@ -178,3 +179,15 @@ async def test_answers_carry_the_headers_that_browsers_heed(stage: Stage) -> Non
             assert "frame-ancestors 'none'" in headers["content-security-policy"]
             assert "camera=()" in headers["permissions-policy"]
             assert "strict-transport-security" not in headers
+
+
+async def test_nothing_runs_on_after_the_api_has_stopped(tmp_path: Path, blank: Path) -> None:
+    # Its looks at its own health begin with it, and are cut off at any of their steps.
+    for turns in range(0, 60, 3):
+        folder = tmp_path / str(turns)
+        folder.mkdir()
+        async with open_stage(folder, blank):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, f"after {turns} turns"

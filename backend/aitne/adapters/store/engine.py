@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Executable, event, insert, text
@@ -21,12 +20,13 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from aitne.adapters.store import files, tables
 from aitne.adapters.store.faults import BUSY_TIMEOUT_S, translated, translated_at_start
 from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
-from aitne.adapters.store.sqlite_driver import connector
+from aitne.adapters.store.sqlite_driver import Connector
 from aitne.adapters.store.urls import Address
 
 Clock = Callable[[], datetime]
 
 _WRITES = "aitne_writes"
+_THREADS_END_S = 2.0
 # Numbers that say nothing, as advisory locks want them; all of a database's users must agree on them.
 _EVENT_LOCK = 4_158_320_901
 MIGRATION_LOCK = 4_158_320_902
@@ -91,12 +91,15 @@ class Database:
             asyncio.Lock() if address.path is not None else nullcontext()
         )
         self.feed: Feed
+        self._connector: Connector | None
         if address.path is not None:
             self.feed = SqliteFeed(address.path)
-            self._engine = _sqlite_engine(address, address.path)
+            self._connector = Connector(address.path, BUSY_TIMEOUT_S)
+            self._engine = _sqlite_engine(address, self._connector)
             self._reader = self._engine
         else:
             self.feed = PostgresFeed(address.dsn)
+            self._connector = None
             self._engine = _postgres_engine(address, address.dsn)
             # A read is one statement or bears that its statements see different moments.
             self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -112,6 +115,8 @@ class Database:
         """Close every connection."""
         await self.feed.close()
         await self._engine.dispose()
+        if self._connector is not None:
+            await self._connector.ended(within_s=_THREADS_END_S)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -144,12 +149,9 @@ class Database:
                 await transaction.finish()
 
 
-def _sqlite_engine(address: Address, path: Path) -> AsyncEngine:
-    async def connect() -> Any:
-        return await connector(path, BUSY_TIMEOUT_S)
-
+def _sqlite_engine(address: Address, connector: Connector) -> AsyncEngine:
     engine = create_async_engine(
-        address.engine_url, async_creator=connect, pool_size=4, max_overflow=4
+        address.engine_url, async_creator=connector.connect, pool_size=4, max_overflow=4
     )
 
     @event.listens_for(engine.sync_engine, "connect")

@@ -7,9 +7,12 @@ of the queries. Here a statement with all its rows is one, and a rollback of not
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any, Self
 
 import aiosqlite
@@ -63,6 +66,8 @@ class OneTripCursor:
 class OneTripConnection(aiosqlite.Connection):
     """What SQLAlchemy's aiosqlite dialect connects to."""
 
+    _stopped = False
+
     def cursor(self) -> OneTripCursor:  # type: ignore[override]
         """A cursor, without asking the thread for one."""
         return OneTripCursor(self)
@@ -76,16 +81,44 @@ class OneTripConnection(aiosqlite.Connection):
         if self.in_transaction:
             await super().rollback()
 
+    def stop(self) -> asyncio.Future[Any] | None:
+        """Let the thread end. Whoever comes second waits for nothing.
 
-def connector(path: Path, timeout_s: float) -> OneTripConnection:
-    """A connection to be awaited."""
+        SQLAlchemy stops a connection while it still closes if its user is cancelled twice. The thread
+        is gone then when the close comes to stop it, and would never answer.
+        """
+        if self._stopped:
+            return None
+        self._stopped = True
+        return super().stop()
 
-    def connect() -> sqlite3.Connection:
+
+class Connector:
+    """Connects to one file, and knows the threads that it started."""
+
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+        self._threads: list[Thread] = []
+
+    async def connect(self) -> OneTripConnection:
+        """Open a connection."""
+        connection = OneTripConnection(self._open, _CHUNK)
+        thread = connection._thread
+        # As SQLAlchemy does for its own: a connection that was forgotten must not keep the process.
+        thread.daemon = True
+        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+        await connection
+        return connection
+
+    async def ended(self, within_s: float) -> None:
+        """Wait for the threads of connections that were cut off: they still answer to this loop."""
+        until = time.monotonic() + within_s
+        for thread in self._threads:
+            if thread.is_alive():
+                await asyncio.to_thread(thread.join, max(0.0, until - time.monotonic()))
+
+    def _open(self) -> sqlite3.Connection:
         # The driver must not begin transactions by itself: it would begin them as readers, and a
         # reader that wants to write while another writes fails at once instead of waiting.
-        return sqlite3.connect(path, timeout=timeout_s, isolation_level=None)
-
-    connection = OneTripConnection(connect, _CHUNK)
-    # As SQLAlchemy does for its own: a connection that was forgotten must not keep the process.
-    connection._thread.daemon = True
-    return connection
+        return sqlite3.connect(self._path, timeout=self._timeout_s, isolation_level=None)

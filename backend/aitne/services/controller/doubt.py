@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import NotAllowed, Unavailable
 from aitne.core.models.job import Job
+from aitne.core.together import together
 from aitne.services.controller.missing import Missing, Verdict
 
 log = logging.getLogger(__name__)
@@ -62,5 +63,5 @@ class Doubt:
                 log.info("Job %s has ended, though the scheduler says that it runs.", job.id)
                 found.append((job, verdict))
 
-        await asyncio.gather(*map(look, running()))
+        await together(map(look, running()))
         return found

@@ -17,6 +17,7 @@ from aitne.core.metric_names import RECONCILE
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob
 from aitne.core.ports.store import Store
+from aitne.core.together import together
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.doubt import Doubt
 from aitne.services.controller.runs import is_of
@@ -61,7 +62,7 @@ class Phantoms:
             async with slots:
                 await self._judge(record, rows.get((record.job_id, record.array_task_id)))
 
-        await asyncio.gather(*map(judge, due))
+        await together(map(judge, due))
 
     async def _rows(self, records: Sequence[SchedulerJob]) -> Mapping[tuple[UUID, int | None], Job]:
         jobs = await self._store.get_jobs({record.job_id for record in records})

@@ -28,6 +28,7 @@ from aitne.core.ports.files import JobFiles, JobPlace
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Move, Store
 from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason, retries
+from aitne.core.together import together
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.doubt import Doubt
 from aitne.services.controller.judge import (
@@ -231,7 +232,7 @@ class Poller:
                 else:
                     await self._guarded(entry.job, self._vanished(entry))
 
-        await asyncio.gather(*map(look, entries))
+        await together(map(look, entries))
 
     async def _guarded(self, job: Job, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -1,0 +1,62 @@
+"""Nothing that was begun together goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from aitne.core.together import together
+
+
+class Slow:
+    """Work that takes a moment to end when it is cancelled, as a connection does that is closed."""
+
+    def __init__(self) -> None:
+        self.cancelled = 0
+        self.ended = False
+
+    async def run(self, turns: int = 5) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            raise
+        finally:
+            self.ended = True
+
+
+async def test_what_they_return_comes_in_order() -> None:
+    async def after(turns: int) -> int:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return turns
+
+    assert await together(map(after, (3, 0, 2))) == [3, 0, 2]
+    assert await together([]) == []
+
+
+async def test_the_first_failure_is_told_as_it_is_once_all_have_ended() -> None:
+    slow = Slow()
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise LookupError("not here")
+
+    with pytest.raises(LookupError, match="not here"):
+        await together([slow.run(), fail()])
+    assert (slow.ended, slow.cancelled) == (True, 1)
+
+
+async def test_who_is_cancelled_waits_for_all() -> None:
+    # One that ends at once must not let go of the other: that is what asyncio.gather does.
+    quick, slow = Slow(), Slow()
+    task = asyncio.create_task(together([quick.run(turns=0), slow.run(turns=20)]))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(each.ended, each.cancelled) for each in (quick, slow)] == [(True, 1), (True, 1)]
