@@ -15,6 +15,9 @@ PROCESSES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
 SIDE_BY_SIDE := -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Real processes on a machine that others may load: what fails is tried once more and named as RERUN. It is a defect too.
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -raR
+# Walks of minutes each; `make test LONG=1` takes them too, as CI does.
+LONG   ?=
+CHOSEN := $(if $(LONG),,-m "not long")
 
 .PHONY: up down distrib check fmt test test-unit gen screenshots bench docs clean
 
@@ -82,9 +85,9 @@ test-unit: $(VENV)/.dev
 test: $(VENV)/.dev frontend/dist/.built
 	@$(BIN)/python scripts/test_packages.py
 	$(NPM) run --prefix frontend --silent test
-	$(BIN)/pytest -n $(PROCESSES) -q tests/unit tests/contract tests/security
+	$(BIN)/pytest -n $(PROCESSES) $(ONCE_MORE) -q tests/unit tests/contract tests/security
 	$(BIN)/pytest $(ONCE_MORE) -q tests/distrib
-	$(BIN)/pytest $(SIDE_BY_SIDE) $(ONCE_MORE) -q tests/fault tests/machines tests/integration tests/e2e
+	$(BIN)/pytest $(SIDE_BY_SIDE) $(ONCE_MORE) $(CHOSEN) -q tests/fault tests/machines tests/integration tests/e2e
 
 gen: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/python scripts/gen.py

@@ -13,7 +13,12 @@ from tests.e2e.conftest import walk
 from tests.support.platform import AITNE, RunningPlatform, environments_or_skip, on_cluster
 from tests.support.slurm import run_as
 
-pytestmark = [pytest.mark.platform, pytest.mark.browser, pytest.mark.timeout(1_200)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.browser,
+    pytest.mark.long,
+    pytest.mark.timeout(1_200),
+]
 
 
 @pytest.fixture

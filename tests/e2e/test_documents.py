@@ -82,6 +82,7 @@ def test_the_first_session(reader: Reader) -> None:
     assert "test accuracy" in said
 
 
+@pytest.mark.long
 def test_one_script_on_several_ranks(reader: Reader) -> None:
     if importlib.util.find_spec("torch") is None:
         lacking("torch", "PyTorch is not installed: make distrib")

@@ -43,6 +43,7 @@ def test_a_person_does_the_same_on_slurm_as_herself(
     walk("journey.mjs", slurm_platform, slurm_platform.token_of("alice"), chromium, tmp_path)
 
 
+@pytest.mark.long
 def test_a_session_is_continued_that_reached_its_time_limit_on_slurm(
     slurm_platform: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:

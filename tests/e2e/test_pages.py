@@ -14,7 +14,12 @@ from tests.e2e.conftest import walk
 from tests.support.filled import CONFIG, Filled, as_argument, fill
 from tests.support.platform import RunningPlatform, environments_or_skip
 
-pytestmark = [pytest.mark.platform, pytest.mark.browser, pytest.mark.timeout(1_800)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.browser,
+    pytest.mark.long,
+    pytest.mark.timeout(1_800),
+]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from aitne.core.dev_cluster import DevCluster
 from tests.fault.storm import Storm
 from tests.support.platform import RunningPlatform
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_storm(slurm_cluster: DevCluster, slurm_platform: RunningPlatform) -> None:

@@ -22,6 +22,7 @@ UNHURRIED = {
 """So many requests that none is turned away for being one too many."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_description_is_kept(tmp_path: Path) -> None:
     server = Server(tmp_path, free_port(), **UNHURRIED)

@@ -86,6 +86,7 @@ def undisturbed(client: Client, shared: Path) -> str:
     return interrupted(client, training(shared), lambda _: None)[0]
 
 
+@pytest.mark.long
 def test_on_pretended_nodes_a_killed_rank_and_a_preemption_change_nothing(
     owner: Client, shared: Path
 ) -> None:
@@ -103,6 +104,7 @@ def test_on_pretended_nodes_a_killed_rank_and_a_preemption_change_nothing(
     assert (again, "resumed at" in log) == (loss, True)
 
 
+@pytest.mark.long
 def test_on_slurm_a_killed_rank_and_a_preemption_change_nothing(
     slurm_cluster: DevCluster, alice: Client, shared: Path
 ) -> None:
