@@ -15,7 +15,7 @@ PROCESSES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
 SIDE_BY_SIDE := -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Real processes on a machine that others may load: what fails is tried once more and named as RERUN. It is a defect too.
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -raR
-# Walks of minutes each; `make test LONG=1` takes them too, as CI does.
+# Whole days at the portal, storms, nodes that die: `make test LONG=1` takes those too, as CI does.
 LONG   ?=
 CHOSEN := $(if $(LONG),,-m "not long")
 

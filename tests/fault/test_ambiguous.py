@@ -154,6 +154,7 @@ async def run_once_each(scheduler: Scheduler, settings: Settings, store: SqlStor
     assert sorted(ran) == sorted(str(job.id) for job in jobs)
 
 
+@pytest.mark.long
 async def test_sbatch(slurm_cluster: DevCluster, store: SqlStore, tmp_path: Path) -> None:
     it = Cluster(slurm_cluster, tmp_path, "slurm_cli")
     command = Ambiguous(it.tools.command)
@@ -163,6 +164,7 @@ async def test_sbatch(slurm_cluster: DevCluster, store: SqlStore, tmp_path: Path
     assert command.cut_off == JOBS / 2
 
 
+@pytest.mark.long
 async def test_slurmrestd(
     slurm_cluster: DevCluster,
     store: SqlStore,

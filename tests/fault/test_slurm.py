@@ -234,6 +234,7 @@ def test_a_slurmctld_that_hangs_is_said_and_waited_for(
     eventually("all is well", lambda: part(slurm_platform, "scheduler")["ok"], 30)
 
 
+@pytest.mark.long
 def test_a_slurmctld_that_is_down_is_waited_for(
     alice: Person, slurm_platform: RunningPlatform, slurm_cluster: DevCluster, outage_s: float
 ) -> None:
@@ -272,6 +273,7 @@ def test_a_slurmdbd_that_is_down_stops_nobody(alice: Person, slurm_cluster: DevC
     assert len(alice.lines()) == 2
 
 
+@pytest.mark.long
 def test_a_slurmrestd_that_hangs_holds_up_only_what_it_was_given(
     alice: Person, slurm_cluster: DevCluster
 ) -> None:
@@ -312,6 +314,7 @@ def test_a_slurmrestd_that_dies_while_jobs_are_submitted_is_done_without(
     assert sorted(ran[:-1]) == sorted(jobs)
 
 
+@pytest.mark.long
 def test_a_node_that_dies_with_jobs_on_it(alice: Person, slurm_cluster: DevCluster) -> None:
     """One may be begun again: Slurm does so, thus the platform does not. The other says what happened."""
     wait = f'[ "$SLURM_RESTART_COUNT" ] || {{ touch {alice.folder}/$AITNE_JOB_ID; sleep 300; }}'
@@ -335,6 +338,7 @@ def test_a_node_that_dies_with_jobs_on_it(alice: Person, slurm_cluster: DevClust
     assert [line.split()[0] for line in alice.lines()] == [retried]
 
 
+@pytest.mark.long
 def test_requeues_and_arrays_pass_the_fence(
     alice: Person, scontrol: Callable[..., str], slurm_cluster: DevCluster
 ) -> None:

@@ -61,6 +61,7 @@ def test_slurmrestd_answers_a_token(cluster: SlurmCluster) -> None:
     assert status("X-SLURM-USER-TOKEN: wrong") != "200"
 
 
+@pytest.mark.long
 def test_a_machine_that_loses_power_fails_its_job_and_comes_back(cluster: SlurmCluster) -> None:
     n2 = cluster.nodes["n2"]
     n2.put("/root/before", "kept")

@@ -72,6 +72,7 @@ def test_nobody_else_reads_the_job(platform: MachinesPlatform, alice: Client) ->
     assert found.stdout == "alice\n"
 
 
+@pytest.mark.long
 def test_a_node_that_dies_ends_its_job_as_failed_by_the_node(
     platform: MachinesPlatform, alice: Client
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_session_runs_on_a_node_and_only_the_proxy_gets_to_it(platform: Machin
     cluster.wait(lambda: alice.jobs.get(session.id).ended, 60, "the session has ended")
 
 
+@pytest.mark.long
 def test_a_session_whose_node_dies_says_so_and_starts_again_elsewhere(
     platform: MachinesPlatform,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ from tests.support.requirements import lacking
 @contextmanager
 def shared_environment() -> Iterator[Path]:
     """A folder with ``venv`` in it; skip where the system's Python cannot use this environment's torch."""
+    if importlib.util.find_spec("torch") is None:
+        lacking("torch", "needs torch: make distrib")
     system = Path("/usr/bin/python3")
     folder = Path(f"/var/tmp/aitne-train-{os.getpid()}")
     folder.mkdir(mode=0o755)
@@ -28,7 +31,8 @@ def shared_environment() -> Iterator[Path]:
         imports = [folder / "venv/bin/python", "-c", "import torch, aitne.distrib"]
         done = subprocess.run(imports, capture_output=True, text=True, check=False)
         if done.returncode:
-            lacking("torch", f"{system} cannot use this environment's torch: {done.stderr[-200:]}")
+            said = done.stderr.strip().rpartition("\n")[2]
+            lacking("torch", f"{system} cannot use this environment's torch: {said}")
         yield folder
     finally:
         shutil.rmtree(folder)

@@ -13,7 +13,7 @@ export interface Column {
 
 export const COLUMNS = [
   { name: "name", label: msg("Name"), track: "minmax(180px, 3fr)", sort: "name" },
-  { name: "state", label: msg("State"), track: "132px", sort: "state" },
+  { name: "state", label: msg("State"), track: "172px", sort: "state" },
   { name: "owner", label: msg("Owner"), track: "minmax(80px, 1fr)", sort: "owner" },
   { name: "project", label: msg("Project"), track: "minmax(80px, 1fr)", sort: "project" },
   { name: "template", label: msg("Template"), track: "minmax(90px, 1fr)" },

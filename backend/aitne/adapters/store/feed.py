@@ -197,8 +197,10 @@ class PostgresFeed(Feed):
             # Whatever was said while nobody listened was not heard.
             self._grow()
             while not lost.is_set():
+                # Not ``wait_for``: until Python 3.12 it forgets a cancellation that comes with the event.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(lost.wait(), self.CHECK_S)
+                    async with asyncio.timeout(self.CHECK_S):
+                        await lost.wait()
                 if not lost.is_set():
                     await connection.execute("SELECT 1", timeout=10)
         finally:
