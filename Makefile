@@ -11,7 +11,7 @@ ARGS   ?=
 KERNEL := hatch_build.py $(wildcard backend/aitne/distrib/_native/*.[ch])
 # Many tests wait, so one process more than there are processors; each may have a cluster of its own.
 PROCESSES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
-# Each a module at a time, in this order.
+# Each a module at a time, in this order: those last that take least, for at the end some wait for the others.
 SIDE_BY_SIDE := -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Real processes on a machine that others may load: what fails is tried once more and named as RERUN. It is a defect too.
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -raR
@@ -87,7 +87,7 @@ test: $(VENV)/.dev frontend/dist/.built
 	$(NPM) run --prefix frontend --silent test
 	$(BIN)/pytest -n $(PROCESSES) $(ONCE_MORE) -q tests/unit tests/contract tests/security
 	$(BIN)/pytest $(ONCE_MORE) -q tests/distrib
-	$(BIN)/pytest $(SIDE_BY_SIDE) $(ONCE_MORE) $(CHOSEN) -q tests/fault tests/machines tests/integration tests/e2e
+	$(BIN)/pytest $(SIDE_BY_SIDE) $(ONCE_MORE) $(CHOSEN) -q tests/e2e tests/machines tests/fault tests/integration
 
 gen: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/python scripts/gen.py

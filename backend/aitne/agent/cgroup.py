@@ -60,6 +60,11 @@ class Cgroup:
                 return int(number)
         return 0
 
+    @property
+    def empty(self) -> bool:
+        """Whether every process in it has ended."""
+        return not self._pids()
+
     def kill(self) -> None:
         """End everything in it, at once."""
         for pid in self._pids():

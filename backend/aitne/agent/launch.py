@@ -101,6 +101,7 @@ class Launcher:
         self._program: str | None = None
         self._vendor: str | None = None
         self._cgroup: cgroup.Cgroup | None = None
+        self._ended_for_memory = False
 
     def prepare(self, stopped: Callable[[], bool], reads: Callable[[], None]) -> None:
         """Check what is needed and make what is missing. ``reads`` is called before what takes long.
@@ -229,10 +230,12 @@ class Launcher:
 
     # --- the watch and the end -----------------------------------------------------------------
 
-    @property
-    def oom_killed(self) -> bool:
-        """Whether the job's own cgroup has ended a process of it."""
-        return self._cgroup is not None and self._cgroup.oom_kills() > 0
+    def ran_out_of_memory(self, code: int) -> bool:
+        """Whether that is why a program ended with the exit code ``code``."""
+        if self._ended_for_memory:
+            # A shell whose last child is killed before itself may end with 0.
+            return True
+        return code != 0 and self._cgroup is not None and self._cgroup.oom_kills() > 0
 
     def watch(self) -> None:
         """End all of the program when a part of it was ended for its memory: half of it only hangs."""
@@ -242,6 +245,7 @@ class Launcher:
     def _watch(self) -> None:
         while (group := self._cgroup) is not None:
             if group.oom_kills():
+                self._ended_for_memory = not group.empty
                 group.kill()
                 return
             time.sleep(_LOOK_EVERY_S)

@@ -201,7 +201,7 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         ending = _run(spec, programs, reporter)
         if spec.launch.prefix:
             programs.clear(_ASK_S, _CLEAR_S)
-        if ending.code != 0 and launcher.oom_killed:
+        if launcher.ran_out_of_memory(ending.code):
             message = (
                 f"it used more than the {(spec.memory_bytes or 0) >> 20} MiB of memory that it had "
                 "asked for; ask for more next time"

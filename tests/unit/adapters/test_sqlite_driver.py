@@ -13,12 +13,14 @@ from aitne.adapters.store.sqlite_driver import Connector
 
 
 async def test_a_close_ends_though_the_connection_is_stopped_meanwhile(tmp_path: Path) -> None:
-    connection = await Connector(tmp_path / "a.db", 1).connect()
+    connector = Connector(tmp_path / "a.db", 1)
+    connection = await connector.connect()
     closing = asyncio.create_task(connection.close())
     await asyncio.sleep(0)
     connection.stop()
     async with asyncio.timeout(10):
         await closing
+    await connector.ended(within_s=30)
 
 
 async def test_the_thread_of_a_connection_that_was_cut_off_is_waited_for(
