@@ -13,6 +13,7 @@ import stat
 import sys
 import zipfile
 from collections.abc import Iterable
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -220,8 +221,10 @@ def _digest(content: Iterable[bytes]) -> str:
 
 def _folder(path: Path) -> None:
     if not path.is_dir():
-        path.mkdir(parents=True)
-        path.chmod(0o755)
+        # Another platform that starts at the same time may make it first.
+        with suppress(FileExistsError):
+            path.mkdir(parents=True)
+            path.chmod(0o755)
 
 
 def _write(path: Path, content: bytes) -> None:
