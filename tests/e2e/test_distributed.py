@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import sys
@@ -14,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import walk
 from tests.support.platform import RunningPlatform, environments_or_skip
-from tests.support.requirements import lacking
+from tests.support.requirements import need_torch
 from tests.support.training import shared_environment
 
 pytestmark = [pytest.mark.platform, pytest.mark.browser, pytest.mark.timeout(500)]
@@ -25,8 +24,7 @@ PROGRAM = Path(__file__).with_name("train.py")
 @pytest.fixture(scope="module")
 def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """This machine's own scheduler, which pretends to have two nodes."""
-    if importlib.util.find_spec("torch") is None:
-        lacking("torch", "needs torch: make distrib")
+    need_torch()
     environments_or_skip()
     running = RunningPlatform(tmp_path_factory.mktemp("platform"), "[local]\nnodes = 2")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.platform import RunningPlatform, environments_or_skip
-from tests.support.requirements import lacking
+from tests.support.requirements import lacking, need_torch
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -84,8 +83,7 @@ def test_the_first_session(reader: Reader) -> None:
 
 @pytest.mark.long
 def test_one_script_on_several_ranks(reader: Reader) -> None:
-    if importlib.util.find_spec("torch") is None:
-        lacking("torch", "PyTorch is not installed: make distrib")
+    need_torch()
     typed = commands("tutorial/distributed.md")
     assert "make distrib" in typed
     said = reader.type([START, *typed])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from typing import NoReturn
 
@@ -46,3 +47,9 @@ def lacking(name: str, reason: str) -> NoReturn:
     if name in required():
         pytest.fail(f"{reason} (AITNE_REQUIRE has {name})", pytrace=False)
     pytest.skip(reason)
+
+
+def need_torch() -> None:
+    """Skip the test where this environment has no PyTorch."""
+    if importlib.util.find_spec("torch") is None:
+        lacking("torch", "needs torch: make distrib")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,14 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.requirements import lacking
+from tests.support.requirements import lacking, need_torch
 
 
 @contextmanager
 def shared_environment() -> Iterator[Path]:
     """A folder with ``venv`` in it; skip where the system's Python cannot use this environment's torch."""
-    if importlib.util.find_spec("torch") is None:
-        lacking("torch", "needs torch: make distrib")
+    need_torch()
     system = Path("/usr/bin/python3")
     folder = Path(f"/var/tmp/aitne-train-{os.getpid()}")
     folder.mkdir(mode=0o755)
