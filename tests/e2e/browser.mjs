@@ -2,6 +2,7 @@
 // A walk is started with PORTAL_URL LOGIN_URL SCREENSHOT_DIR.
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 const require = createRequire(new URL("../../frontend/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
@@ -10,7 +11,7 @@ export const SLOW = { timeout: 60_000 };
 export const [portal, login, shots, ...further] = process.argv.slice(2);
 
 export const browser = await chromium.launch({
-  executablePath: process.env.AITNE_CHROMIUM ?? "/usr/bin/chromium",
+  executablePath: fileURLToPath(new URL("undisturbed.py", import.meta.url)),
   args: [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",

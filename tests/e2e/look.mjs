@@ -62,7 +62,7 @@ async function visit({ name, path, prepare, fold, anybody, print, answers }) {
     if (answers !== undefined) await spoil(page, answers);
     await page.goto(portal + path, { waitUntil: "load" });
     // The feed of events never ends, so the network is never idle: at rest is what is no longer loading.
-    await page.waitForFunction(
+    if (answers !== "no files") await page.waitForFunction(
       (waits) => (document.querySelector("[aria-busy=true]") !== null) === waits && (waits || document.querySelector("h1, h2") !== null),
       answers === "never",
       { timeout: 30_000 },
@@ -84,8 +84,8 @@ async function visit({ name, path, prepare, fold, anybody, print, answers }) {
 
 /** What becomes of everything that a page asks for, once it knows who asks. */
 async function spoil(page, answers) {
-  if (answers === "no news") {
-    await page.route(/\/api\/v1\/events/, (route) => route.abort());
+  if (answers === "no news" || answers === "no files") {
+    await page.route(answers === "no news" ? /\/api\/v1\/events/ : /\/assets\/.*\.js$/, (route) => route.abort());
     return;
   }
   await page.route(/\/api\/v1\/(?!me$|events|notifications\/settings)/, async (route) => {

@@ -75,5 +75,6 @@ export const pages = (ids) => [
   { name: "reset", path: ids.reset, anybody: true },
   { name: "reset-without-link", path: "/reset", anybody: true },
   ...Object.entries(LISTS).flatMap(([name, path]) => BAD_DAYS.map((answers) => ({ name: `${name}-${answers}`, path, answers }))),
+  { name: "not-loaded", path: "/", anybody: true, answers: "no files", prepare: (page) => page.getByText("reload the page").waitFor() },
   { name: "stale", path: "/", fold: true, answers: "no news", prepare: (page) => page.getByTestId("stale-banner").waitFor() },
 ];
