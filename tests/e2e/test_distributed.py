@@ -46,6 +46,7 @@ def test_a_person_watches_what_ranks_say_to_each_other(
     )
 
 
+@pytest.mark.long
 def test_a_person_does_the_same_on_slurm_as_herself(
     slurm_platform: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:

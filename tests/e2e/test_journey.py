@@ -19,6 +19,7 @@ def test_a_person_logs_in_works_and_leaves(
     walk("journey.mjs", platform, platform.token, chromium, tmp_path)
 
 
+@pytest.mark.long
 def test_a_session_is_continued_with_what_was_open_in_it(
     platform: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:

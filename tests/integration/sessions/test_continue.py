@@ -54,7 +54,9 @@ def xsrf(client: httpx.Client) -> dict[str, str]:
     return {"X-XSRFToken": str(cookies[-1].value)}
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "end", [pytest.param("walltime", marks=pytest.mark.long), "idle", "failure"]
+)
 def test_it_goes_on_where_it_was(platform: RunningPlatform, tmp_path: Path, end: str) -> None:
     fields, state, reason = ENDS[end]
     (tmp_path / "work.ipynb").write_text(
