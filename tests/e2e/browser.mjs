@@ -18,10 +18,10 @@ export const browser = await chromium.launch({
   ],
 });
 const consoleErrors = [];
-// The browser notes every refusal, also those in order: who is asked after logging out, a job for what it
-// has not got yet, and a plan that says what is wrong.
+// The browser notes every refusal, also those in order: who is asked after logging out, and a log that was
+// followed until then; a job for what it has not got yet, and a plan that says what is wrong.
 const IN_ORDER = [
-  [/\/api\/v1\/me$/, "401"],
+  [/\/api\/v1\/(me$|jobs\/[^/]+\/logs\?follow=true)/, "401"],
   [/\/api\/v1\/jobs\/[^/]+\/(profile|files|results)$/, "404"],
   [/\/api\/v1\/jobs:plan$/, "422"],
 ];

@@ -128,6 +128,8 @@ await step("the bell tells of a job that failed, and leads to why", async () => 
   const bell = page.getByTestId("bell");
   const told = page.getByTestId("notification").filter({ hasText: "days-failure failed" }).first();
   await until("the notification", async () => {
+    // A notice over the bell stays for as long as the pointer rests on it.
+    await page.mouse.move(0, 0);
     await bell.click();
     return told.waitFor({ timeout: 10_000 }).then(() => true, () => bell.click().then(() => false));
   }, PATIENT);
