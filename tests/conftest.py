@@ -6,6 +6,7 @@ import signal
 from typing import Any
 
 import pytest
+import pytest_timeout
 from hypothesis import settings
 
 from tests.support.platform import platform, slurm_platform
@@ -43,6 +44,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return together[0] if together else super()._split_scope(nodeid)
 
     return Modules(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """A failure ends its test's time limit, for a debugger: without one, the way down and the next try have it anew."""
+    if isinstance(node, pytest.Item) and not node.config.getoption("usepdb"):
+        limit = pytest_timeout._get_item_settings(node)
+        if limit.timeout:
+            node.config.pluginmanager.hook.pytest_timeout_set_timer(item=node, settings=limit)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -84,9 +84,10 @@ def test_a_cancelled_job_tells_every_rank_and_leaves_none(alice: Client) -> None
 
 def test_the_time_limit_tells_every_rank(alice: Client) -> None:
     told = "trap 'echo rank $RANK was told; exit 0' USR1; "
-    fields = {"max_duration": "1m", "slurm": {"signal": "USR1@50"}}
+    # slurmctld looks every 30 s and signals up to 30 s early: before 20 s no rank hears of it, for it may not be up.
+    fields = {"max_duration": "2m", "slurm": {"signal": "USR1@70"}}
     job = alice.jobs.create(two_by_two(told + UP, **fields))
-    assert alice.jobs.wait(job.id, timeout_s=120).state == "COMPLETED"
+    assert alice.jobs.wait(job.id, timeout_s=150).state == "COMPLETED", log_of(alice, job.id)
     said = set(log_of(alice, job.id).splitlines())
     assert {f"rank {rank} was told" for rank in range(4)} <= said
 
