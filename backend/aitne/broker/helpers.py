@@ -26,6 +26,7 @@ IDLE_S = 60.0
 MOST_HELPERS = 500
 _MARGIN_S = 2.0
 """A helper has so much less time than its verb, so that the broker's own word is the first."""
+_END_S = 1.0
 
 A = TypeVar("A", bound=BaseModel)
 _Key = tuple[str, str]
@@ -77,6 +78,7 @@ class Helpers:
                         f"The process that reads the files of {user.name} ended without an answer. "
                         "Try again; if it stays so, look at what ends that account's processes."
                     ) from error
+                await helper.gone()
         if "error" in found:
             raise error_from_wire(found["error"])
         try:
@@ -180,6 +182,13 @@ class _Helper:
         if self._stuck:
             return self._process is None or bool(select([self._process], [], [], 0)[0])
         return self._reader.at_eof() or self._writer.is_closing()
+
+    async def gone(self) -> None:
+        """Wait for its end, at most a moment: the kernel closes a process's line a little before that."""
+        if self._process is not None:
+            # Who asked beside may have seen the end first, and closed this.
+            with suppress(OSError):
+                await asyncio.to_thread(select, [self._process], [], [], _END_S)
 
     async def ask(self, body: bytes, timeout_s: float) -> dict[str, Any]:
         """Its answer.
