@@ -20,6 +20,8 @@ const TABS = 2;
 const SERIOUS = new Set(["serious", "critical"]);
 // The browser notes each of them, also those that a page asks for in order to know: who is logged in, whether there is a profile.
 const IN_ORDER = /status of (401|404)/;
+/** What never comes on a bad day of that name. */
+const LOST = { "no news": /\/api\/v1\/events/, "no files": /\/assets\/.*\.js$/ };
 const faults = new Set();
 
 const options = { locale: language, reducedMotion: "reduce" };
@@ -84,8 +86,8 @@ async function visit({ name, path, prepare, fold, anybody, print, answers }) {
 
 /** What becomes of everything that a page asks for, once it knows who asks. */
 async function spoil(page, answers) {
-  if (answers === "no news" || answers === "no files") {
-    await page.route(answers === "no news" ? /\/api\/v1\/events/ : /\/assets\/.*\.js$/, (route) => route.abort());
+  if (answers in LOST) {
+    await page.route(LOST[answers], (route) => route.abort());
     return;
   }
   await page.route(/\/api\/v1\/(?!me$|events|notifications\/settings)/, async (route) => {

@@ -43,7 +43,7 @@ def test_everything_survives_the_death_of_every_process(
             "resources": {"cpu": 1, "memory": "256M"},
         }
     )
-    eventually("the batch job runs", lambda: _state(client, batch.id) == JobState.RUNNING, 60)
+    eventually("the batch job runs", lambda: _state(client, batch.id) == JobState.RUNNING)
 
     with Notebook(platform.url, platform.token, ready.url) as notebook:
         notebook.start_kernel()

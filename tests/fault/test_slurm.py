@@ -197,7 +197,7 @@ def test_a_slurmctld_that_begins_without_its_state_loses_no_job(
         )
         return done.stdout.split() == ["PENDING"] * len(lost)
 
-    eventually("accounting knows them", accounted, 60)
+    eventually("accounting knows them", accounted)
     pid = faults.pid_of(slurm_cluster, "slurmctld")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -257,7 +257,7 @@ def test_a_slurmctld_that_is_down_is_waited_for(
         faults.restart(slurm_cluster, "slurmctld")
     for job in (running, *jobs):
         alice.completed(job, 120)
-    eventually("it is cancelled", lambda: alice.state(cancelled) == "CANCELLED", 60)
+    eventually("it is cancelled", lambda: alice.state(cancelled) == "CANCELLED")
     assert sorted(line.split()[0] for line in alice.lines()) == sorted([running, *jobs])
 
 
@@ -348,7 +348,7 @@ def test_requeues_and_arrays_pass_the_fence(
     )
     array = alice.submit(wait, array="0-3", retry={"max": 3, "on": ["node_failed"]})
     for task in range(4):
-        eventually("it runs", (alice.folder / f"{task}-").exists, 60)
+        eventually("it runs", (alice.folder / f"{task}-").exists)
     tasks = alice.line.get("/jobs", params={"array_job_id": array}).raise_for_status().json()
     name = next(job["scheduler_id"] for job in tasks["items"]).partition("_")[0]
     scontrol("requeue", name)

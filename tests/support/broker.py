@@ -33,6 +33,19 @@ USERS = ("anna", "ben")
 _RUNS = count(1)
 
 
+def processes_of(uid: int) -> list[int]:
+    """The living processes of an account. Others come and go meanwhile, and have no file to look at then."""
+    found = []
+    for each in Path("/proc").iterdir():
+        try:
+            status = (each / "status").read_text() if each.name.isdecimal() else ""
+        except OSError:
+            continue
+        if f"Uid:\t{uid}\t" in status and "State:\tZ" not in status:
+            found.append(int(each.name))
+    return found
+
+
 @contextmanager
 def unix_users() -> Iterator[dict[str, str]]:
     """``anna`` and ``ben``: accounts of this machine for as long as the tests run."""

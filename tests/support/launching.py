@@ -63,7 +63,7 @@ class Begun:
 
     def ready(self, ranks: int) -> list[int]:
         """Wait for all; the process of each."""
-        eventually("the ranks are ready", lambda: len(self._pids()) == ranks, within_s=60)
+        eventually("the ranks are ready", lambda: len(self._pids()) == ranks)
         return [pid for _, pid in sorted(self._pids())]
 
     def _pids(self) -> list[tuple[int, int]]:

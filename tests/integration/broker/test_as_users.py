@@ -13,7 +13,7 @@ from aitne.adapters.broker import BrokerFiles, BrokerScheduler
 from aitne.core.errors import NotAllowed, SchedulerRejected, Unavailable
 from aitne.core.ports.files import Fence, JobPlace
 from aitne.core.ports.scheduler import Run
-from tests.support.broker import BrokerBench, as_uid
+from tests.support.broker import BrokerBench, as_uid, processes_of
 
 SECRET = "a word that only root may read"
 
@@ -230,7 +230,7 @@ async def test_a_user_who_ends_his_own_helper_is_served_again(
     uid = shared_bench.uid("ben")
     # Its line closes a little before it is gone: now and then the next question falls between the two.
     for _ in range(30):
-        mine = _processes_of(uid)
+        mine = processes_of(uid)
         assert mine, "the helper runs as its user"
         for pid in mine:
             status = Path("/proc", str(pid), "status").read_text()
@@ -242,19 +242,3 @@ async def test_a_user_who_ends_his_own_helper_is_served_again(
         for pid in mine:
             as_uid(uid, lambda pid=pid: os.kill(pid, 9))
         assert (await files.read_log(place, None, offset=0, limit=1)).size == 0
-
-
-def _processes_of(uid: int) -> list[int]:
-    """Those that live. Others come and go meanwhile, and have no file to look at then."""
-    found = (each for each in Path("/proc").iterdir() if each.name.isdecimal())
-    return [int(each.name) for each in found if _real_uid(each) == uid]
-
-
-def _real_uid(process: Path) -> int | None:
-    try:
-        lines = (process / "status").read_text().splitlines()
-    except OSError:
-        return None
-    if any(line.startswith("State:\tZ") for line in lines):
-        return None
-    return next(int(line.split()[1]) for line in lines if line.startswith("Uid:"))

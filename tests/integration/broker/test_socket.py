@@ -33,7 +33,7 @@ from aitne.core.models.job import SlurmSpec
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import Run
 from aitne.core.states import JobState
-from tests.support.broker import REPOSITORY, BrokerBench, as_uid
+from tests.support.broker import REPOSITORY, BrokerBench, as_uid, processes_of
 
 T = TypeVar("T")
 
@@ -323,17 +323,6 @@ async def until_answered(ask: Callable[[], Awaitable[T]]) -> T:
         except Unavailable:
             assert asyncio.get_running_loop().time() < until
             await asyncio.sleep(0.1)
-
-
-def processes_of(uid: int) -> list[int]:
-    found = []
-    for each in Path("/proc").iterdir():
-        try:
-            if each.name.isdecimal() and f"Uid:\t{uid}\t" in (each / "status").read_text():
-                found.append(int(each.name))
-        except OSError:
-            continue
-    return found
 
 
 async def test_nothing_is_done_that_cannot_be_written_down(bench: BrokerBench) -> None:

@@ -184,7 +184,7 @@ def _ended(api: httpx.Client, job_id: str) -> dict[str, Any]:
         found: dict[str, Any] = api.get(f"jobs/{job_id}").json()
         return found if found["ended_at"] else None
 
-    found = eventually("the job has ended", over, 60)
+    found = eventually("the job has ended", over)
     assert found is not None
     return found
 

@@ -55,7 +55,8 @@ def xsrf(client: httpx.Client) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "end", [pytest.param("walltime", marks=pytest.mark.long), "idle", "failure"]
+    "end",
+    [pytest.param(end, marks=pytest.mark.long if end == "walltime" else ()) for end in ENDS],
 )
 def test_it_goes_on_where_it_was(platform: RunningPlatform, tmp_path: Path, end: str) -> None:
     fields, state, reason = ENDS[end]
