@@ -70,6 +70,7 @@ check: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_module_size.py
+	$(BIN)/python scripts/check_language.py
 	$(BIN)/python scripts/gen.py --check
 	$(NPM) run --prefix frontend --silent typecheck
 	$(NPM) run --prefix frontend --silent lint
