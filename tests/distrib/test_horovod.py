@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 
@@ -12,13 +11,12 @@ import torch
 from aitne.distrib.transport.base import Reduction, TransportError
 from aitne.distrib.transport.horovod import Horovod
 from tests.support.ranks import MpiPool, Pool, Rank
-from tests.support.requirements import lacking
+from tests.support.requirements import need_horovod
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _installed() -> None:
-    if importlib.util.find_spec("horovod") is None:
-        lacking("horovod", "needs the real Horovod: scripts/horovod_wheel.py .venv")
+    need_horovod()
 
 
 def total(me: Rank) -> float:

@@ -14,6 +14,7 @@ from aitne.distrib.choice import TRANSPORTS
 from aitne.distrib.transport import _shm_kernel as kernel
 from tests.distrib import transport_work as work
 from tests.support.ranks import Pool
+from tests.support.requirements import need_horovod
 
 SIZES = (1, 2, 3, 4)
 NOT_TRANSPORTS = {"base"}
@@ -76,6 +77,8 @@ class Ranks:
 @pytest.fixture(params=[pytest.param(way, id=way.id) for way in _ways()])
 def ranks(request: pytest.FixtureRequest) -> Ranks:
     way: Way = request.param
+    if way.name == "horovod":
+        need_horovod()
     if way.id == "shm-kernel" and (why := kernel.missing()):
         if shutil.which("cc") is None:
             pytest.skip("no C compiler")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 from typing import NoReturn
 
 import pytest
@@ -53,3 +54,9 @@ def need_torch() -> None:
     """Skip the test where this environment has no PyTorch."""
     if importlib.util.find_spec("torch") is None:
         lacking("torch", "needs torch: make distrib")
+
+
+def need_horovod() -> None:
+    """Skip the test where this environment has no real Horovod, or the machine no mpirun."""
+    if importlib.util.find_spec("horovod") is None or shutil.which("mpirun") is None:
+        lacking("horovod", "needs the real Horovod and mpirun: scripts/horovod_wheel.py")
