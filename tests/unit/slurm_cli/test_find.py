@@ -58,6 +58,7 @@ class Slurm:
         lines = []
         for task, state in (("0", "TIMEOUT"), ("1", "NODE_FAIL"), ("2", "CANCELLED by 0")):
             facts = dict.fromkeys(FIELDS, "") | {
+                "End": "300",
                 "JobName": f"aitne-{ARRAY}-1",
                 "JobID": f"12_{task}",
                 "User": "alice",

@@ -221,8 +221,15 @@ def test_the_start_that_a_forecast_tells(typo: str) -> None:
 def test_accounting_counts_restarts_and_splits_arrays() -> None:
     job_id = uuid4()
 
-    def line(number: str, state: str, submit: int, node: str = "n1", reason: str = "None") -> str:
-        values = dict.fromkeys(accounting.FIELDS, "")
+    def line(
+        number: str,
+        state: str,
+        submit: int,
+        node: str = "n1",
+        reason: str = "None",
+        end: str = "300",
+    ) -> str:
+        values = dict.fromkeys(accounting.FIELDS, "") | {"End": end}
         values |= {"JobName": identity.name(job_id, 1), "JobID": number, "State": state}
         values |= {"Submit": str(submit), "NodeList": node, "User": "ada", "Reason": reason}
         return queue.SEPARATOR.join(values[field] for field in accounting.FIELDS)
@@ -237,6 +244,7 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
             line("10", "CANCELLED", 100),
             line("11", "CANCELLED", 100, "None assigned", "Resources"),
             line("12", "CANCELLED", 100, "None assigned", "Dependency"),
+            line("13", "FAILED", 100, end="Unknown"),  # slurmdbd does not have its exit code yet
         ]
     )
     found = {job.scheduler_id: job for job in accounting.parse(output)}

@@ -55,7 +55,7 @@ def parse(output: str) -> list[SchedulerJob]:
     return [
         job.model_copy(update={"restart_count": runs[key] - 1})
         for key, job in last.items()
-        if job.state.terminal and not _written_off(job)
+        if job.state.terminal and job.ended_at is not None and not _written_off(job)
     ]
 
 
