@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
 
 import pytest
 import pytest_timeout
 from hypothesis import settings
 
+from tests.plugins import long, scheduling
+from tests.plugins.results import RealtimeTests, TestResults
 from tests.support.platform import platform, slurm_platform
 from tests.support.requirements import required
 from tests.support.slurm import slurm_cluster, slurm_clusters
@@ -20,30 +21,16 @@ settings.register_profile("aitne", deadline=None)
 settings.load_profile("aitne")
 
 
-ALONE = ("tests/machines",)
-"""Folders whose modules share what there is once."""
-
-
-def pytest_configure() -> None:
-    """Refuse a requirement that does not exist before anything runs."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a requirement that does not exist before anything runs; register the project's plugins."""
     required()
+    config.pluginmanager.register(scheduling)
+    config.pluginmanager.register(long.LongTests(config))
+    config.pluginmanager.register(RealtimeTests())
+    if not hasattr(config, "workerinput"):  # xdist reports to the process that started its workers
+        config.pluginmanager.register(TestResults())
     # A shell's background job ignores Ctrl-C, and so would every program that a test starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile`` any two modules run side by side, but of ``ALONE`` one at a time."""
-    if config.getvalue("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    class Modules(LoadFileScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            together = [folder for folder in ALONE if nodeid.startswith(f"{folder}/")]
-            return together[0] if together else super()._split_scope(nodeid)
-
-    return Modules(config, log)
 
 
 @pytest.hookimpl(trylast=True)
@@ -64,6 +51,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--kill-rounds 10`` is the whole proof of the fault tests; once is what every run does."""
+    """``--long third`` is what CI runs; ``--kill-rounds 10`` is the whole proof of the fault tests; once is what every run does."""
     parser.addoption("--kill-rounds", type=int, default=1, help="rounds of kill -9 in tests/fault")
     parser.addoption("--outage-s", type=float, default=20, help="seconds that Slurm is away")
+    parser.addoption(
+        "--long", choices=long.CHOICES, default="all", help="which of the tests marked long to run"
+    )
