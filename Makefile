@@ -11,15 +11,16 @@ ARGS   ?=
 KERNEL := hatch_build.py $(wildcard backend/aitne/distrib/_native/*.[ch])
 # Many tests wait, so one process more than there are processors; each may have a cluster of its own.
 PROCESSES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
-# Each a module at a time, in this order: those last that take least, for at the end some wait for the others.
-SIDE_BY_SIDE := -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
-# Real processes on a machine that others may load: what fails is tried once more and named as RERUN. It is a defect too.
-ONCE_MORE := --reruns 1 --rerun-show-tracebacks -raR
-# Whole days at the portal, storms, nodes that die: `make test LONG=1` takes those too, as CI does.
+# A module at a time in each process: the largest first, or in the order of the command line.
+LARGEST_FIRST := -n $(PROCESSES) --dist loadfile
+IN_ORDER      := $(LARGEST_FIRST) --no-loadscope-reorder
+# Whole days at the portal, storms, nodes that die: LONG=1 adds them all, LONG=third those that CI runs.
 LONG   ?=
-CHOSEN := $(if $(LONG),,-m "not long")
+PYTEST := $(BIN)/pytest -q --rerun-show-tracebacks --long $(if $(filter third,$(LONG)),third,$(if $(LONG),all,none))
+# Records the time of a command for `make test-times`.
+PHASE  := $(BIN)/python scripts/test_times.py run
 
-.PHONY: up down distrib check fmt test test-unit gen screenshots bench docs clean
+.PHONY: up down distrib check check-python check-portal fmt test test-packages test-times test-unit gen screenshots bench docs clean
 
 up: $(VENV)/.installed frontend/dist/.built
 	@$(BIN)/aitne up $(ARGS)
@@ -41,13 +42,13 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt $(KERNEL)
 
 $(VENV)/.dev: $(VENV)/.installed
 	@echo "Installing what tests and checks need …"
-	@$(PIP) install --constraint constraints.txt --editable '.[server,dev,docs]'
+	@$(PIP) install --no-compile --constraint constraints.txt --editable '.[server,dev,docs]'
 	@touch $@
 
 # What programs need that train, and the tests of what trains them; without it those are skipped.
 $(VENV)/.distrib: $(VENV)/.installed
 	@echo "Installing PyTorch, NumPy, mpi4py and scikit-learn …"
-	@$(PIP) install --constraint constraints.txt --editable '.[server,distrib]' mpi4py scikit-learn
+	@$(PIP) install --no-compile --constraint constraints.txt --editable '.[server,distrib]' mpi4py scikit-learn
 	@touch $@
 
 distrib: $(VENV)/.distrib
@@ -64,7 +65,10 @@ frontend/dist/.built: frontend/node_modules/.installed $(FRONTEND_SOURCES)
 	@$(NPM) run --prefix frontend --silent build
 	@touch $@
 
-check: $(VENV)/.dev frontend/node_modules/.installed
+# `make -j2 check` takes half the time.
+check: check-python check-portal
+
+check-python: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -72,6 +76,8 @@ check: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/python scripts/check_module_size.py
 	$(BIN)/python scripts/check_language.py
 	$(BIN)/python scripts/gen.py --check
+
+check-portal: frontend/node_modules/.installed
 	$(NPM) run --prefix frontend --silent typecheck
 	$(NPM) run --prefix frontend --silent lint
 	$(NPM) run --prefix frontend --silent texts
@@ -83,12 +89,21 @@ fmt: $(VENV)/.dev
 test-unit: $(VENV)/.dev
 	$(BIN)/pytest -n $(PROCESSES) -q tests/unit
 
-test: $(VENV)/.dev frontend/dist/.built
+# What the tests use of Debian's packages.
+test-packages: $(VENV)/.dev
 	@$(BIN)/python scripts/test_packages.py
-	$(NPM) run --prefix frontend --silent test
-	$(BIN)/pytest -n $(PROCESSES) $(ONCE_MORE) -q tests/unit tests/contract tests/security
-	$(BIN)/pytest $(ONCE_MORE) -q tests/distrib
-	$(BIN)/pytest $(SIDE_BY_SIDE) $(ONCE_MORE) $(CHOSEN) -q tests/e2e tests/machines tests/fault tests/integration
+
+test: $(VENV)/.dev frontend/dist/.built
+	@test -n "$$AITNE_TEST_RESULTS" || rm -rf test-results
+	@$(PHASE) packages $(BIN)/python scripts/test_packages.py
+	$(PHASE) portal $(NPM) run --prefix frontend --silent test
+	$(PHASE) unit $(PYTEST) $(LARGEST_FIRST) tests/unit tests/contract tests/security
+	$(PHASE) distrib $(PYTEST) tests/distrib
+	$(PHASE) system $(PYTEST) $(IN_ORDER) tests/e2e tests/machines tests/fault tests/integration
+
+# Where the time of the last `make test` went.
+test-times: $(VENV)/.dev
+	@$(BIN)/python scripts/test_times.py report
 
 gen: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/python scripts/gen.py
