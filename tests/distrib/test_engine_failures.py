@@ -7,6 +7,8 @@ import pytest
 from tests.distrib import engine_work as work
 from tests.support.ranks import Pool
 
+pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+
 SHM = {"AITNE_TRANSPORT": "shm"}
 
 

@@ -19,6 +19,8 @@ from aitne.distrib.profile import load
 from aitne.distrib.types import Kind, Request
 from tests.support.ranks import Pool, Rank
 
+pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+
 LAG = {"AITNE_GUARD_LAG_S": "1.0"}
 
 

@@ -18,6 +18,8 @@ from tests.support.alive import alive
 from tests.support.launching import ON, RUN, SAVES, Begun, clean, nothing_left, program, run
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+
 __all__ = ["nothing_left"]
 
 

@@ -17,6 +17,8 @@ from tests.support.launching import ON, RUN, SAVES, Begun, clean, nothing_left, 
 from tests.support.requirements import lacking
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+
 __all__ = ["nothing_left"]
 
 

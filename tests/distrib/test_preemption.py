@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+
 
 @pytest.mark.timeout(120)
 def test_a_child_of_a_rank_can_be_ended() -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.ranks import MpiPool, Pool, Rank, RanksFailedError
 
+pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+
 
 def who(me: Rank, word: str) -> tuple[int, int, str, str]:
     sys.stderr.write(f"{word} from {me.rank}\n")

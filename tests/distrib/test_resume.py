@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.timeout(400)  # three times the start of torch on several ranks
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.realtime("waits for several ranks on fewer processors"),
+]  # three times the start of torch on several ranks
 
 PROGRAM = Path(__file__).with_name("resume_program.py")
 LAST = 20

@@ -26,6 +26,8 @@ from aitne.distrib.transport.shm import ShmTransport
 from tests.distrib import transport_work as work
 from tests.support.ranks import Pool, Rank
 
+pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+
 PURE = {kernel.SWITCH: "off"}
 BOTH = [
     pytest.param({kernel.SWITCH: None}, id="kernel"),

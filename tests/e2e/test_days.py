@@ -16,8 +16,8 @@ from tests.support.slurm import run_as
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.browser,
-    pytest.mark.long,
     pytest.mark.timeout(1_200),
+    pytest.mark.realtime("waits for pages of a real browser, which a busy machine delays"),
 ]
 
 
@@ -57,7 +57,14 @@ def commands(slurm_platform: RunningPlatform, slurm_cluster: DevCluster) -> str:
     )
 
 
-@pytest.mark.parametrize("day", ["researcher", "leader", "administrator"])
+@pytest.mark.parametrize(
+    "day",
+    [
+        pytest.param("researcher", marks=pytest.mark.long(third=1)),
+        pytest.param("leader", marks=pytest.mark.long(third=2)),
+        pytest.param("administrator", marks=pytest.mark.long(third=3)),
+    ],
+)
 def test_a_day(
     day: str, slurm_platform: RunningPlatform, commands: str, chromium: str, tmp_path: Path
 ) -> None:

@@ -16,7 +16,12 @@ from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.requirements import need_torch
 from tests.support.training import shared_environment
 
-pytestmark = [pytest.mark.platform, pytest.mark.browser, pytest.mark.timeout(500)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.browser,
+    pytest.mark.timeout(500),
+    pytest.mark.realtime("waits for pages of a real browser, which a busy machine delays"),
+]
 
 PROGRAM = Path(__file__).with_name("train.py")
 
@@ -34,6 +39,7 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatf
         running.stop()
 
 
+@pytest.mark.long(third=2)
 def test_a_person_watches_what_ranks_say_to_each_other(
     two_nodes: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
@@ -46,7 +52,7 @@ def test_a_person_watches_what_ranks_say_to_each_other(
     )
 
 
-@pytest.mark.long
+@pytest.mark.long(third=2)
 def test_a_person_does_the_same_on_slurm_as_herself(
     slurm_platform: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:

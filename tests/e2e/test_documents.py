@@ -14,7 +14,13 @@ from tests.support.requirements import lacking, need_torch
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(900),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRELUDE = """\
@@ -74,6 +80,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 START = 'make up ARGS="--detach"'
 
 
+@pytest.mark.long(third=1)
 def test_the_first_session(reader: Reader) -> None:
     said = reader.type(commands("tutorial/first-session.md"))
     assert re.search(r"http://127\.0\.0\.1:\d+/login#link=", said), "a link to log in by"
@@ -81,7 +88,7 @@ def test_the_first_session(reader: Reader) -> None:
     assert "test accuracy" in said
 
 
-@pytest.mark.long
+@pytest.mark.long(third=1)
 def test_one_script_on_several_ranks(reader: Reader) -> None:
     need_torch()
     typed = commands("tutorial/distributed.md")
@@ -90,6 +97,7 @@ def test_one_script_on_several_ranks(reader: Reader) -> None:
     assert said.count("accuracy") >= 3
 
 
+@pytest.mark.long(third=2)
 def test_from_python(reader: Reader) -> None:
     said = reader.type([START, *commands("howto/python.md")])
     assert "hello\nbye\nhello: COMPLETED" in said

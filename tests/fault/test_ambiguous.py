@@ -36,7 +36,12 @@ from tests.support.jobs import make_job
 from tests.support.rest_proxy import Cut, proxy
 from tests.support.schedulers import FilesOfUsers, slurm_tools
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 JOBS = 12
 
 

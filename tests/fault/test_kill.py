@@ -13,7 +13,13 @@ from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(600),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 VICTIMS = ("api", "controller", "hub", "proxy")
 

@@ -21,7 +21,13 @@ from tests.fault.storm import user_token
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(500)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(500),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 SMALL = {"cpu": 1, "memory": "32M"}
 

@@ -10,7 +10,14 @@ from aitne.core.dev_cluster import DevCluster
 from tests.fault.storm import Storm
 from tests.support.platform import RunningPlatform
 
-pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.long,
+    pytest.mark.timeout(600),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 
 def test_storm(slurm_cluster: DevCluster, slurm_platform: RunningPlatform) -> None:

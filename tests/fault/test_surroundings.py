@@ -18,7 +18,13 @@ from aitne.supervisor import control
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(300),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,7 +9,11 @@ import pytest
 from tests.machines.machine import MachineError
 from tests.machines.slurm import OPERATOR, SlurmCluster
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.long(third=1),
+    pytest.mark.timeout(600),
+    pytest.mark.realtime("boots machines and waits for their services"),
+]
 
 TWO_NODES = """\
 #!/bin/sh
@@ -61,7 +65,6 @@ def test_slurmrestd_answers_a_token(cluster: SlurmCluster) -> None:
     assert status("X-SLURM-USER-TOKEN: wrong") != "200"
 
 
-@pytest.mark.long
 def test_a_machine_that_loses_power_fails_its_job_and_comes_back(cluster: SlurmCluster) -> None:
     n2 = cluster.nodes["n2"]
     n2.put("/root/before", "kept")

@@ -13,7 +13,11 @@ from tests.machines.fleet import Fleet, clear_leftovers
 from tests.machines.slurm import SlurmCluster
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.long(third=1),
+    pytest.mark.timeout(600),
+    pytest.mark.realtime("boots machines and waits for their services"),
+]
 
 CRASHING = """\
 import os, signal

@@ -12,7 +12,11 @@ from aitne.core.errors import NotFound
 from tests.machines.platform import MachinesPlatform
 from tests.machines.slurm import SYSTEM_USER
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.long(third=1),
+    pytest.mark.timeout(900),
+    pytest.mark.realtime("boots machines and waits for their services"),
+]
 
 SMALL = {"cpu": 1, "memory": "500M"}
 
@@ -72,7 +76,6 @@ def test_nobody_else_reads_the_job(platform: MachinesPlatform, alice: Client) ->
     assert found.stdout == "alice\n"
 
 
-@pytest.mark.long
 def test_a_node_that_dies_ends_its_job_as_failed_by_the_node(
     platform: MachinesPlatform, alice: Client
 ) -> None:

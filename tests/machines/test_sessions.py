@@ -9,7 +9,11 @@ from tests.machines.machine import Machine
 from tests.machines.platform import MachinesPlatform
 from tests.support.notebook import Notebook
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.long(third=1),
+    pytest.mark.timeout(900),
+    pytest.mark.realtime("boots machines and waits for their services"),
+]
 
 READY_WITHIN_S = 120
 WHERE_AND_WHO = "import getpass, socket; print(socket.gethostname(), getpass.getuser())"
@@ -50,7 +54,6 @@ def test_a_session_runs_on_a_node_and_only_the_proxy_gets_to_it(platform: Machin
     cluster.wait(lambda: alice.jobs.get(session.id).ended, 60, "the session has ended")
 
 
-@pytest.mark.long
 def test_a_session_whose_node_dies_says_so_and_starts_again_elsewhere(
     platform: MachinesPlatform,
 ) -> None:

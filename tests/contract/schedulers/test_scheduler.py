@@ -19,6 +19,8 @@ from aitne.core.units import expand_hostlist
 from tests.support.alive import alive
 from tests.support.schedulers import Bench, mode
 
+pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+
 
 @pytest.mark.parametrize(
     ("script", "state", "code", "signal"),

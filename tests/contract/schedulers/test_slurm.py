@@ -24,6 +24,8 @@ from aitne.core.states import JobState, TerminationReason
 from tests.support.schedulers import Bench, change, slurm_tools
 from tests.support.slurm import both_releases, run_as
 
+pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+
 HOUR_S = 3_600
 
 

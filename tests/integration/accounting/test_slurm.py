@@ -32,6 +32,8 @@ from aitne.core.settings import SlurmSettings, load_settings
 from tests.support.broker import BrokerBench
 from tests.support.slurm import both_releases, run_as, sbatch, wait_ended
 
+pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+
 PROJECT = "accounting-test"
 PATIENCE_S = 60.0
 

@@ -18,6 +18,8 @@ from aitne.agent import main as agent
 from aitne.core.agent_protocol import AgentApp, Handover, Phase
 from tests.support.agents import Job, Platform
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 # --- batch jobs ----------------------------------------------------------------------------------
 
 

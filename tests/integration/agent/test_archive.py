@@ -14,6 +14,8 @@ import pytest
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.core.settings import Settings
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 JOB = "6f9f2c1e-0000-4000-8000-000000000001"
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 

@@ -21,6 +21,8 @@ from tests.support.agents import Job, Platform
 from tests.support.mounts import hanging, mounted
 from tests.support.slurm import root_or_skip
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 ENV = {"prefix": ["env"], "program": "env", "env_prefix": "BOX_"}
 """The smallest launching program: it is given an environment and becomes the program."""
 

@@ -14,6 +14,8 @@ from aitne.core.agent_protocol import EXIT_PREEMPTED, Phase
 from aitne.core.ports.files import Outcome
 from tests.support.agents import Job, Platform
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 TWO = [{"node": "node01", "gpus": [0]}, {"node": "node02", "gpus": [1, 3]}]
 
 

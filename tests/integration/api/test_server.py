@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.api_server import Server, free_port
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 STOP_S = 3.0
 
 

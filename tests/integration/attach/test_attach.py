@@ -12,6 +12,8 @@ from aitne.services.terminal import WINDOW_BYTES
 from tests.support.attaching import attacher_of, gone, listen, running, shell, submit
 from tests.support.schedulers import Bench
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 WAIT = "echo up; exec sleep 250"
 
 

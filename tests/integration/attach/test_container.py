@@ -16,6 +16,8 @@ from tests.support.attaching import attacher_of, gone, listen, running, shell, s
 from tests.support.images import USR, build_sif, need_apptainer
 from tests.support.schedulers import Bench
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 
 @pytest.fixture(scope="module")
 def sif() -> Iterator[Path]:

@@ -20,7 +20,13 @@ from tests.support.platform import AITNE, RunningPlatform
 from tests.support.ports import free_ports
 from tests.support.requirements import lacking
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(600),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 JOB = {
     "type": "job",

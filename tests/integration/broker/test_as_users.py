@@ -15,6 +15,8 @@ from aitne.core.ports.files import Fence, JobPlace
 from aitne.core.ports.scheduler import Run
 from tests.support.broker import BrokerBench, as_uid, processes_of
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 SECRET = "a word that only root may read"
 
 

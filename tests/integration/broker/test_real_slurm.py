@@ -17,6 +17,8 @@ from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
 from aitne.core.states import JobState
 from tests.support.broker import BrokerBench
 
+pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+
 PATIENCE_S = 60.0
 
 

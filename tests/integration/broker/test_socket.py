@@ -35,6 +35,8 @@ from aitne.core.ports.scheduler import Run
 from aitne.core.states import JobState
 from tests.support.broker import REPOSITORY, BrokerBench, as_uid, processes_of
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 T = TypeVar("T")
 
 

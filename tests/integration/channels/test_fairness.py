@@ -8,6 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.notification import DeliveryState, NewDelivery, Webhook
 from aitne.core.models.user import Project, User
@@ -15,6 +17,8 @@ from aitne.services.controller.deliverer import MOST_AT_ONCE, MOST_OF_ONE, Deliv
 from aitne.services.controller.leader import Leader
 from tests.integration.channels.test_webhook import LOOPBACK, Receiver, channel
 from tests.support.database import migrated
+
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
 
 __all__ = ["migrated"]
 

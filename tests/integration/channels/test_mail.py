@@ -20,6 +20,8 @@ from aitne.core.ports.channel import Person
 from aitne.core.settings import Settings
 from tests.support.ports import free_ports
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 MESSAGE = {
     "version": 1,
     "id": "17-ada",

@@ -20,6 +20,8 @@ from aitne.core.ports.channel import Person
 from aitne.core.settings import Settings
 from aitne.core.webhooks import derive_secret, verify
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 MESSAGE = {"version": 1, "id": "17-ada", "title": "träin has finished", "log": []}
 NOW = 1_767_322_245.0
 LOOPBACK = {"http_hosts": ["127.0.0.1", "localhost"], "private_networks": ["127.0.0.0/8"]}

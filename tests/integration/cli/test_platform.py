@@ -12,7 +12,13 @@ import pytest
 
 from tests.support.platform import RunningPlatform
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(300),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 Aitne = Callable[..., subprocess.CompletedProcess[str]]
 

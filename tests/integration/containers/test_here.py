@@ -17,7 +17,14 @@ from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
 # The first run on a machine builds both images for both runtimes.
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(1_500)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.long(third=3),
+    pytest.mark.timeout(1_500),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 RUNTIMES = ["apptainer", "docker"]
 SMALL = {"resources": {"cpu": 1, "memory": "1G"}, "max_duration": "20m"}

@@ -16,7 +16,14 @@ from aitne.core.errors import InvalidInput
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(1_500)]
+pytestmark = [
+    pytest.mark.long(third=3),
+    pytest.mark.platform,
+    pytest.mark.timeout(1_500),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 SMALL = {"resources": {"cpu": 1, "memory": "512M"}, "max_duration": "20m"}
 SHOW = 'id -un; echo "$SLURM_JOB_ID"; touch ~/from-a-container "$AITNE_DATASETS/alices/new"'

@@ -32,7 +32,10 @@ from tests.support.slurm import (
     wait_ended,
 )
 
-pytestmark = [pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.realtime("waits for Slurm's daemons to act on jobs"),
+]
 
 AITNE = (sys.executable, "-c", "from aitne.cli.main import run; run()", "dev", "cluster")
 SHOW = "#!/bin/bash\necho $SLURM_ARRAY_TASK_ID $CUDA_VISIBLE_DEVICES $(id -un)\nsleep 2\n"

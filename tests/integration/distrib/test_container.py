@@ -12,7 +12,14 @@ from tests.integration.distrib.conftest import log_of, two_by_two
 from tests.support.platform import RunningPlatform
 from tests.support.stock import stock_on
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(1_500)]
+pytestmark = [
+    pytest.mark.long(third=3),
+    pytest.mark.platform,
+    pytest.mark.timeout(1_500),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 SAY = (
     'echo "$RANK $LOCAL_RANK $WORLD_SIZE $SLURMD_NODENAME $(readlink /proc/self/ns/ipc) $(id -un)";'

@@ -15,7 +15,13 @@ from tests.integration.distrib.conftest import SAY, log_of, two_by_two
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(300),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 until = partial(eventually, within_s=60, poll_s=0.1)
 WAIT = f"python -c '{SAY}'; touch up-$RANK-$AITNE_RUN_RESTARTS; exec sleep 120"

@@ -14,7 +14,13 @@ from tests.integration.distrib.conftest import SAY, log_of, two_by_two
 from tests.support.slurm import run_as
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(400),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 until = partial(eventually, within_s=90, poll_s=0.2)
 UP = "echo up; while :; do sleep .05; done"

@@ -22,7 +22,13 @@ from tests.support.slurm import run_as
 from tests.support.training import shared_environment
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(500)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(500),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 until = partial(eventually, within_s=120, poll_s=0.2)
 PROGRAM = Path(__file__).with_name("train.py")
@@ -86,7 +92,7 @@ def undisturbed(client: Client, shared: Path) -> str:
     return interrupted(client, training(shared), lambda _: None)[0]
 
 
-@pytest.mark.long
+@pytest.mark.long(third=1)
 def test_on_pretended_nodes_a_killed_rank_and_a_preemption_change_nothing(
     owner: Client, shared: Path
 ) -> None:
@@ -104,7 +110,7 @@ def test_on_pretended_nodes_a_killed_rank_and_a_preemption_change_nothing(
     assert (again, "resumed at" in log) == (loss, True)
 
 
-@pytest.mark.long
+@pytest.mark.long(third=3)
 def test_on_slurm_a_killed_rank_and_a_preemption_change_nothing(
     slurm_cluster: DevCluster, alice: Client, shared: Path
 ) -> None:
@@ -121,6 +127,7 @@ def test_on_slurm_a_killed_rank_and_a_preemption_change_nothing(
     assert (again, "resumed at" in log) == (loss, True)
 
 
+@pytest.mark.long(third=2)
 def test_the_profile_grows_while_it_trains(owner: Client, shared: Path) -> None:
     small = {"ranks_per_node": 2, "compress": "bf16"}
     job = owner.jobs.create(training(shared, distributed=small))

@@ -12,6 +12,8 @@ from tests.integration.hub.conftest import RunningHub
 from tests.integration.hub.standin import StandInJob
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 
 async def start(running: RunningHub, job: StandInJob) -> None:
     client = running.client()

@@ -14,7 +14,13 @@ from tests.integration.hub.test_platform import browser
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(300),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 EVENTS = Path(__file__).parents[2] / "assets" / "tensorboard" / "events.out.tfevents.scalars"
 

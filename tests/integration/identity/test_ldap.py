@@ -25,6 +25,8 @@ from tests.support.slapd import (
 from tests.support.stage import PASSWORD as OWN_PASSWORD
 from tests.support.stage import Stage, open_stage
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 try:
     from aitne.adapters.identity.ldap import LdapIdentity
 except ImportError:

@@ -22,6 +22,8 @@ from tests.support.oidc import SECRET, Provider, openid_provider
 from tests.support.requirements import lacking
 from tests.support.stage import Stage, open_stage
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 try:
     from aitne.adapters.identity.oidc import OidcIdentity
 except ImportError:

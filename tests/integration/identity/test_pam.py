@@ -18,6 +18,8 @@ from tests.support.broker import BrokerBench, unix_users
 from tests.support.requirements import lacking
 from tests.support.stage import open_stage
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 try:
     import pamela
 

@@ -23,7 +23,13 @@ from tests.support.roots import make_archive, make_root
 from tests.support.slurm import root_or_skip
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(600),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 TINY = """
 name: tiny

@@ -21,6 +21,8 @@ from aitne.core.ports.files import JobPlace
 from aitne.core.ports.scheduler import Run, SubmitRequest
 from aitne.core.settings import load_settings
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 
 @pytest.fixture
 def started(tmp_path: Path) -> AttachTarget:

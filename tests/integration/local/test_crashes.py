@@ -24,6 +24,8 @@ from aitne.core.states import JobState, TerminationReason
 from tests.support.alive import alive
 from tests.support.schedulers import Bench, local, opened
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 COUNT = "echo start $SLURM_RESTART_COUNT; while ! [ -e go ]; do sleep .02; done"
 
 

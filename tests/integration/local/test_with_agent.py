@@ -25,6 +25,8 @@ from aitne.core.script import render_script
 from aitne.core.states import JobState
 from tests.support.schedulers import Bench, local, opened
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:

@@ -17,7 +17,13 @@ from aitne.core.webhooks import verify
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(300),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 CONFIG = """
 [webhooks]

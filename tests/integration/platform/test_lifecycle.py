@@ -18,7 +18,13 @@ from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(300),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 SILENT_S = 10.0
 """Longer than any check's patience, and than several rounds of the agent's reports."""

@@ -11,7 +11,14 @@ from tests.support.postgres import PostgresServer, postgres_server
 
 __all__ = ["postgres_server"]
 
-pytestmark = [pytest.mark.platform, pytest.mark.postgres, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.postgres,
+    pytest.mark.timeout(300),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 
 def test_a_session_and_a_job_on_postgresql(

@@ -18,7 +18,13 @@ from tests.integration.hub.test_platform import browser
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform, environments_or_skip
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(600),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 LAYOUT = {
     "data": {
@@ -56,7 +62,10 @@ def xsrf(client: httpx.Client) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "end",
-    [pytest.param(end, marks=pytest.mark.long if end == "walltime" else ()) for end in ENDS],
+    [
+        pytest.param(end, marks=pytest.mark.long(third=2) if end == "walltime" else ())
+        for end in ENDS
+    ],
 )
 def test_it_goes_on_where_it_was(platform: RunningPlatform, tmp_path: Path, end: str) -> None:
     fields, state, reason = ENDS[end]

@@ -9,7 +9,13 @@ from aitne.core.dev_cluster import DevCluster
 from tests.support.platform import RunningPlatform
 from tests.support.slurm import run_as
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(400),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 MEASURE = """
 printf '{"step": 1, "accuracy": %s}\\n' "$AITNE_PARAM_X" > "$AITNE_METRICS/metrics.jsonl"

@@ -22,7 +22,13 @@ from tests.support.platform import RunningPlatform
 from tests.support.slurm import run_as
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.timeout(400),
+    pytest.mark.realtime(
+        "waits for the processes of a whole platform, which a busy machine delays"
+    ),
+]
 
 SMALL = {"resources": {"cpu": 1, "memory": "512M"}, "max_duration": "30m"}
 WHO = "import getpass, os; print(getpass.getuser(), os.environ['SLURMD_NODENAME'])"

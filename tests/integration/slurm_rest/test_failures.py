@@ -26,6 +26,8 @@ from tests.support.rest_proxy import proxy
 from tests.support.schedulers import slurm_tools
 from tests.support.slurm import both_releases
 
+pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+
 
 @both_releases
 async def test_a_lost_answer_is_uncertain_and_the_job_is_found(

@@ -17,6 +17,8 @@ from tests.integration.supervisor.conftest import SLEEPER, Supervised
 from tests.support.alive import alive
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+
 
 def test_it_starts_everything_and_says_so(supervised: Supervised) -> None:
     assert supervised.start() == 0
