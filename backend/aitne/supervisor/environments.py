@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,7 @@ from pathlib import Path
 from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
 from aitne.core.settings import cache_dir
+from aitne.supervisor import uv
 from aitne.supervisor.node import find_node
 
 LOCKS = Path(__file__).parent / "envs"
@@ -129,6 +130,8 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
     made = str(folder / "bin/python")
     pip = [sys.executable, "-m", "pip", "--python", made] if own_pip else []
     pip = pip or [*python[:-1], made, "-m", "pip"]
+    if own_pip and _install_with_uv(name, made, lock, say):
+        return
     seen = 0
     last = time.monotonic()
 
@@ -148,6 +151,22 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
     _run(name, [*pip, "install", *options, "--prefer-binary", *packages], watch)
 
 
+def _install_with_uv(name: str, python: str, lock: Path, say: Progress) -> bool:
+    """Install a lock file with uv; False if that did not succeed and pip is to be tried."""
+    prepared = uv.install_command(python, ["--requirements", str(lock)], compiled=True)
+    if prepared is None:
+        return False
+    argv, environ = prepared
+    say(f"installing {len(lock.read_text().split())} packages")
+    try:
+        _run(name, argv, lambda line: None, environ=environ)
+    except SetupError:
+        # pip's own words about the same trouble are better known, and it may succeed.
+        say("uv has failed; trying pip")
+        return False
+    return True
+
+
 def _make_npm(folder: Path, say: Progress) -> None:
     for file in ("package.json", "package-lock.json"):
         shutil.copy(LOCKS / "proxy" / file, folder)
@@ -157,7 +176,13 @@ def _make_npm(folder: Path, say: Progress) -> None:
     _run("proxy", argv, lambda line: None, cwd=folder)
 
 
-def _run(name: str, argv: Sequence[str], watch: Progress, cwd: Path | None = None) -> None:
+def _run(
+    name: str,
+    argv: Sequence[str],
+    watch: Progress,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> None:
     tail: deque[str] = deque(maxlen=12)
     with subprocess.Popen(
         argv,
@@ -167,6 +192,7 @@ def _run(name: str, argv: Sequence[str], watch: Progress, cwd: Path | None = Non
         text=True,
         errors="replace",
         cwd=cwd,
+        env=environ,
         umask=0o022,
     ) as process:
         assert process.stdout is not None  # noqa: S101 (a pipe was asked for)

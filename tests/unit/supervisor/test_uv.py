@@ -1,0 +1,48 @@
+"""uv installs from where pip is configured to install."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from aitne.supervisor import uv
+
+
+def test_pip_configuration_is_translated_with_its_precedence() -> None:
+    configuration = "\n".join(
+        [
+            ":env:.find-links='/opt/wheels /srv/wheels'",
+            "global.extra-index-url='file:///a/simple file:///b/simple'",
+            "global.find-links='/elsewhere'",
+            "global.index-url='http://mirror.test/simple'",
+            "global.timeout='60'",
+            "install.index-url='http://user:secret@mirror.test/simple'",
+            "freeze.timeout='10'",
+        ]
+    )
+    assert uv.translate(configuration) == {
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_DEFAULT_INDEX": "http://user:secret@mirror.test/simple",
+        "UV_INDEX": "file:///a/simple file:///b/simple",
+        "UV_FIND_LINKS": "/opt/wheels,/srv/wheels",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["keyring-provider", "no-index", "only-binary", "require-hashes", "proxy"]
+)
+def test_setting_without_counterpart_leaves_installation_to_pip(name: str) -> None:
+    assert uv.translate(f"global.timeout='60'\nglobal.{name}='x'") is None
+
+
+def test_index_credentials_are_not_in_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@mirror.test/simple")
+    prepared = uv.install_command(sys.executable, ["numpy"], compiled=True)
+    assert prepared is not None
+    argv, environ = prepared
+    assert Path(argv[0]).name == "uv"
+    assert "secret" not in " ".join(argv)
+    assert environ["UV_DEFAULT_INDEX"] == "http://user:secret@mirror.test/simple"
+    assert environ["UV_COMPILE_BYTECODE"] == "1"
