@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL := $(BIN)/python scripts/install.py --constraint constraints.txt --editable
 NPM    := $(BIN)/python scripts/npm.py
 ARGS   ?=
 # What an install compiles.
@@ -37,18 +37,18 @@ $(BIN)/python:
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt $(KERNEL)
 	@echo "Installing Aitne into $(VENV) …"
-	@$(PIP) install --constraint constraints.txt --editable '.[server]'
+	@$(INSTALL) '.[server]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
 	@echo "Installing what tests and checks need …"
-	@$(PIP) install --no-compile --constraint constraints.txt --editable '.[server,dev,docs]'
+	@$(INSTALL) '.[server,dev,docs]' --no-compile
 	@touch $@
 
 # What programs need that train, and the tests of what trains them; without it those are skipped.
 $(VENV)/.distrib: $(VENV)/.installed
 	@echo "Installing PyTorch, NumPy, mpi4py and scikit-learn …"
-	@$(PIP) install --no-compile --constraint constraints.txt --editable '.[server,distrib]' mpi4py scikit-learn
+	@$(INSTALL) '.[server,distrib]' mpi4py scikit-learn --no-compile
 	@touch $@
 
 distrib: $(VENV)/.distrib
