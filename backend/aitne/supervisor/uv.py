@@ -84,5 +84,7 @@ def install_command(
         return None
     argv = [str(program), "pip", "install", "--python", python, *arguments]
     # Copies instead of links into uv's cache: a file that is edited must not change other environments.
-    variables |= {"UV_LINK_MODE": "copy", "UV_COMPILE_BYTECODE": str(int(compiled))}
+    variables["UV_LINK_MODE"] = "copy"
+    if compiled:  # a variable beside the option --no-compile is an error, whatever it says
+        variables["UV_COMPILE_BYTECODE"] = "1"
     return argv, {**os.environ, **variables}

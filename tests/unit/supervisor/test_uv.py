@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -46,3 +47,12 @@ def test_index_credentials_are_not_in_the_command(monkeypatch: pytest.MonkeyPatc
     assert "secret" not in " ".join(argv)
     assert environ["UV_DEFAULT_INDEX"] == "http://user:secret@mirror.test/simple"
     assert environ["UV_COMPILE_BYTECODE"] == "1"
+
+
+def test_option_not_to_compile_is_accepted() -> None:
+    requirement = ["--no-compile", "--dry-run", "--offline", "uv"]
+    prepared = uv.install_command(sys.executable, requirement, compiled=False)
+    assert prepared is not None
+    argv, environ = prepared
+    completed = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
