@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
@@ -19,8 +20,9 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "i
 
 def main(arguments: list[str]) -> int:
     """Install; return the exit status."""
-    # Alone, so that a package index without it leaves everything to pip.
-    subprocess.run([*PIP, "--constraint", str(CONSTRAINTS), "uv"], check=False)
+    if find_spec("uv") is None:
+        # Alone, so that a package index without it leaves everything to pip.
+        subprocess.run([*PIP, "--constraint", str(CONSTRAINTS), "uv"], check=False)
     compiled = "--no-compile" not in arguments
     prepared = install_command(sys.executable, ["--quiet", *arguments], compiled=compiled)
     if prepared is not None:
