@@ -118,11 +118,11 @@ def assert_passes(results: dict[str, str], size: int) -> None:
     """Each recorded check passed, those too that Horovod cannot pass; those for more ranks did not run."""
     recorded: dict[str, str] = recording.load(recording.checks_file(size))
     assert list(recorded.values()).count("passed") > 60
-    wanted = {
+    expected = {
         name: result if result.startswith("needs") else "passed"
         for name, result in recorded.items()
     }
-    assert {name: results.get(name) for name in wanted} == wanted
+    assert {name: results.get(name) for name in expected} == expected
 
 
 def assert_alike(printed: str, recorded: str) -> None:
