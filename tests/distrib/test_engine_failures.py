@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.distrib import engine_work as work
+from tests.support import realtime
 from tests.support.ranks import Pool
 
-pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+pytestmark = realtime.RANKS
 
 SHM = {"AITNE_TRANSPORT": "shm"}
 

@@ -17,9 +17,10 @@ import torch
 from aitne.distrib import context
 from aitne.distrib.profile import load
 from aitne.distrib.types import Kind, Request
+from tests.support import realtime
 from tests.support.ranks import Pool, Rank
 
-pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+pytestmark = realtime.RANKS
 
 LAG = {"AITNE_GUARD_LAG_S": "1.0"}
 

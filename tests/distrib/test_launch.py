@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 import aitne.launch
+from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.launching import ON, RUN, SAVES, Begun, clean, nothing_left, program, run
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+pytestmark = realtime.RANKS
 
 __all__ = ["nothing_left"]
 

@@ -8,7 +8,9 @@ import textwrap
 
 import pytest
 
-pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+from tests.support import realtime
+
+pytestmark = realtime.RANKS
 
 
 @pytest.mark.timeout(120)

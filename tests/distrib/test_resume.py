@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import realtime
+
 pytestmark = [
-    pytest.mark.timeout(400),
-    pytest.mark.realtime("waits for several ranks on fewer processors"),
-]  # three times the start of torch on several ranks
+    pytest.mark.timeout(400),  # three times the start of torch on several ranks
+    realtime.RANKS,
+]
 
 PROGRAM = Path(__file__).with_name("resume_program.py")
 LAST = 20

@@ -24,9 +24,10 @@ from aitne.distrib.transport import _shm_layout as layouts
 from aitne.distrib.transport.base import Reduction, TransportError
 from aitne.distrib.transport.shm import ShmTransport
 from tests.distrib import transport_work as work
+from tests.support import realtime
 from tests.support.ranks import Pool, Rank
 
-pytestmark = pytest.mark.realtime("waits for several ranks on fewer processors")
+pytestmark = realtime.RANKS
 
 PURE = {kernel.SWITCH: "off"}
 BOTH = [

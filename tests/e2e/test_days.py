@@ -10,6 +10,7 @@ import pytest
 
 from aitne.core.dev_cluster import DevCluster
 from tests.e2e.conftest import walk
+from tests.support import realtime
 from tests.support.platform import AITNE, RunningPlatform, environments_or_skip, on_cluster
 from tests.support.slurm import run_as
 
@@ -17,7 +18,7 @@ pytestmark = [
     pytest.mark.platform,
     pytest.mark.browser,
     pytest.mark.timeout(1_200),
-    pytest.mark.realtime("waits for pages of a real browser, which a busy machine delays"),
+    realtime.BROWSER,
 ]
 
 

@@ -12,6 +12,7 @@ from pwd import getpwnam
 import pytest
 
 from tests.e2e.conftest import walk
+from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.requirements import need_torch
 from tests.support.training import shared_environment
@@ -20,7 +21,7 @@ pytestmark = [
     pytest.mark.platform,
     pytest.mark.browser,
     pytest.mark.timeout(500),
-    pytest.mark.realtime("waits for pages of a real browser, which a busy machine delays"),
+    realtime.BROWSER,
 ]
 
 PROGRAM = Path(__file__).with_name("train.py")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.requirements import lacking, need_torch
 
@@ -17,9 +18,7 @@ DOCS = ROOT / "docs"
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(900),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import DATASET, walk
+from tests.support import realtime
 from tests.support.platform import RunningPlatform
 
 # The first run on a machine builds both images.
@@ -14,7 +15,7 @@ pytestmark = [
     pytest.mark.platform,
     pytest.mark.browser,
     pytest.mark.timeout(1_500),
-    pytest.mark.realtime("waits for pages of a real browser, which a busy machine delays"),
+    realtime.BROWSER,
 ]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import walk
+from tests.support import realtime
 from tests.support.filled import CONFIG, Filled, as_argument, fill
 from tests.support.platform import RunningPlatform, environments_or_skip
 
@@ -19,7 +20,7 @@ pytestmark = [
     pytest.mark.platform,
     pytest.mark.browser,
     pytest.mark.timeout(1_800),
-    pytest.mark.realtime("waits for pages of a real browser, which a busy machine delays"),
+    realtime.BROWSER,
 ]
 
 

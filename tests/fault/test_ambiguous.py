@@ -31,6 +31,7 @@ from aitne.core.settings import Settings, SlurmSettings, load_settings
 from aitne.core.states import JobState
 from aitne.services.controller import Controller
 from aitne.services.render import Renderer
+from tests.support import realtime
 from tests.support.hub import RecordingHub
 from tests.support.jobs import make_job
 from tests.support.rest_proxy import Cut, proxy
@@ -38,9 +39,7 @@ from tests.support.schedulers import FilesOfUsers, slurm_tools
 
 pytestmark = [
     pytest.mark.timeout(240),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 JOBS = 12
 

@@ -9,6 +9,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.states import JobState
+from tests.support import realtime
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
@@ -16,9 +17,7 @@ from tests.support.waiting import eventually
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(600),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 VICTIMS = ("api", "controller", "hub", "proxy")

@@ -18,15 +18,14 @@ import pytest
 from aitne.core.dev_cluster import DevCluster
 from aitne.dev import faults
 from tests.fault.storm import user_token
+from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(500),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 SMALL = {"cpu": 1, "memory": "32M"}

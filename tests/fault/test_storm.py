@@ -8,15 +8,14 @@ import pytest
 
 from aitne.core.dev_cluster import DevCluster
 from tests.fault.storm import Storm
+from tests.support import realtime
 from tests.support.platform import RunningPlatform
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.long,
     pytest.mark.timeout(600),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 

@@ -15,15 +15,14 @@ from aitne.client import Client
 from aitne.core.errors import Unavailable
 from aitne.core.states import JobState
 from aitne.supervisor import control
+from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(300),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from tests.machines.machine import MachineError
 from tests.machines.slurm import OPERATOR, SlurmCluster
+from tests.support import realtime
 
 pytestmark = [
     pytest.mark.long(third=1),
     pytest.mark.timeout(600),
-    pytest.mark.realtime("boots machines and waits for their services"),
+    realtime.MACHINES,
 ]
 
 TWO_NODES = """\

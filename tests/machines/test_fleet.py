@@ -11,12 +11,13 @@ import pytest
 
 from tests.machines.fleet import Fleet, clear_leftovers
 from tests.machines.slurm import SlurmCluster
+from tests.support import realtime
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.long(third=1),
     pytest.mark.timeout(600),
-    pytest.mark.realtime("boots machines and waits for their services"),
+    realtime.MACHINES,
 ]
 
 CRASHING = """\

@@ -11,11 +11,12 @@ from aitne.client import Client, Job
 from aitne.core.errors import NotFound
 from tests.machines.platform import MachinesPlatform
 from tests.machines.slurm import SYSTEM_USER
+from tests.support import realtime
 
 pytestmark = [
     pytest.mark.long(third=1),
     pytest.mark.timeout(900),
-    pytest.mark.realtime("boots machines and waits for their services"),
+    realtime.MACHINES,
 ]
 
 SMALL = {"cpu": 1, "memory": "500M"}

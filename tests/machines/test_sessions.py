@@ -7,12 +7,13 @@ import pytest
 from aitne.client import Client
 from tests.machines.machine import Machine
 from tests.machines.platform import MachinesPlatform
+from tests.support import realtime
 from tests.support.notebook import Notebook
 
 pytestmark = [
     pytest.mark.long(third=1),
     pytest.mark.timeout(900),
-    pytest.mark.realtime("boots machines and waits for their services"),
+    realtime.MACHINES,
 ]
 
 READY_WITHIN_S = 120

@@ -16,10 +16,11 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.models.node import NodeState
 from aitne.core.states import JobState, TerminationReason
 from aitne.core.units import expand_hostlist
+from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.schedulers import Bench, mode
 
-pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+pytestmark = realtime.SLURM
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,11 @@ from aitne.core.models.node import NodeState
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import SlurmSettings, load_settings
 from aitne.core.states import JobState, TerminationReason
+from tests.support import realtime
 from tests.support.schedulers import Bench, change, slurm_tools
 from tests.support.slurm import both_releases, run_as
 
-pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+pytestmark = realtime.SLURM
 
 HOUR_S = 3_600
 

@@ -29,10 +29,11 @@ from aitne.core.ports.accounting import (
     SetQos,
 )
 from aitne.core.settings import SlurmSettings, load_settings
+from tests.support import realtime
 from tests.support.broker import BrokerBench
 from tests.support.slurm import both_releases, run_as, sbatch, wait_ended
 
-pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+pytestmark = realtime.SLURM
 
 PROJECT = "accounting-test"
 PATIENCE_S = 60.0

@@ -16,9 +16,10 @@ import pytest
 
 from aitne.agent import main as agent
 from aitne.core.agent_protocol import AgentApp, Handover, Phase
+from tests.support import realtime
 from tests.support.agents import Job, Platform
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 # --- batch jobs ----------------------------------------------------------------------------------
 

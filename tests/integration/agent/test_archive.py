@@ -13,8 +13,9 @@ import pytest
 
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.core.settings import Settings
+from tests.support import realtime
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 JOB = "6f9f2c1e-0000-4000-8000-000000000001"
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")

@@ -17,11 +17,12 @@ from aitne.agent.spec import Need
 from aitne.core.agent_protocol import EXIT_NOT_READY, EXIT_OUT_OF_MEMORY, Phase
 from aitne.core.ports.files import Outcome
 from aitne.core.states import TerminationReason
+from tests.support import realtime
 from tests.support.agents import Job, Platform
 from tests.support.mounts import hanging, mounted
 from tests.support.slurm import root_or_skip
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 ENV = {"prefix": ["env"], "program": "env", "env_prefix": "BOX_"}
 """The smallest launching program: it is given an environment and becomes the program."""

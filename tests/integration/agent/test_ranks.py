@@ -12,9 +12,10 @@ import pytest
 
 from aitne.core.agent_protocol import EXIT_PREEMPTED, Phase
 from aitne.core.ports.files import Outcome
+from tests.support import realtime
 from tests.support.agents import Job, Platform
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 TWO = [{"node": "node01", "gpus": [0]}, {"node": "node02", "gpus": [1, 3]}]
 

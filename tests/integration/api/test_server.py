@@ -11,9 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support import realtime
 from tests.support.api_server import Server, free_port
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 STOP_S = 3.0
 

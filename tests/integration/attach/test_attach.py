@@ -9,10 +9,11 @@ import pytest
 from aitne.core.attach_protocol import Size
 from aitne.core.errors import AitneError, SchedulerRejected
 from aitne.services.terminal import WINDOW_BYTES
+from tests.support import realtime
 from tests.support.attaching import attacher_of, gone, listen, running, shell, submit
 from tests.support.schedulers import Bench
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 WAIT = "echo up; exec sleep 250"
 

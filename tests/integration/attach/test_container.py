@@ -12,11 +12,12 @@ from aitne.adapters.runtimes.apptainer import ApptainerRuntime
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, ContainerSpec, Launch
 from aitne.core.settings import Settings
+from tests.support import realtime
 from tests.support.attaching import attacher_of, gone, listen, running, shell, submit
 from tests.support.images import USR, build_sif, need_apptainer
 from tests.support.schedulers import Bench
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 
 @pytest.fixture(scope="module")

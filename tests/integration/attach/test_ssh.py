@@ -16,6 +16,7 @@ import pytest
 from aitne.adapters.schedulers._local.procfs import everyone
 from aitne.client import Client
 from aitne.dev.processes import wait_until
+from tests.support import realtime
 from tests.support.platform import AITNE, RunningPlatform
 from tests.support.ports import free_ports
 from tests.support.requirements import lacking
@@ -23,9 +24,7 @@ from tests.support.requirements import lacking
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(600),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 JOB = {

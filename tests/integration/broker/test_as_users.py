@@ -13,9 +13,10 @@ from aitne.adapters.broker import BrokerFiles, BrokerScheduler
 from aitne.core.errors import NotAllowed, SchedulerRejected, Unavailable
 from aitne.core.ports.files import Fence, JobPlace
 from aitne.core.ports.scheduler import Run
+from tests.support import realtime
 from tests.support.broker import BrokerBench, as_uid, processes_of
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 SECRET = "a word that only root may read"
 

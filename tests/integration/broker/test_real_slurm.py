@@ -15,9 +15,10 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.models.node import NodeState
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
 from aitne.core.states import JobState
+from tests.support import realtime
 from tests.support.broker import BrokerBench
 
-pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+pytestmark = realtime.SLURM
 
 PATIENCE_S = 60.0
 

@@ -33,9 +33,10 @@ from aitne.core.models.job import SlurmSpec
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import Run
 from aitne.core.states import JobState
+from tests.support import realtime
 from tests.support.broker import REPOSITORY, BrokerBench, as_uid, processes_of
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 T = TypeVar("T")
 

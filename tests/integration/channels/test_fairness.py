@@ -8,17 +8,16 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.notification import DeliveryState, NewDelivery, Webhook
 from aitne.core.models.user import Project, User
 from aitne.services.controller.deliverer import MOST_AT_ONCE, MOST_OF_ONE, Deliverer
 from aitne.services.controller.leader import Leader
 from tests.integration.channels.test_webhook import LOOPBACK, Receiver, channel
+from tests.support import realtime
 from tests.support.database import migrated
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 __all__ = ["migrated"]
 

@@ -18,9 +18,10 @@ from aitne.adapters.channels.mail import MailChannel
 from aitne.core.errors import DeliveryFailed
 from aitne.core.ports.channel import Person
 from aitne.core.settings import Settings
+from tests.support import realtime
 from tests.support.ports import free_ports
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 MESSAGE = {
     "version": 1,

@@ -19,8 +19,9 @@ from aitne.core.models.notification import Webhook
 from aitne.core.ports.channel import Person
 from aitne.core.settings import Settings
 from aitne.core.webhooks import derive_secret, verify
+from tests.support import realtime
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 MESSAGE = {"version": 1, "id": "17-ada", "title": "träin has finished", "log": []}
 NOW = 1_767_322_245.0

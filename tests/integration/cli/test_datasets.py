@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
+from tests.support import realtime
 from tests.support.platform import AITNE, RunningPlatform
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(300),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 SLOW_FILES, SLOW_BYTES = 16, 96 << 20

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.support import realtime
 from tests.support.platform import RunningPlatform
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(300),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 Aitne = Callable[..., subprocess.CompletedProcess[str]]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aitne.client import Client
+from tests.support import realtime
 from tests.support.dockerd import Dockerd
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
@@ -21,9 +22,7 @@ pytestmark = [
     pytest.mark.platform,
     pytest.mark.long(third=3),
     pytest.mark.timeout(1_500),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 RUNTIMES = ["apptainer", "docker"]

@@ -13,6 +13,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.errors import InvalidInput
+from tests.support import realtime
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
 
@@ -20,9 +21,7 @@ pytestmark = [
     pytest.mark.long(third=3),
     pytest.mark.platform,
     pytest.mark.timeout(1_500),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 SMALL = {"resources": {"cpu": 1, "memory": "512M"}, "max_duration": "20m"}

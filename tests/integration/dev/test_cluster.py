@@ -23,6 +23,7 @@ from aitne.dev import faults, processes, roots, state
 from aitne.dev.locks import ALL, locked
 from aitne.dev.plan import HOME, Plan, read_plan
 from aitne.dev.processes import wait_until
+from tests.support import realtime
 from tests.support.slurm import (
     both_releases,
     cluster_name,
@@ -34,7 +35,7 @@ from tests.support.slurm import (
 
 pytestmark = [
     pytest.mark.timeout(600),
-    pytest.mark.realtime("waits for Slurm's daemons to act on jobs"),
+    realtime.SLURM,
 ]
 
 AITNE = (sys.executable, "-c", "from aitne.cli.main import run; run()", "dev", "cluster")

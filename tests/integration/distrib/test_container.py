@@ -9,6 +9,7 @@ import pytest
 from aitne.client import Client
 from aitne.core.dev_cluster import DevCluster
 from tests.integration.distrib.conftest import log_of, two_by_two
+from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.stock import stock_on
 
@@ -16,9 +17,7 @@ pytestmark = [
     pytest.mark.long(third=3),
     pytest.mark.platform,
     pytest.mark.timeout(1_500),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 SAY = (

@@ -12,15 +12,14 @@ import pytest
 
 from aitne.client import Client
 from tests.integration.distrib.conftest import SAY, log_of, two_by_two
+from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(300),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 until = partial(eventually, within_s=60, poll_s=0.1)

@@ -11,15 +11,14 @@ import pytest
 from aitne.client import Client
 from aitne.core.dev_cluster import DevCluster
 from tests.integration.distrib.conftest import SAY, log_of, two_by_two
+from tests.support import realtime
 from tests.support.slurm import run_as
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(400),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 until = partial(eventually, within_s=90, poll_s=0.2)

@@ -18,6 +18,7 @@ from aitne.core.dev_cluster import DevCluster
 from aitne.core.errors import NotFound
 from tests.integration.distrib.conftest import log_of, two_by_two
 from tests.integration.distrib.test_slurm import ranks_of
+from tests.support import realtime
 from tests.support.slurm import run_as
 from tests.support.training import shared_environment
 from tests.support.waiting import eventually
@@ -25,9 +26,7 @@ from tests.support.waiting import eventually
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(500),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 until = partial(eventually, within_s=120, poll_s=0.2)

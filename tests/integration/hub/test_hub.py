@@ -10,9 +10,10 @@ import pytest
 from aitne.core.errors import Conflict, HubUnavailable
 from tests.integration.hub.conftest import RunningHub
 from tests.integration.hub.standin import StandInJob
+from tests.support import realtime
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 
 async def start(running: RunningHub, job: StandInJob) -> None:

@@ -11,15 +11,14 @@ import httpx
 import pytest
 
 from tests.integration.hub.test_platform import browser
+from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(300),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 EVENTS = Path(__file__).parents[2] / "assets" / "tensorboard" / "events.out.tfevents.scalars"

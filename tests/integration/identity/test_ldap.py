@@ -13,6 +13,7 @@ from aitne.core.errors import Unavailable
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import NotLetIn
 from aitne.core.settings import Settings
+from tests.support import realtime
 from tests.support.requirements import lacking
 from tests.support.slapd import (
     PASSWORD,
@@ -25,7 +26,7 @@ from tests.support.slapd import (
 from tests.support.stage import PASSWORD as OWN_PASSWORD
 from tests.support.stage import Stage, open_stage
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 try:
     from aitne.adapters.identity.ldap import LdapIdentity

@@ -18,11 +18,12 @@ import pytest
 from aitne.core.errors import NotAuthenticated, Unavailable
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
+from tests.support import realtime
 from tests.support.oidc import SECRET, Provider, openid_provider
 from tests.support.requirements import lacking
 from tests.support.stage import Stage, open_stage
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 try:
     from aitne.adapters.identity.oidc import OidcIdentity

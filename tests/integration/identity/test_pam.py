@@ -14,11 +14,12 @@ from aitne.core.errors import NotSupported
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import NotLetIn
 from aitne.core.settings import Settings
+from tests.support import realtime
 from tests.support.broker import BrokerBench, unix_users
 from tests.support.requirements import lacking
 from tests.support.stage import open_stage
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 try:
     import pamela

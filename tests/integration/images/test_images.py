@@ -16,6 +16,7 @@ import pytest
 from aitne.adapters.images.store import digest_of
 from aitne.cli.commands.images import _settings as settings_of
 from aitne.client import Client
+from tests.support import realtime
 from tests.support.images import need_apptainer
 from tests.support.mounts import mounted
 from tests.support.platform import AITNE, RunningPlatform
@@ -26,9 +27,7 @@ from tests.support.waiting import eventually
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(600),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 TINY = """

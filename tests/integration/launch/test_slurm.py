@@ -11,9 +11,10 @@ import pytest
 
 import aitne.launch
 from aitne.core.dev_cluster import DevCluster
+from tests.support import realtime
 from tests.support.slurm import run_as, sbatch, wait_ended
 
-pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+pytestmark = realtime.SLURM
 
 USER = "alice"
 MAIN = "import sys\nfrom aitne.launch.main import main\nsys.exit(main(sys.argv[1:]))\n"

@@ -20,8 +20,9 @@ from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.files import JobPlace
 from aitne.core.ports.scheduler import Run, SubmitRequest
 from aitne.core.settings import load_settings
+from tests.support import realtime
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 
 @pytest.fixture

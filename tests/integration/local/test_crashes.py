@@ -21,10 +21,11 @@ from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.settings import LocalSettings, load_settings
 from aitne.core.states import JobState, TerminationReason
+from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.schedulers import Bench, local, opened
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 COUNT = "echo start $SLURM_RESTART_COUNT; while ! [ -e go ]; do sleep .02; done"
 

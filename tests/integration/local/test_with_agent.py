@@ -23,9 +23,10 @@ from aitne.core.ports.files import JobPlace
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
 from aitne.core.states import JobState
+from tests.support import realtime
 from tests.support.schedulers import Bench, local, opened
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 
 @pytest.fixture

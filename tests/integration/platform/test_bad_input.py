@@ -10,15 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(300),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 SMALL = {"cpu": 1, "memory": "64M"}

@@ -14,6 +14,7 @@ import pytest
 from aitne.client import Client
 from aitne.core.states import JobState
 from aitne.supervisor import control
+from tests.support import realtime
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
 from tests.support.waiting import eventually
@@ -21,9 +22,7 @@ from tests.support.waiting import eventually
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(300),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 SILENT_S = 10.0

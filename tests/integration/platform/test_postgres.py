@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.postgres import PostgresServer, postgres_server
 
@@ -15,9 +16,7 @@ pytestmark = [
     pytest.mark.platform,
     pytest.mark.postgres,
     pytest.mark.timeout(300),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 

@@ -15,15 +15,14 @@ from aitne.client import Client
 from aitne.client.records import Job
 from aitne.core.errors import Conflict
 from tests.integration.hub.test_platform import browser
+from tests.support import realtime
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform, environments_or_skip
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(600),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 LAYOUT = {

@@ -6,15 +6,14 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.dev_cluster import DevCluster
+from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.slurm import run_as
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(400),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 MEASURE = """

@@ -17,6 +17,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.dev_cluster import DevCluster
+from tests.support import realtime
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform
 from tests.support.slurm import run_as
@@ -25,9 +26,7 @@ from tests.support.waiting import eventually
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.timeout(400),
-    pytest.mark.realtime(
-        "waits for the processes of a whole platform, which a busy machine delays"
-    ),
+    realtime.PLATFORM,
 ]
 
 SMALL = {"resources": {"cpu": 1, "memory": "512M"}, "max_duration": "30m"}

@@ -21,12 +21,13 @@ from aitne.core.ports.tools import Tools
 from aitne.core.settings import SlurmSettings, load_settings
 from aitne.core.states import JobState
 from tests.integration.slurm_rest.conftest import Open, saying
+from tests.support import realtime
 from tests.support.ports import free_ports
 from tests.support.rest_proxy import proxy
 from tests.support.schedulers import slurm_tools
 from tests.support.slurm import both_releases
 
-pytestmark = pytest.mark.realtime("waits for Slurm's daemons to act on jobs")
+pytestmark = realtime.SLURM
 
 
 @both_releases

@@ -14,10 +14,11 @@ import pytest
 from aitne.core.errors import SetupError
 from aitne.supervisor import control
 from tests.integration.supervisor.conftest import SLEEPER, Supervised
+from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.realtime("waits for real processes to start, answer and end")
+pytestmark = realtime.PROCESSES
 
 
 def test_it_starts_everything_and_says_so(supervised: Supervised) -> None:
