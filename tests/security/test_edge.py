@@ -8,9 +8,17 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
 
 from aitne.api import static
-from aitne.api.middleware import MAX_BODY_BYTES, Edge
+from aitne.api.app import bare_app
+from aitne.api.deps import SAFE_METHODS
+from aitne.api.middleware import (
+    MAX_ANONYMOUS_BODY_BYTES,
+    MAX_BODY_BYTES,
+    MAX_QUERY_BYTES,
+    Edge,
+)
 from aitne.api.rates import Buckets
 from aitne.core.errors import RateLimited
 from tests.support.jobs import make_job
@@ -104,6 +112,51 @@ async def test_a_body_that_is_too_large_is_not_read(stage: Stage) -> None:
         for path in ("/api/v1/auth/login", "/api/v1/jobs", "/api/v1/tokens"):
             answer = await client.post(path, content=b" " * (MAX_BODY_BYTES + 1))
             assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+async def test_without_a_login_only_small_bodies_are_read(stage: Stage) -> None:
+    paths = {
+        (route.path, method)
+        for route in iter_route_contexts(bare_app().routes)
+        for method in route.methods or ()
+        if method not in SAFE_METHODS and "{" not in route.path
+    }
+    assert len(paths) > 30
+    body = b'{"x": "' + b"a" * MAX_ANONYMOUS_BODY_BYTES + b'"}'
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer wrong"}
+    async with stage.client(None) as client:
+        for path, method in sorted(paths):
+            answer = await client.request(method, path, content=body, headers=headers)
+            assert answer.status_code in (204, 401, 403, 413), (method, path, answer.text)
+        answer = await client.post("/api/v1/auth/login", content=body, headers=headers)
+    assert answer.json()["code"] == "too_large"
+    assert str(MAX_ANONYMOUS_BODY_BYTES) in answer.json()["detail"]
+
+
+async def test_the_problems_of_one_request_are_bounded(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    unknown = {f"command{number}": 1 for number in range(1_000)}
+    async with stage.client(await stage.token(ada)) as client:
+        body = (await client.post("/api/v1/jobs", json=unknown)).json()
+        scopes = await client.post("/api/v1/tokens", json={"name": "x", "scopes": ["x"] * 1_000})
+        long = await client.post("/api/v1/jobs", json={"x" * 10_000: 1})
+    assert len(body["problems"]) == 50
+    assert body["problems"][0]["message"] == "is not a known field; did you mean commands?"
+    assert body["detail"].endswith("; and 995 more")
+    assert "did you mean" not in body["problems"][-1]["message"]
+    assert len(scopes.json()["problems"]) <= 50
+    assert scopes.json()["detail"].endswith("more")
+    assert long.json()["problems"][0]["message"] == "is not a known field"
+
+
+async def test_a_query_that_is_too_long_is_not_read(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        answer = await client.get("/api/v1/jobs?" + "x=1&" * (MAX_QUERY_BYTES // 4 + 1))
+        assert (answer.status_code, answer.json()["code"]) == (414, "too_long")
+        fields = "&".join(f"x{number}=1" for number in range(500))
+        problems = (await client.get(f"/api/v1/jobs?{fields}")).json()["problems"]
+    assert len(problems) == 50
 
 
 async def test_changes_of_one_user_are_limited_and_nobody_elses(

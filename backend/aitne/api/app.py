@@ -10,13 +10,14 @@ from functools import cache
 from typing import Any, cast
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute
 
 from aitne import __version__
 from aitne.api import oauth, problems
 from aitne.api.audited import Audited
+from aitne.api.deps import SAFE_METHODS, limit_address
 from aitne.api.metrics import Metrics
 from aitne.api.middleware import Edge
 from aitne.api.openapi import document
@@ -98,6 +99,7 @@ def create_app(platform: Platform) -> FastAPI:
         Edge,
         metrics=app.state.metrics,
         https=platform.settings.portal_url.startswith("https:"),
+        anonymous_paths=anonymous_paths(),
     )
     return app
 
@@ -170,6 +172,23 @@ def _routes() -> list[BaseRoute]:
     ):
         together.include_router(part.router)
     return together.routes
+
+
+def anonymous_paths() -> set[str]:
+    """The paths of the routes that read a body and need no login: ``limit_address`` marks those.
+
+    JupyterHub authenticates itself in the body that it sends to the token endpoint.
+    """
+    return {"/api/oauth/token"} | {
+        context.path
+        for context in iter_route_contexts(_routes())
+        if context.path is not None
+        and isinstance(context.original_route, APIRoute)
+        and (context.methods or set()) - SAFE_METHODS
+        and any(
+            each.call is limit_address for each in context.original_route.dependant.dependencies
+        )
+    }
 
 
 def _operation_id(route: APIRoute) -> str:

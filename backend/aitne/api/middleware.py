@@ -6,17 +6,20 @@ Plain ASGI: streams pass through unbuffered.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aitne.api.metrics import Metrics
-from aitne.api.problems import internal_error
+from aitne.api.problems import internal_error, problem_response
 from aitne.core.manifest import MOST_BYTES
 
 MAX_BODY_BYTES = 1 << 20
+MAX_ANONYMOUS_BODY_BYTES = 16 << 10
+"""For a route that needs no login."""
+MAX_QUERY_BYTES = 8 << 10
 UPLOADS = "/api/v1/manifests/"
 """Below here bodies are read bit by bit and written to disk, and may be larger."""
 
@@ -43,9 +46,18 @@ def portal_csp(nonce: str) -> str:
 class Edge:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, https: bool) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        metrics: Metrics,
+        https: bool,
+        anonymous_paths: Collection[str] = (),
+    ) -> None:
+        """Wrap ``app``. ``anonymous_paths`` are those of the routes that need no login."""
         self._app = app
         self._metrics = metrics
+        self._anonymous_paths = frozenset(anonymous_paths)
         self._headers: Mapping[str, str] = (
             {**_ALWAYS, "Strict-Transport-Security": "max-age=31536000"} if https else _ALWAYS
         )
@@ -77,10 +89,16 @@ class Edge:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = dict(scope["headers"]).get(b"content-length", b"")
         promised = int(length) if length.isdigit() else 0
-        upload = scope["method"] == "PUT" and scope["path"].startswith(UPLOADS)
-        most = MOST_BYTES if upload else MAX_BODY_BYTES
+        most = self._max_body_bytes(scope)
         too_large = f"The body is larger than {most} bytes, the most the platform reads."
         read = 0
+        if len(scope["query_string"]) > MAX_QUERY_BYTES:
+            detail = (
+                f"The query is longer than {MAX_QUERY_BYTES} bytes, the most the platform reads."
+            )
+            response = problem_response(414, "too_long", detail, instance=scope["path"])
+            await response(scope, receive, send)
+            return
 
         async def receive_bounded() -> Message:
             nonlocal read
@@ -93,6 +111,13 @@ class Edge:
             return message
 
         await self._app(scope, receive_bounded, send)
+
+    def _max_body_bytes(self, scope: Scope) -> int:
+        if scope["method"] == "PUT" and scope["path"].startswith(UPLOADS):
+            return MOST_BYTES
+        if scope["path"] in self._anonymous_paths:
+            return MAX_ANONYMOUS_BODY_BYTES
+        return MAX_BODY_BYTES
 
     def _measure(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")

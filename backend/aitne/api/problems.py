@@ -41,6 +41,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 CATCH_ALL = "/{path:path}"
 """The portal's route, which stands behind all others."""
+_MAX_PROBLEMS = 50
 _LONGEST_VALUE = 500
 
 _STATUS: Mapping[type[AitneError], int] = {
@@ -60,6 +61,7 @@ _CODES = {
     404: "not_found",
     405: "method_not_allowed",
     413: "too_large",
+    414: "too_long",
     500: "internal",
 }
 
@@ -117,7 +119,7 @@ def problem_response(
         detail=_printable(detail),
         instance=_printable(instance),
         code=code,
-        problems=tuple(FieldProblemView(**_shown(each)) for each in problems),
+        problems=tuple(FieldProblemView(**_shown(each)) for each in problems[:_MAX_PROBLEMS]),
     )
     return Response(
         problem.model_dump_json(), status, media_type=MEDIA_TYPE, headers=dict(headers or {})
@@ -165,10 +167,10 @@ async def _domain(request: Request, error: Exception) -> Response:
 
 async def _validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    problems = problems_of(error, request.scope.get("endpoint"))
+    problems, left_out = problems_of(error, request.scope.get("endpoint"))
     detail = "; ".join(f"{each.field}: {each.message}" for each in problems[:5])
-    if len(problems) > 5:
-        detail += f"; and {len(problems) - 5} more"
+    if (more := len(problems[5:]) + left_out) > 0:
+        detail += f"; and {more} more"
     return problem_response(
         422, "invalid_input", detail, instance=request.url.path, problems=problems
     )

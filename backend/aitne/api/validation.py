@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from types import UnionType
 from typing import Any
 
@@ -16,6 +16,10 @@ from pydantic import BaseModel
 
 from aitne.core.errors import FieldProblem
 
+MAX_ERRORS = 50
+"""Errors of one request that are reported; the others are only counted."""
+_MAX_SUGGESTIONS = 5
+_MAX_SUGGESTION_CHARACTERS = 64
 _BODY, _QUERY = "body", "query"
 _BOUNDS = {
     "ge": "at least {}",
@@ -37,24 +41,30 @@ _MESSAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Where a field belongs: to the body or to the query of what this function serves."""
+def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[FieldProblem], int]:
+    """Return one problem per field, in the order of the request, and how many errors are left out.
 
-    endpoint: object
-    query: bool
-
-
-def problems_of(error: RequestValidationError, endpoint: object) -> list[FieldProblem]:
-    """One problem per field, in the order of the request; the members of a union are one."""
-    found: dict[str, FieldProblem] = {}
-    for part in error.errors():
+    The members of a union give one problem. At most ``MAX_ERRORS`` errors are looked at, because a
+    client chooses how many there are.
+    """
+    problems: dict[str, FieldProblem] = {}
+    errors = error.errors()
+    suggestions = 0
+    for part in errors[:MAX_ERRORS]:
         where, *path = part["loc"]
         body = error.body if where == _BODY else None
         names = _walk(path, body, part["type"]) if where == _BODY else path[:1]
         field = ".".join(map(str, names)) or str(where)
-        problem = _problem(field, names, part, _Asked(endpoint, query=where == _QUERY))
-        earlier = found.get(field)
+        if part["type"] == "extra_forbidden":
+            known = _known_fields(endpoint, names[:-1], query=where == _QUERY)
+            suggestion = None
+            if suggestions < _MAX_SUGGESTIONS:
+                suggestion = _suggestion(str(names[-1]), known)
+                suggestions += 1
+            problem = _unknown_field(field, part["input"], known, suggestion)
+        else:
+            problem = _problem(field, part)
+        earlier = problems.get(field)
         if earlier is not None and earlier.message != problem.message:
             problem = FieldProblem(
                 field,
@@ -62,8 +72,8 @@ def problems_of(error: RequestValidationError, endpoint: object) -> list[FieldPr
                 earlier.value,
                 earlier.allowed or problem.allowed,
             )
-        found[field] = problem
-    return list(found.values())
+        problems[field] = problem
+    return list(problems.values()), max(0, len(errors) - MAX_ERRORS)
 
 
 def _walk(path: Sequence[Any], body: Any, kind: str) -> list[Any]:
@@ -83,17 +93,23 @@ def _walk(path: Sequence[Any], body: Any, kind: str) -> list[Any]:
     return names
 
 
-def _problem(
-    field: str, names: Sequence[Any], part: Mapping[str, Any], asked: _Asked
+def _suggestion(name: str, known: Sequence[str]) -> str | None:
+    if len(name) > _MAX_SUGGESTION_CHARACTERS:
+        return None
+    return next(iter(get_close_matches(name, known, n=1)), None)
+
+
+def _unknown_field(
+    field: str, value: Any, known: Sequence[str], suggestion: str | None
 ) -> FieldProblem:
+    hint = f"; did you mean {suggestion}?" if suggestion else ""
+    return FieldProblem(
+        field, f"is not a known field{hint}", _text(value), ", ".join(known) or None
+    )
+
+
+def _problem(field: str, part: Mapping[str, Any]) -> FieldProblem:
     kind, context = str(part["type"]), part.get("ctx") or {}
-    if kind == "extra_forbidden":
-        known = _known(asked, names[:-1])
-        close = get_close_matches(str(names[-1]), known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        return FieldProblem(
-            field, f"is not a known field{hint}", _text(part["input"]), ", ".join(known) or None
-        )
     allowed = [text.format(context[key]) for key, text in _BOUNDS.items() if key in context]
     if isinstance(part["input"], bytes):  # a body of another kind is left unread
         return FieldProblem(
@@ -114,9 +130,9 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _known(asked: _Asked, path: Iterable[Any]) -> list[str]:
-    """The fields that exist where an unknown one was found."""
-    models = list(_models(asked))
+def _known_fields(endpoint: object, path: Iterable[Any], *, query: bool) -> list[str]:
+    """The fields that exist where an unknown one was sent."""
+    models: Iterable[type[BaseModel]] = _models(endpoint, query=query)
     for part in path:
         models = [
             inner
@@ -127,16 +143,20 @@ def _known(asked: _Asked, path: Iterable[Any]) -> list[str]:
     return sorted({name for model in models for name in model.model_fields})
 
 
-def _models(asked: _Asked) -> Iterable[type[BaseModel]]:
-    if not inspect.isfunction(asked.endpoint):
-        return
-    hints = typing.get_type_hints(asked.endpoint, include_extras=True)
+@cache
+def _models(endpoint: object, *, query: bool) -> tuple[type[BaseModel], ...]:
+    """The models of the body, or of the query, of the function that serves a route."""
+    if not inspect.isfunction(endpoint):
+        return ()
+    models: list[type[BaseModel]] = []
+    hints = typing.get_type_hints(endpoint, include_extras=True)
     for name, hint in hints.items():
         marks = getattr(hint, "__metadata__", ())
         provided = any(isinstance(mark, params.Depends) for mark in marks)
         in_query = any(isinstance(mark, params.Query) for mark in marks)
-        if name != "return" and not provided and in_query is asked.query:
-            yield from _models_in(hint.__origin__ if marks else hint)
+        if name != "return" and not provided and in_query is query:
+            models += _models_in(hint.__origin__ if marks else hint)
+    return tuple(models)
 
 
 def _models_in(hint: Any) -> Iterable[type[BaseModel]]:
