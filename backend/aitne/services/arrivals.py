@@ -14,8 +14,9 @@ from aitne.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
 from aitne.core.models.base import UserName
 from aitne.core.models.user import Project, Role, User
 from aitne.core.ports.identity import FormSource, Identity, IdentitySource, NotLetIn, RedirectSource
-from aitne.core.ports.store import Store
+from aitne.core.ports.store import Store, UserStore
 from aitne.core.settings import Settings
+from aitne.services.shared_account import check_another_user
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +117,15 @@ class Arrivals:
             for field, value in said.items()
             if value is not None and value != getattr(user, field)
         }
-        return await self._store.update_user(user.name, **news) if news else user
+        if not news:
+            return user
+        try:
+            return await self._store.update_user(user.name, **news)
+        except Conflict as error:
+            log.warning(
+                "%s takes the role from %s, who keeps it: %s", source, user.name, error.message
+            )
+            return await self._store.update_user(user.name, **{**news, "role": None})
 
     async def find(self, name: str) -> User | None:
         """The account of that name; None also for what is no name."""
@@ -191,7 +200,7 @@ def default_project_of(name: str) -> str:
     return name if name[0].isalpha() else f"u{name}"
 
 
-async def free_project(store: Store, user: str) -> str:
+async def free_project(store: UserStore, user: str) -> str:
     """The name for a new user's own project: nobody gets into one by being called like it."""
     wished = default_project_of(user)
     taken = {each.name for each in await store.list_projects(visible_to=None)}

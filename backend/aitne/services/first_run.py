@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 import re
 from collections.abc import Callable
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 
+from aitne.core.errors import NotFound
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
-from aitne.services.arrivals import default_project_of
+from aitne.services.arrivals import free_project
 from aitne.services.import_accounts import AccountImport
 from aitne.services.secrets import hashed
 from aitne.services.users import UserService
+
+log = logging.getLogger(__name__)
 
 CLI_TOKEN = "cli_token"  # noqa: S105 - the name of a file
 TOKEN_NAME = "aitne up"  # noqa: S105 - what its owner sees in the list
@@ -50,23 +55,41 @@ class FirstRun:
             return
         actor = Actor(user=admin, projects=frozenset({admin.default_project}))
         _, secret = await self._users.create_token(
-            actor, name=TOKEN_NAME, scopes=frozenset(Scope), lifetime_s=None
+            actor, name=TOKEN_NAME, scopes=frozenset(Scope), lifetime_s=None, notify=False
         )
         _write_private(path, secret)
 
     async def _first_admin(self, name: str) -> User:
-        users = (await self._store.list_users(limit=1_000)).items
-        for user in sorted(users, key=lambda each: each.name != name):
-            if user.role is Role.ADMIN and not user.disabled:
-                return user
+        """Return an enabled administrator; create one, or restore the one of the platform's account.
+
+        A database without one comes from an older release, or was changed by hand.
+        """
+        administrators = await self._store.list_administrators()
+        if administrators:
+            return min(administrators, key=lambda each: (each.name != name, each.name))
+        for candidate in chain([name], (f"{name[:24]}-admin{number or ''}" for number in count())):
+            user = await self._user(candidate)
+            if user is None:
+                log.info("creating the administrator %s", candidate)
+                return await self._create_administrator(candidate)
+            # An account that an identity source vouches for may belong to another person.
+            if candidate == name and user.source is None:
+                log.warning("no administrator is left: %s becomes one again", name)
+                return await self._store.update_user(name, role=Role.ADMIN, disabled=False)
+        raise AssertionError("count() has no end")
+
+    async def _user(self, name: str) -> User | None:
+        try:
+            return await self._store.get_user(name)
+        except NotFound:
+            return None
+
+    async def _create_administrator(self, name: str) -> User:
         now = self._clock()
-        user = User(
-            name=name, role=Role.ADMIN, default_project=default_project_of(name), created_at=now
-        )
+        project = await free_project(self._store, name)
+        user = User(name=name, role=Role.ADMIN, default_project=project, created_at=now)
         # No password: the one-time link that `aitne up` prints is the way in until one is set.
-        return await self._store.create_user(
-            user, None, Project(name=user.default_project, created_at=now)
-        )
+        return await self._store.create_user(user, None, Project(name=project, created_at=now))
 
     async def _works(self, secret: str | None) -> bool:
         if secret is None:

@@ -89,15 +89,12 @@ class UserService:
         Raises:
             NotFound: no such account, or none of the actor's business.
             NotAllowed: role and disabled are an administrator's; the current password is wrong.
-            Conflict: nobody would be left to administer the platform.
+            Conflict: no enabled administrator would be left.
         """
         require(Action.USER_EDIT, actor, "user", name, owner=name)
         if role is not None or disabled is not None or source is not None:
             _administer(actor)
         user = await self._store.get_user(name)
-        demoted = role is Role.USER or disabled is True
-        if demoted and user.role is Role.ADMIN and not user.disabled:
-            await self._check_not_last(name)
         keeper = user.source if source is None else None if source == OWN else source
         password_hash = None
         if password is not None:
@@ -195,20 +192,6 @@ class UserService:
         whose = owner or actor.name
         require(Action.TOKEN_WRITE, actor, "user", whose, owner=whose)
         await self._store.delete_token(whose, token_id)
-
-    async def _check_not_last(self, name: str) -> None:
-        cursor: str | None = None
-        while True:
-            page = await self._store.list_users(cursor=cursor, limit=200)
-            for user in page.items:
-                if user.role is Role.ADMIN and not user.disabled and user.name != name:
-                    return
-            if page.next_cursor is None:
-                raise Conflict(
-                    f"{name} is the only administrator. Make another one first, so that somebody "
-                    "can still administer the platform."
-                )
-            cursor = page.next_cursor
 
     async def _check_password(self, actor: Actor, name: str, current: str | None) -> None:
         stored = await self._store.password_hash(name)

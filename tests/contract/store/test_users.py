@@ -66,6 +66,26 @@ class TestUsers:
             await store.update_user("nobody")
         assert await store.password_hash("nobody") is None
 
+    async def test_an_enabled_administrator_always_remains(self, store: SqlStore) -> None:
+        await add(
+            store, *(user(name, role=Role.ADMIN) for name in ("ada", "bob", "eve")), user("joe")
+        )
+        await store.update_user("eve", disabled=True)
+        changes = (
+            store.update_user("ada", role=Role.USER),
+            store.update_user("bob", disabled=True),
+        )
+        results = await asyncio.gather(*changes, return_exceptions=True)
+        (refused,) = [each for each in results if isinstance(each, BaseException)]
+        assert isinstance(refused, Conflict)
+        assert "only administrator" in refused.message
+        (last,) = await store.list_administrators()
+        await store.update_user("joe", disabled=True)
+        with pytest.raises(Conflict):
+            await store.update_user(last.name, role=Role.USER, disabled=True)
+        await store.update_user(last.name, role=Role.ADMIN, disabled=False)
+        assert await store.list_administrators() == [last]
+
     async def test_without_a_password(self, store: SqlStore) -> None:
         await store.create_user(user(), None, Project(name="vision", created_at=CREATED_AT))
         assert await store.password_hash("ada") is None

@@ -186,6 +186,7 @@ async def test_the_first_login_makes_an_account(known: dict[str, Any], stage_of:
             "Ada Lovelace",
         )
         assert await stage.store.projects_of("ada") == {"ada"}
+        await stage.add_user("root", Role.ADMIN)
         await stage.store.update_user("ada", role=Role.USER, mail="elsewhere@example.org")
         assert (await login(stage, "ada"))[0] == 200
         again = await stage.store.get_user("ada")

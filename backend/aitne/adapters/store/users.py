@@ -11,9 +11,11 @@ from sqlalchemy.exc import IntegrityError
 
 from aitne.adapters.store import paging, sign_in_tables, tables
 from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.project_rows import project_row
 from aitne.adapters.store.rows import token_of, user_of
+from aitne.adapters.store.security_events import note_security
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project, Role, Token, User
@@ -28,8 +30,11 @@ _secrets = sign_in_tables.secrets
 _attempts = sign_in_tables.attempts
 
 _USER_COLUMNS = [_users.c[name] for name in User.model_fields]
+_ADMINISTRATOR = (_users.c.role == Role.ADMIN) & _users.c.disabled.is_(False)
 _TOKEN_COLUMNS = [_tokens.c[name] for name in Token.model_fields]
 _USE_NOTED_EVERY = timedelta(minutes=1)
+MAX_TOKENS = 100
+"""Of one user."""
 
 
 class People(StorePart):
@@ -112,19 +117,32 @@ class People(StorePart):
         if source:
             values["password_hash"] = None
         query = select(*_USER_COLUMNS).where(_users.c.name == name)
+        demotes = role is Role.USER or disabled is True
         async with self._db.write() as tx:
+            if demotes:
+                await tx.take("administrators")
             row = (await tx.execute(query.with_for_update())).mappings().first()
             if row is None:
                 raise NotFound("user", name)
             if check is not None:
                 check(user_of(row))
+            if demotes:
+                await _check_not_last_administrator(tx, name)
             if values:
                 await tx.execute(update(_users).where(_users.c.name == name).values(values))
                 row = (await tx.execute(query)).mappings().one()
             if disabled or password_hash is not None:
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name))
                 await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
+            if password_hash is not None:
+                note_security(tx, name, {"change": "password"})
         return user_of(row)
+
+    async def list_administrators(self) -> Sequence[User]:
+        """See the port."""
+        query = select(*_USER_COLUMNS).where(_ADMINISTRATOR).order_by(_users.c.name)
+        async with self._db.read() as connection:
+            return [user_of(row) for row in (await connection.execute(query)).mappings()]
 
     async def password_hash(self, name: str) -> str | None:
         """The hash, or None: no such user, or one that has no password."""
@@ -166,11 +184,20 @@ class People(StorePart):
         ]
 
 
+async def _check_not_last_administrator(tx: Transaction, name: str) -> None:
+    names = list((await tx.execute(select(_users.c.name).where(_ADMINISTRATOR).limit(2))).scalars())
+    if names == [name]:
+        raise Conflict(
+            f"{name} is the only administrator. Make another user an administrator first, so that "
+            "the platform can still be administered."
+        )
+
+
 class Credentials(StorePart):
     """``UserStore``, the part about what proves who somebody is. Only hashes of secrets are stored."""
 
-    async def create_token(self, token: Token, token_hash: str) -> None:
-        """Raises ``NotFound`` if there is no such user."""
+    async def create_token(self, token: Token, token_hash: str, *, notify: bool = False) -> None:
+        """Store a token, and an event for its owner with ``notify``."""
         row = {
             **token.model_dump(),
             "scopes": sorted(token.scopes),

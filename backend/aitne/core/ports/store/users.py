@@ -44,7 +44,12 @@ class UserStore(Protocol):
         """Disabling or a new password ends the user's web sessions. An empty ``mail`` is none.
 
         ``source`` vouches for the user from now on, under any name; with one the password is forgotten. An
-        empty one is the platform itself. Raises ``NotFound``."""
+        empty one is the platform itself. Raises ``NotFound``, and ``Conflict`` if no enabled
+        administrator would be left."""
+        ...
+
+    async def list_administrators(self) -> Sequence[User]:
+        """The enabled administrators by name."""
         ...
 
     async def password_hash(self, name: str) -> str | None:
