@@ -238,7 +238,33 @@ async def test_no_secret_is_in_the_database(stage: Stage) -> None:
         assert hashed(secret).encode() in kept
 
 
-@pytest.mark.parametrize("password", ["short", "x" * 1_025])
+@pytest.mark.parametrize(
+    "password",
+    [
+        "password1234",
+        "aaaaaaaaaaaa",
+        "123456789012",
+        "qwertyuiop12",
+        "ada-lovelace",
+        "adaadaadaada",
+        "Lovelace1234",
+    ],
+)
+async def test_a_password_that_is_easy_to_guess_is_refused(stage: Stage, password: str) -> None:
+    await stage.add_user("root", Role.ADMIN)
+    async with stage.browser("root") as client:
+        body = {"name": "ada", "display_name": "Ada Lovelace", "password": password}
+        answer = await client.post("/api/v1/users", json=body)
+        assert answer.status_code == 422, answer.text
+        assert answer.json()["problems"][0]["field"] == "password"
+        assert password not in answer.text
+        body["password"] = "correct horse battery staple"
+        assert (await client.post("/api/v1/users", json=body)).status_code == 201
+        changed = await client.patch("/api/v1/users/ada", json={"password": password})
+        assert changed.status_code == 422
+
+
+@pytest.mark.parametrize("password", ["short", "elevenchars", "x" * 1_025])
 async def test_a_password_has_a_length(stage: Stage, password: str) -> None:
     await stage.add_user("root", Role.ADMIN)
     async with stage.browser("root") as client:

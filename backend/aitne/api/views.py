@@ -28,8 +28,9 @@ from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token, User
 from aitne.core.ports.store import QueuePlace
 from aitne.services.cluster import PartitionSummary
+from aitne.services.passwords import MIN_CHARACTERS
 
-Password = Annotated[str, Field(min_length=8, max_length=1_024)]
+Password = Annotated[str, Field(min_length=MIN_CHARACTERS, max_length=1_024)]
 
 
 class SessionFile(JobFile):

@@ -16,6 +16,7 @@ from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.services.arrivals import OWN
 from aitne.services.identity import Link, lockout_key
+from aitne.services.passwords import check_new_password
 from aitne.services.second_factor import Enrolment, FactorState, SecondFactors
 from aitne.services.secrets import hashed, new_secret
 
@@ -101,6 +102,7 @@ class AccountService:
         require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         _own_password(await self._store.get_user(actor.name))
         await self._prove_password(actor, current)
+        check_new_password(password, actor.user)
         password_hash = await self._hasher.hash(password)
         kept = None if keep is None else hashed(keep)
         await self._store.set_password(actor.name, password_hash, keep=kept)
@@ -176,7 +178,8 @@ class AccountService:
             raise Conflict(f"The account {name} is disabled. Enable it first.")
         secret = new_secret()
         expires_at = self._clock() + timedelta(seconds=self._settings.auth.reset_link_lifetime)
-        await self._store.put_secret(_RESET, hashed(secret), name, expires_at, {})
+        data = {"expires_at": expires_at.isoformat()}
+        await self._store.put_secret(_RESET, hashed(secret), name, expires_at, data)
         return Link(f"{self._settings.portal_url}/reset#token={secret}", expires_at)
 
     async def reset_password(self, token: str, password: str) -> str:
@@ -187,12 +190,19 @@ class AccountService:
         """
         # Hashed first: a link is not used up by what fails later.
         password_hash = await self._hasher.hash(password)
-        taken = await self._store.take_secret(_RESET, hashed(token), self._clock())
+        now = self._clock()
+        taken = await self._store.take_secret(_RESET, hashed(token), now)
         user = None if taken is None else await self._store.get_user(taken[0])
-        if user is None or user.disabled or user.source is not None:
+        if taken is None or user is None or user.disabled or user.source is not None:
             raise NotAuthenticated(
                 "This link was used before or has expired. Ask an administrator for a new one."
             )
+        try:
+            check_new_password(password, user)
+        except InvalidInput:
+            until = datetime.fromisoformat(taken[1]["expires_at"])
+            await self._store.put_secret(_RESET, hashed(token), user.name, until, taken[1])
+            raise
         await self._store.set_password(user.name, password_hash, keep=None)
         await self._store.clear_lockout(lockout_key(user.name), below=True)
         return user.name

@@ -12,9 +12,12 @@ from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
 from aitne.core.policy import Action, require, require_full_login
 from aitne.core.ports.identity import PasswordHasher
 from aitne.core.ports.store import Check, Page, Store
+from aitne.core.settings import Settings
 from aitne.services.arrivals import OWN, free_project
 from aitne.services.identity import TOKEN_PREFIX
+from aitne.services.passwords import check_new_password
 from aitne.services.secrets import hashed, new_secret
+from aitne.services.shared_account import check_another_user
 
 MOST_GUESSES, GUESSES_WITHIN_S = 10, 300.0
 """Of the password in use, by whoever has found a login left open."""
@@ -68,7 +71,10 @@ class UserService:
             created_at=now,
         )
         project = Project(name=user.default_project, created_at=now)
-        password_hash = None if password is None else await self._accounts.hash(password)
+        password_hash = None
+        if password is not None:
+            check_new_password(password, user)
+            password_hash = await self._accounts.hash(password)
         return await self._store.create_user(user, password_hash, project)
 
     async def update(
@@ -104,6 +110,7 @@ class UserService:
                 )
             if not actor.is_admin or actor.name == name:
                 await self._check_password(actor, name, current_password)
+            check_new_password(password, user)
             password_hash = await self._accounts.hash(password)
         changed = await self._store.update_user(
             name,

@@ -28,7 +28,7 @@ export function PasswordCard({ account }: { account: Account }) {
   });
   const wait = useWait(save.error);
   const differ = again !== "" && again !== password;
-  const ready = password.length >= 8 && again === password && (current !== "" || !account.has_password);
+  const ready = password.length >= 12 && again === password && (current !== "" || !account.has_password);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     if (ready) save.mutate();
@@ -62,7 +62,7 @@ export function PasswordCard({ account }: { account: Account }) {
             )}
             <PasswordInput
               label={t("New password")}
-              description={t("At least 8 characters; a short sentence is good.")}
+              description={t("At least 12 characters; a short sentence is good.")}
               value={password}
               onChange={(event) => setPassword(event.currentTarget.value)}
               autoComplete="new-password"

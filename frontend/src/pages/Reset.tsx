@@ -99,11 +99,11 @@ function ResetForm({ token, onDone }: { token: string; onDone: (name: string) =>
         <FormProblem error={error} wait={wait} id="reset-error" />
         <PasswordInput
           label={t("New password")}
-          description={t("At least 8 characters; a short sentence is good.")}
+          description={t("At least 12 characters; a short sentence is good.")}
           value={password}
           onChange={(event) => setPassword(event.currentTarget.value)}
           autoComplete="new-password"
-          minLength={8}
+          minLength={12}
           required
           withAsterisk={false}
           size="md"
@@ -124,7 +124,7 @@ function ResetForm({ token, onDone }: { token: string; onDone: (name: string) =>
           type="submit"
           size="md"
           loading={busy}
-          disabled={wait > 0 || password.length < 8 || again !== password}
+          disabled={wait > 0 || password.length < 12 || again !== password}
           leftSection={<KeyRound size={18} />}
           data-testid="reset-submit"
         >

@@ -59,7 +59,7 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
       />
       <PasswordInput
         label={t("Password")}
-        description={t("At least 8 characters. Empty: the user sets one by a reset link, or logs in by a token only.")}
+        description={t("At least 12 characters. Empty: the user sets one by a reset link, or logs in by a token only.")}
         value={form.password}
         error={errorOf("password")}
         onChange={(event) => set({ password: event.currentTarget.value })}

@@ -1,0 +1,34 @@
+"""The rules that a new password of a platform account keeps (OWASP ASVS 2.1.1, 2.1.7)."""
+
+from __future__ import annotations
+
+from aitne.core.errors import InvalidInput
+from aitne.core.models.user import User
+
+MIN_CHARACTERS = 12
+_MIN_SCORE = 3
+"""Of zxcvbn: more than 10^8 guesses. Common passwords, names, repeats and sequences have less."""
+_MAX_SCORED_CHARACTERS = 72
+
+
+def check_new_password(password: str, user: User, field: str = "password") -> None:
+    """Refuse a password that is short or easy to guess.
+
+    Raises:
+        InvalidInput: names ``field``; the password is not part of the message.
+    """
+    if len(password) < MIN_CHARACTERS:
+        raise InvalidInput.field(
+            field, f"is shorter than {MIN_CHARACTERS} characters", allowed="a short sentence"
+        )
+    # Only a new password needs its word lists.
+    from zxcvbn import zxcvbn
+
+    known = [user.name, *user.display_name.split(), user.name.replace("_", "").replace("-", "")]
+    score = zxcvbn(password[:_MAX_SCORED_CHARACTERS], user_inputs=known)["score"]
+    if score < _MIN_SCORE:
+        raise InvalidInput.field(
+            field,
+            "is easy to guess: it is a common password, or the user's name, a repeat or a sequence",
+            allowed="a short sentence",
+        )
