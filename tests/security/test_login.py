@@ -47,6 +47,34 @@ async def test_failures_are_limited_by_address(stage: Stage) -> None:
     assert await attempt(stage, "ada", PASSWORD, address="10.0.0.2") == "ok"
 
 
+async def test_an_own_login_does_not_reset_the_count_of_an_address(stage: Stage) -> None:
+    await stage.add_user("bob")
+    for n in range(stage.settings.auth.max_failures - 1):
+        assert await attempt(stage, f"user{n}") == "not_authenticated"
+    for n in range(2):
+        assert await attempt(stage, "bob", PASSWORD) == "ok", n
+    assert await attempt(stage, "another") == "not_authenticated"
+    assert await attempt(stage, "user0") == "rate_limited"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "other"),
+    [
+        (("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:0:9::"), "2001:db8:0:1::1"),
+        (("::ffff:10.0.0.1", "10.0.0.1"), "::ffff:10.0.0.2"),
+    ],
+)
+async def test_addresses_that_one_host_may_choose_among_count_together(
+    stage: Stage, addresses: tuple[str, ...], other: str
+) -> None:
+    await stage.add_user("ada")
+    for n in range(stage.settings.auth.max_failures):
+        address = addresses[n % len(addresses)]
+        assert await attempt(stage, f"user{n}", address=address) == "not_authenticated"
+    assert await attempt(stage, "ada", PASSWORD, address=addresses[0]) == "rate_limited"
+    assert await attempt(stage, "ada", PASSWORD, address=other) == "ok"
+
+
 async def test_successes_are_not_failures(stage: Stage) -> None:
     await stage.add_user("ada")
     for _ in range(3 * stage.settings.auth.max_failures):

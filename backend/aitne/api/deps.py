@@ -20,7 +20,7 @@ from aitne.bootstrap.platform import Platform
 from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.settings import Settings
-from aitne.services.identity import Visit
+from aitne.services.identity import Visit, network_of
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CSRF_HEADER = "x-csrf-token"
@@ -89,7 +89,7 @@ def rates_of(request: Request) -> Rates:
 
 async def limit_address(request: Request) -> None:
     """Pass while the address does not ask too much without a login. Raises ``RateLimited``."""
-    rates_of(request).logins.take(visit_of(request).address or "unknown")
+    rates_of(request).logins.take(network_of(visit_of(request).address))
 
 
 Limited = Annotated[None, Depends(limit_address)]

@@ -7,9 +7,10 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Any
 
-from aitne.core.errors import AitneError, NotAuthenticated, RateLimited
+from aitne.core.errors import AitneError, NotAuthenticated, NotFound, RateLimited
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Actor, Scope, User
@@ -101,6 +102,19 @@ def lockout_key(username: str) -> str:
     return f"name:{hashed(username.strip().casefold())}"
 
 
+def network_of(address: str | None) -> str:
+    """Return what failures from an address are counted by: an IPv6 host chooses freely among a /64."""
+    try:
+        parsed = ip_address(address or "")
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(IPv6Network((parsed, 64), strict=False))
+
+
 class IdentityService:
     """Every credential is 256 random bits of which only a hash is stored."""
 
@@ -133,7 +147,7 @@ class IdentityService:
             RateLimited: too many failures for this name or from this address, or in this browser.
             Unavailable: a source that might know does not answer.
         """
-        key, address_key = lockout_key(username), f"address:{visit.address or 'unknown'}"
+        key, address_key = lockout_key(username), f"address:{network_of(visit.address)}"
         known = self._browsers.number(username.strip().casefold(), visit.browser)
         if known is not None:
             key = f"{key}/{known}"
@@ -161,7 +175,8 @@ class IdentityService:
             raise
         await self._store.clear_lockout(key)
         if known is None:
-            await self._store.clear_attempts(address_key)
+            # Only this attempt: another account of the guesser must not reset the count of the guesses.
+            await self._store.take_back_noted(address_key)
         return await self._enter(user, source, visit, may_have_to_enrol=True)
 
     async def finish(self, ticket: str, code: str, visit: Visit) -> WebLogin:
