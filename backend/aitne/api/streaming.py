@@ -11,20 +11,41 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from aitne.core.errors import RateLimited
+
+MAX_STREAMS_PER_USER = 64
+"""Each tab of the portal has one, and each followed log."""
+_RETRY_S = 5.0
+
 
 class OpenStreams:
     """The streams that are open now. A server that stops closes them first: they never would."""
 
     def __init__(self) -> None:
-        self._pumps: set[asyncio.Task[None]] = set()
+        self._pumps: dict[asyncio.Task[None], str | None] = {}
         self._closed = False
 
-    def add(self, pump: asyncio.Task[None]) -> None:
-        """Hold it until it ends; end it at once when the server is stopping already."""
-        self._pumps.add(pump)
-        pump.add_done_callback(self._pumps.discard)
+    def check(self, user: str) -> None:
+        """Pass while the user may open another stream. Raises ``RateLimited``."""
+        if sum(name == user for name in self._pumps.values()) >= MAX_STREAMS_PER_USER:
+            raise RateLimited(
+                f"You have {MAX_STREAMS_PER_USER} open streams. Close a tab of the portal or a "
+                "followed log.",
+                _RETRY_S,
+            )
+
+    def add(self, pump: asyncio.Task[None], user: str | None) -> None:
+        """Hold a stream of ``user`` until it ends; end it at once when the server is stopping already.
+
+        None: it has limits of its own.
+        """
+        self._pumps[pump] = user
+        pump.add_done_callback(self._discard)
         if self._closed:
             pump.cancel()
+
+    def _discard(self, pump: asyncio.Task[None]) -> None:
+        self._pumps.pop(pump, None)
 
     def close(self) -> None:
         """End them all, and every one that is still to come."""
@@ -45,14 +66,18 @@ class Stream(Response):
         self,
         chunks: AsyncGenerator[bytes, None],
         streams: OpenStreams,
+        user: str,
         *,
         media_type: str,
         headers: Mapping[str, str] | None = None,
     ) -> None:
+        """Open a stream of ``user``. Raises ``RateLimited``."""
+        streams.check(user)
         super().__init__(media_type=media_type, headers=headers)
         del self.headers["content-length"]
         self._chunks = chunks
         self._streams = streams
+        self._user = user
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the stream ends, the client goes or the server stops."""
@@ -60,7 +85,7 @@ class Stream(Response):
             {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
         )
         pump = asyncio.create_task(self._pump(send))
-        self._streams.add(pump)
+        self._streams.add(pump, self._user)
         gone = asyncio.create_task(_disconnected(receive))
         try:
             await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -120,7 +120,7 @@ async def _serve(
     await websocket.accept()
     task = asyncio.current_task()
     if task is not None:
-        streams_of(websocket.app).add(task)
+        streams_of(websocket.app).add(task, None)
     try:
         await _Connection(websocket, platform, job_id, waiting, hold=hold).run()
     except WebSocketDisconnect:

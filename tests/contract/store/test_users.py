@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from aitne.adapters.store import SqlStore
+from aitne.adapters.store.users import MAX_TOKENS
 from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.models.user import Project, Role, Scope, Token, User
 from tests.contract.store.conftest import Clock
@@ -33,6 +34,17 @@ def token(owner: str = "ada", **overrides: object) -> Token:
         "expires_at": None,
     }
     return Token.model_validate(values | overrides)
+
+
+async def test_the_tokens_of_a_user_are_bounded(store: SqlStore) -> None:
+    await add(store, user(), user("bob"))
+    for number in range(MAX_TOKENS):
+        await store.create_token(token(id=f"t{number}"), f"hash{number}")
+    with pytest.raises(Conflict, match="Revoke one"):
+        await store.create_token(token(id="more"), "more")
+    await store.create_token(token("bob", id="bobs"), "bobs")
+    await store.delete_token("ada", "t0")
+    await store.create_token(token(id="more"), "more")
 
 
 class TestUsers:

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from aitne.api import streaming
 from aitne.core.models.user import Actor, Role
 from aitne.services.events import EventHub
 from tests.support.asgi import OpenAnswer, open_answer
 from tests.support.jobs import make_job
-from tests.support.stage import Stage
+from tests.support.stage import SCRAPER, Stage
 
 DATA = "data: "
 
@@ -99,9 +100,26 @@ async def test_a_stream_that_is_left_frees_its_place(stage: Stage) -> None:
     async with listening(stage, ada) as answer:
         await answer.until(b"hello")
         async with stage.client() as client:
-            assert "aitne_sse_clients 1.0" in (await client.get("/metrics")).text
+            assert "aitne_sse_clients 1.0" in (await client.get("/metrics", headers=SCRAPER)).text
     async with stage.client() as client:
-        assert "aitne_sse_clients 0.0" in (await client.get("/metrics")).text
+        assert "aitne_sse_clients 0.0" in (await client.get("/metrics", headers=SCRAPER)).text
+
+
+async def test_the_streams_of_a_user_are_bounded(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "MAX_STREAMS_PER_USER", 2)
+    ada, bob = await stage.add_user("ada"), await stage.add_user("bob")
+    async with stage.client(await stage.token(ada)) as client:
+        async with listening(stage, ada) as first, listening(stage, ada) as second:
+            await first.until(b"hello")
+            await second.until(b"hello")
+            refused = await client.get("/api/v1/events")
+            assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+            async with listening(stage, bob) as other:
+                await other.until(b"hello")
+        async with listening(stage, ada) as again:
+            await again.until(b"hello")
 
 
 async def test_the_end_of_the_server_ends_the_streams(stage: Stage) -> None:

@@ -49,6 +49,7 @@ async def export_audit(
     return Stream(
         rows,
         streams_of(request.app),
+        actor.name,
         media_type=_TYPES[where.format],
         headers={"Content-Disposition": f'attachment; filename="aitne-audit.{where.format}"'},
     )

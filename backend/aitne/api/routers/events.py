@@ -46,6 +46,7 @@ async def stream_events(
     return Stream(
         event_stream(platform.events, actor, seen, again, metrics),
         streams_of(request.app),
+        actor.name,
         media_type="text/event-stream",
         headers={"X-Accel-Buffering": "no"},
     )

@@ -224,6 +224,7 @@ async def get_job_logs(
     return Stream(
         while_allowed(lines, again),
         streams_of(request.app),
+        actor.name,
         media_type="text/plain; charset=utf-8",
         headers=headers,
     )
