@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,21 @@ def test_no_verb_answers_another_account(bench: BrokerBench, verb: str) -> None:
     ]
     answers = as_uid(bench.uid("ben"), lambda: say(bench.socket, lines))
     assert [answer["error"]["code"] for answer in answers] == ["not_allowed"]
+
+
+def test_connections_of_another_account_do_not_keep_the_platform_out(bench: BrokerBench) -> None:
+    strangers = [socket.socket(socket.AF_UNIX) for _ in range(200)]
+    with ExitStack() as open_sockets:
+        for each in strangers:
+            open_sockets.enter_context(each)
+        os.seteuid(bench.uid("ben"))  # the kernel notes the account at connect()
+        try:
+            for each in strangers:
+                each.connect(str(bench.socket))
+        finally:
+            os.seteuid(0)
+        welcome, *_ = say(bench.socket, [{"protocol": PROTOCOL, "release": "x"}])
+    assert "error" not in welcome
 
 
 def test_nobody_else_reads_the_audit_log_or_replaces_the_socket(bench: BrokerBench) -> None:

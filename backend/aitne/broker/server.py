@@ -11,8 +11,9 @@ import pwd
 import socket
 import struct
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,7 +48,9 @@ _HELLO_TIMEOUT_S = 10.0
 _LINGER_S = 1.0
 _AT_ONCE = 64
 """Requests of one connection that are worked on; further ones wait in the socket."""
-_MOST_CONNECTIONS = 64
+_MAX_CONNECTIONS = 64
+"""Of each account that may connect; connections of other accounts are refused and not counted."""
+_MAX_LINGERING = 16
 _LAST_WORK_S = 10.0
 """What was begun when the broker is stopped has so long to end."""
 _REFUSAL_EVERY_S = 60.0
@@ -110,6 +113,8 @@ class Server:
         self._server: asyncio.Server | None = None
         self._closing = False
         self._connections: set[asyncio.Task[None]] = set()
+        self._admitted: Counter[int] = Counter()
+        self._lingering = 0
         self._refused: dict[int, tuple[float, int]] = {}
 
     async def start(self) -> None:
@@ -149,22 +154,39 @@ class Server:
         connection = _Connection(reader, writer)
         try:
             peer = Peer.of(writer.get_extra_info("socket"))
-            async with asyncio.timeout(_HELLO_TIMEOUT_S):
-                self._admit(peer)
-                await self._greet(reader)
-                await connection.send(self._welcome().model_dump_json().encode() + b"\n")
-            await self._requests(connection, peer)
+            with self._admitted_connection(peer):
+                async with asyncio.timeout(_HELLO_TIMEOUT_S):
+                    await self._greet(reader)
+                    await connection.send(self._welcome().model_dump_json().encode() + b"\n")
+                await self._requests(connection, peer)
         except AitneError as error:
             await connection.tell(error)
-            await connection.let_read(
-                _LINGER_S if len(self._connections) < _MOST_CONNECTIONS else 0
-            )
+            await self._linger(connection)
         except (OSError, TimeoutError) as error:
             _LOG.info("a connection ended: %s", error)
         finally:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+
+    @contextmanager
+    def _admitted_connection(self, peer: Peer) -> Iterator[None]:
+        """Count a connection of the peer's account. Raises ``NotAllowed``, ``Unavailable``."""
+        self._admit(peer)
+        self._admitted[peer.uid] += 1
+        try:
+            yield
+        finally:
+            self._admitted[peer.uid] -= 1
+
+    async def _linger(self, connection: _Connection) -> None:
+        if self._lingering >= _MAX_LINGERING:
+            return
+        self._lingering += 1
+        try:
+            await connection.let_read(_LINGER_S)
+        finally:
+            self._lingering -= 1
 
     def _admit(self, peer: Peer) -> None:
         if peer.uid not in self._peers:
@@ -173,8 +195,10 @@ class Server:
                 f"uid {peer.uid} may not speak to the broker. Only the platform's own account may "
                 "(`peers` in the broker's settings)."
             )
-        if len(self._connections) > _MOST_CONNECTIONS:
-            raise Unavailable(f"The broker has {_MOST_CONNECTIONS} connections already.")
+        if self._admitted[peer.uid] >= _MAX_CONNECTIONS:
+            raise Unavailable(
+                f"The broker has {_MAX_CONNECTIONS} connections of uid {peer.uid} already."
+            )
 
     def _write_refusal(self, peer: Peer) -> None:
         """The first at once, further ones of the same uid counted: nobody can fill the disk."""
