@@ -6,7 +6,7 @@ import sys
 from typing import BinaryIO
 
 from aitne.cli import output
-from aitne.cli.verbs.logs import write_all
+from aitne.cli.verbs.logs import shown, write_all
 from aitne.client import Client, Job
 from aitne.client.records import Stage
 
@@ -64,7 +64,7 @@ def to_the_end(client: Client, job: Job, log: BinaryIO) -> Job:
     if not job.is_array:
         client.jobs.wait(job.id, until=begun)
         chunk = b"\n"
-        for chunk in client.jobs.follow_logs(job.id):
+        for chunk in shown(client.jobs.follow_logs(job.id), log):
             write_all(log, chunk)
         if not chunk.endswith(b"\n") and (log is sys.stderr.buffer or sys.stdout.isatty()):
             output.say("")

@@ -1,10 +1,11 @@
-"""``aitne logs``: what a job printed, byte for byte."""
+"""``aitne logs``: what a job printed, byte for byte unless a terminal shows it."""
 
 from __future__ import annotations
 
 import sys
 
 from aitne.cli.lookup import connect, find_job
+from aitne.cli.terminal_text import TerminalFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +31,15 @@ def logs(
 
 
 def copy(chunks: Iterable[bytes]) -> None:
-    """Bytes to stdout as they come."""
+    """Write bytes to stdout as they come."""
     sys.stdout.flush()
-    for chunk in chunks:
+    for chunk in shown(chunks, sys.stdout.buffer):
         write_all(sys.stdout.buffer, chunk)
+
+
+def shown(chunks: Iterable[bytes], out: BinaryIO) -> Iterable[bytes]:
+    """Return ``chunks``; for a terminal without what could control it."""
+    return map(TerminalFilter().feed, chunks) if out.isatty() else chunks
 
 
 def write_all(out: BinaryIO, chunk: bytes) -> None:
