@@ -78,6 +78,8 @@ def permits(address: IpAddress, private_networks: Sequence[str]) -> bool:
     networks = [ipaddress.ip_network(network) for network in private_networks]
     if any(inner in network for network in networks if network.version == inner.version):
         return True
+    if inner.version == 6 and inner.is_site_local:  # deprecated, and still routed by some sites
+        return False
     return inner.is_global and not inner.is_multicast and not inner.is_reserved
 
 

@@ -147,6 +147,7 @@ async def test_an_answer_without_end_is_not_read_to_its_end(
         "::",
         "fe80::1%lo",
         "fd00::1",
+        "fec0::1",
         "::ffff:127.0.0.1",
         "64:ff9b::7f00:1",
         "2002:7f00:1::",

@@ -27,8 +27,7 @@ async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
     for address in addresses:
         if not permits(address, private_networks):
             raise DeliveryFailed(
-                f"{host} is {address}, which is no public address; this site does not let "
-                "webhooks lead there.",
+                f"{host} leads to no public address; this site does not let webhooks lead there.",
                 again=False,
             )
     return str(addresses[0])
