@@ -247,7 +247,9 @@ class Storm:
     def _live(self) -> int | None:
         """How many jobs have not ended; as many as there are while nobody says."""
         try:
-            text = httpx.get(f"{self.platform.url}/metrics", trust_env=False, timeout=30).text
+            headers = {"Authorization": f"Bearer {self.platform.token}"}
+            url = f"{self.platform.url}/metrics"
+            text = httpx.get(url, headers=headers, trust_env=False, timeout=30).text
         except httpx.HTTPError:
             return self.result.jobs
         counts = dict(re.findall(r'^aitne_jobs\{state="(\w+)"\} ([0-9.]+)', text, re.MULTILINE))

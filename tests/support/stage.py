@@ -24,6 +24,7 @@ from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
+from aitne.api.routers.health import METRICS_TOKEN
 from aitne.bootstrap.platform import Platform
 from aitne.core.errors import NotAllowed
 from aitne.core.models.node import Cluster, Node, NodeState
@@ -83,7 +84,12 @@ SECRETS = {
     "hub_service_secret": "hub-secret",
     KEY_NAME: "key",
     "webhook_key": "webhook-key",
+    METRICS_TOKEN: "metrics-token",
 }
+
+
+SCRAPER = {"Authorization": f"Bearer {SECRETS[METRICS_TOKEN]}"}
+"""What Prometheus sends."""
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ NAMES = (
     "hub_cookie_secret",
     "second_factor_key",
     "webhook_key",
+    "metrics_token",
 )
 BYTES = 32
 

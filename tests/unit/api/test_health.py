@@ -12,11 +12,13 @@ from fastapi import FastAPI
 from aitne.api import problems
 from aitne.api.app import bare_app
 from aitne.api.openapi import render
+from aitne.api.routers.health import METRICS_TOKEN
 from aitne.api.static import portal_dir, portal_router
 from aitne.core import metric_names
 from aitne.core.errors import StoreUnavailable
 from aitne.core.metric_names import Metric
-from tests.support.stage import Stage, open_stage
+from aitne.core.models.user import Role
+from tests.support.stage import SCRAPER, SECRETS, Stage, open_stage
 
 
 async def test_ready_means_a_database_and_a_controller(stage: Stage) -> None:
@@ -58,6 +60,15 @@ async def test_the_document_is_served(stage: Stage) -> None:
     assert served == json.loads(render(bare_app()))
 
 
+async def test_metrics_need_the_metrics_token_or_an_administrator(stage: Stage) -> None:
+    root, ada = await stage.add_user("root", Role.ADMIN), await stage.add_user("ada")
+    tokens = {None: 401, "wrong": 401, await stage.token(ada): 403, await stage.token(root): 200}
+    tokens[SECRETS[METRICS_TOKEN]] = 200
+    for token, status in tokens.items():
+        async with stage.client(token) as client:
+            assert (await client.get("/metrics")).status_code == status, status
+
+
 async def test_metrics_name_routes_and_never_what_is_unbounded(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     async with stage.client(await stage.token(ada)) as client:
@@ -65,7 +76,7 @@ async def test_metrics_name_routes_and_never_what_is_unbounded(stage: Stage) -> 
         await client.get("/some/page/of/the/portal")
         client.headers["Authorization"] = "Bearer aitne_pat_wrong"
         await client.get("/api/v1/me")
-        answer = await client.get("/metrics")
+        answer = await client.get("/metrics", headers=SCRAPER)
     text = answer.text
     assert answer.headers["content-type"].startswith("text/plain")
     assert 'route="/api/v1/jobs/{job_id}",status="404"' in text

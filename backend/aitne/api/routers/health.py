@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+import hmac
+
+from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from aitne import __version__
-from aitne.api.deps import MetricsDep, PlatformDep
+from aitne.api.deps import MetricsDep, PlatformDep, bearer, get_admin, get_caller
 from aitne.bootstrap.platform import Platform
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
+from aitne.services.secrets import read_secret
 
+METRICS_TOKEN = "metrics_token"  # noqa: S105 - the name of a file
 router = APIRouter(include_in_schema=False)
 
 
@@ -52,7 +56,16 @@ async def readyz(platform: PlatformDep, response: Response) -> Readiness:
     return Readiness(ready=ready, version=__version__, parts=parts)
 
 
-@router.get("/metrics")
+async def check_may_scrape(request: Request, platform: PlatformDep, metrics: MetricsDep) -> None:
+    """Pass for the platform's metrics token, and for an administrator."""
+    token = bearer(request.headers)
+    expected = read_secret(platform.settings, METRICS_TOKEN)
+    if token is not None and hmac.compare_digest(token.encode(), expected.encode()):
+        return
+    await get_admin(await get_caller(request, platform, metrics))
+
+
+@router.get("/metrics", dependencies=[Depends(check_may_scrape)])
 async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
     """Numbers in Prometheus' text format."""
     return Response(
