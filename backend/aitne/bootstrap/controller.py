@@ -41,6 +41,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     """
     # It brings httpx along, which the API's process does without.
     from aitne.adapters.hub import HubClient
+    from aitne.adapters.syslog import SyslogReceiver
 
     store = SqlStore(settings.database_url)
     scheduler = make_scheduler(settings)
@@ -58,6 +59,11 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         sessions_origin=settings.sessions_origin,
         poll_interval_s=settings.poll_interval_s,
         accounting=make_accounting(settings) if settings.on_slurm else None,
-        telling=TellingParts(make_channels(settings), settings.portal_url, settings.idle),
+        telling=TellingParts(
+            make_channels(settings),
+            settings.portal_url,
+            settings.idle,
+            None if settings.audit.syslog is None else SyslogReceiver(settings.audit.syslog),
+        ),
     )
     return ControllerParts(store, scheduler, controller, hub.close)

@@ -222,3 +222,14 @@ class RateSettings(Strict):
         60, ge=1, description="Logins and what else needs none, from one address."
     )
     logins_burst: int = Field(200, ge=1, description="So many of them at once.")
+
+
+class AuditSettings(Strict):
+    """A copy of the audit log outside of the platform."""
+
+    syslog: str | None = Field(
+        None,
+        pattern=r"^((udp|tcp|tls)://[A-Za-z0-9.:\[\]-]+|/.+)$",
+        description="Where each entry of the audit log is sent: `tls://HOST:PORT`, `tcp://HOST:PORT`, "
+        "`udp://HOST:PORT` or the path of a socket; unset: nowhere.",
+    )

@@ -20,11 +20,12 @@ from pydantic_settings import (
 
 from aitne.core.dev_cluster import find_dev_cluster
 from aitne.core.errors import SetupError
-from aitne.core.identity_settings import AuthSettings, RateSettings
+from aitne.core.identity_settings import AuditSettings, AuthSettings, RateSettings
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
 from aitne.core.notification_settings import IdleSettings, MailSettings, WebhookSettings
 from aitne.core.project_settings import ProjectSettings
 from aitne.core.storage_settings import ContainerSettings, StorageSettings
+from aitne.core.unix_account import own_account_name
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -206,6 +207,7 @@ class Settings(BaseSettings):
     webhooks: WebhookSettings = WebhookSettings()
     idle: IdleSettings = IdleSettings()
     rates: RateSettings = RateSettings()
+    audit: AuditSettings = AuditSettings()
 
     @classmethod
     def settings_customise_sources(

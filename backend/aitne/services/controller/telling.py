@@ -12,6 +12,7 @@ from aitne.core.notification_settings import IdleSettings
 from aitne.core.ports.channel import Channel
 from aitne.core.ports.files import JobFiles, JobPlace
 from aitne.core.ports.store import Store
+from aitne.services.controller.audit_forwarder import AuditForwarder, LineReceiver
 from aitne.services.controller.deliverer import Deliverer
 from aitne.services.controller.idle import IdleWatch
 from aitne.services.controller.idle_gpus import GpuWatch
@@ -27,6 +28,7 @@ class TellingParts:
     channels: Mapping[str, Channel] = field(default_factory=dict)
     portal_url: str = ""
     idle: IdleSettings = field(default_factory=IdleSettings)
+    audit_receiver: LineReceiver | None = None
 
 
 class Telling:
@@ -48,6 +50,8 @@ class Telling:
         self.deliverer = Deliverer(store, leader, clock, parts.channels)
         self.idle = IdleWatch(store, live, leader, clock)
         self.gpus = GpuWatch(store, live, leader, clock, parts.idle)
+        receiver = parts.audit_receiver
+        self.audit = None if receiver is None else AuditForwarder(store, leader, receiver)
 
     async def watch(self) -> None:
         """All of it, until cancelled."""
@@ -56,3 +60,5 @@ class Telling:
             group.create_task(self.deliverer.watch())
             group.create_task(self.idle.watch())
             group.create_task(self.gpus.watch())
+            if self.audit is not None:
+                group.create_task(self.audit.watch())

@@ -1,0 +1,75 @@
+"""Forwards the audit log to a receiver outside of the platform, each entry at least once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from aitne.core.errors import Conflict, DeliveryFailed
+from aitne.core.models.audit import AuditFilter
+from aitne.core.ports.store import Store
+from aitne.services.controller.leader import Leader
+
+log = logging.getLogger(__name__)
+
+CURSOR = "audit_syslog"
+EVERY_S = 2.0
+RETRY_S = 30.0
+_BATCH = 200
+
+
+class LineReceiver(Protocol):
+    """Takes lines of text."""
+
+    def send(self, lines: Iterable[str]) -> None:
+        """Send the lines; blocks. Raises ``DeliveryFailed``."""
+        ...
+
+
+class AuditForwarder:
+    """Sends entries in order; the place reached is in the database, so a restart loses none."""
+
+    def __init__(self, store: Store, leader: Leader, receiver: LineReceiver) -> None:
+        self._store = store
+        self._leader = leader
+        self._receiver = receiver
+
+    async def watch(self) -> None:
+        """Forward entries until cancelled. Raises ``StaleEpoch``."""
+        failing = False
+        while True:
+            try:
+                more = await self.step()
+            except DeliveryFailed as error:
+                if not failing:
+                    log.warning("%s The entries wait in the database.", error.message)
+                failing = True
+                await asyncio.sleep(RETRY_S)
+                continue
+            except Conflict as error:  # another controller has forwarded them meanwhile
+                log.warning("%s", error.message)
+                more = True
+            failing = False
+            if not more:
+                await asyncio.sleep(EVERY_S)
+
+    async def step(self) -> bool:
+        """Forward one batch. Returns whether there may be more.
+
+        Raises:
+            DeliveryFailed: the receiver cannot be reached.
+            StaleEpoch, Conflict: another controller leads.
+        """
+        since = await self._store.cursor(CURSOR)
+        entries = await self._store.audit_after(since, AuditFilter(), limit=_BATCH)
+        if not entries:
+            return False
+        lines = [entry.line() for entry in entries]
+        await asyncio.to_thread(self._receiver.send, lines)
+        until = entries[-1].id
+        await self._store.tell(
+            (), cursor=CURSOR, since=since, until=until, epoch=self._leader.epoch
+        )
+        return len(entries) == _BATCH
