@@ -47,6 +47,7 @@ class RunningPlatform:
         self.env = {
             name: value for name, value in os.environ.items() if not name.startswith("AITNE_")
         } | {
+            "AITNE_TRUSTED_USERS": "true",
             "HOME": str(self.home),
             "XDG_STATE_HOME": str(root / "state"),
             "XDG_CONFIG_HOME": str(root / "config"),

@@ -211,7 +211,8 @@ def make_stage(
     ``sources`` are asked about logins after the platform itself; ``overrides`` are settings.
     """
     clock = Clock()
-    settings = Settings(data_dir=folder, public_url="http://portal.test:8000", **overrides)
+    several = {"public_url": "http://portal.test:8000", "trusted_users": True}
+    settings = Settings(data_dir=folder, **{**several, **overrides})
     settings.secrets_dir.mkdir(parents=True)
     for name, secret in SECRETS.items():
         (settings.secrets_dir / name).write_text(secret)
@@ -245,7 +246,7 @@ def make_stage(
     attacher = EchoAttacher()
     usage = UsageService(store, UsageMonths(store, accounting, clock), clock)
     events = EventHub(store)
-    users = UserService(store, clock, accounts)
+    users = UserService(store, settings, clock, accounts)
     platform = Platform(
         settings=settings,
         store=store,

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.ports.accounts import Account
 from aitne.core.settings import AccountSettings, Settings
+from aitne.core.unix_account import own_account_name
 
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
@@ -126,15 +127,6 @@ class OwnAccount:
     def of(self, user: str) -> Account:
         """The platform's own account."""
         return self._account
-
-
-def own_account_name() -> str:
-    """The name of the account that this process runs as, or its number."""
-    uid = os.geteuid()
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _group_ids(names: list[str]) -> set[int]:

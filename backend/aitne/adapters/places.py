@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from aitne.adapters.accounts import UnixUser, own_account_name
+from aitne.adapters.accounts import UnixUser
 from aitne.adapters.broker import BrokerClient
 from aitne.adapters.folders import make_folder
 from aitne.adapters.looking import Patience, file_system_of, look_at, look_at_paths
@@ -24,6 +24,7 @@ from aitne.core.models.storage import Area, AreaFacts, PathFacts
 from aitne.core.ports.storage import Storage
 from aitne.core.settings import Settings
 from aitne.core.storage_settings import StorageSettings
+from aitne.core.unix_account import own_account_name
 
 
 class OwnPlaces:

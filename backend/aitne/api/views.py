@@ -234,6 +234,8 @@ class PlatformInfo(Frozen):
     """What runs its jobs: ``local``, ``slurm_cli``, …"""
     sessions_origin: str
     """The origin that sessions answer at."""
+    shared_account: str | None
+    """The account of the machine that all users' jobs run as, where users trust each other; else null."""
 
 
 class Impersonation(Frozen):

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from aitne.adapters.accounts import (
-    own_account_name,
-)
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.manifests import ManifestFolder
@@ -34,6 +31,7 @@ from aitne.bootstrap.adapters import (
 from aitne.bootstrap.renderer import make_renderer
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
+from aitne.core.unix_account import own_account_name
 from aitne.services.account import AccountService
 from aitne.services.addresses import NodeAddresses
 from aitne.services.admission import Admission
@@ -167,7 +165,7 @@ def build(settings: Settings) -> Platform:
     forecaster = Forecaster(renderer, scheduler)
     capacity = CapacityService(store, cluster, utc_now)
     jobs = JobService(store, admission, renderer, job_files(settings), forecaster, utc_now)
-    users = UserService(store, utc_now, accounts)
+    users = UserService(store, settings, utc_now, accounts)
     accounting = make_accounting(settings)
     unix = partial(unix_name, settings)
     operators = frozenset(filter(None, [settings.slurm.operator]))

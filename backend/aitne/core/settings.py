@@ -187,6 +187,12 @@ class Settings(BaseSettings):
         None, description="`postgresql://…`; unset: SQLite in the data directory."
     )
     scheduler: str = Field("local", description="The scheduler adapter.")
+    trusted_users: bool = Field(
+        False,
+        description="Permit more than one user where all jobs run as the platform's own account on this "
+        'machine (`scheduler = "local"`): a job can read the platform\'s secrets and all files of that '
+        "account. `aitne up --trusted-users` sets it too.",
+    )
     poll_interval_s: float = Field(
         2.0, ge=0.1, le=60, description="Seconds between two queries of the scheduler."
     )
@@ -239,6 +245,11 @@ class Settings(BaseSettings):
     def on_slurm(self) -> bool:
         """Whether jobs go to a Slurm cluster, by whichever of its adapters."""
         return self.scheduler.startswith("slurm") or self.scheduler == "pyslurm"
+
+    @property
+    def shared_account(self) -> str | None:
+        """The account of this machine that all users' jobs run as; None: each user has one."""
+        return own_account_name() if self.scheduler == "local" else None
 
     @property
     def portal_url(self) -> str:

@@ -175,6 +175,10 @@ class Arrivals:
                 "for one.",
                 "no_account",
             )
+        try:
+            await check_another_user(self._store, self._settings)
+        except Conflict as error:
+            raise NotLetIn(error.message, "single_user") from error
         now = self._clock()
         project = await free_project(self._store, name)
         user = User(

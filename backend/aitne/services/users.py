@@ -27,8 +27,13 @@ class UserService:
     """What administrators do to accounts, and everybody to their own."""
 
     def __init__(
-        self, store: Store, clock: Callable[[], datetime], accounts: PasswordHasher
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        accounts: PasswordHasher,
     ) -> None:
+        self._settings = settings
         self._store = store
         self._clock = clock
         self._accounts = accounts
@@ -59,9 +64,10 @@ class UserService:
 
         Raises:
             NotAllowed: the actor is no administrator.
-            Conflict: the name is taken.
+            Conflict: the name is taken, or the platform serves one user.
         """
         _administer(actor)
+        await check_another_user(self._store, self._settings)
         now = self._clock()
         user = User(
             name=name,

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from aitne.adapters.accounts import own_account_name
 from aitne.core.errors import SetupError
 from aitne.core.identity_settings import is_loopback
 from aitne.core.settings import Settings
+from aitne.core.unix_account import own_account_name
 
 OLDEST_PYTHON = (3, 11)
 NEEDED_BYTES = 100 * 1024**2
@@ -41,9 +41,19 @@ def check(settings: Settings) -> None:
 
 def notes(settings: Settings) -> list[str]:
     """What whoever starts the platform should know, though nothing is wrong."""
+    if settings.shared_account is not None:
+        return _shared_account(settings)
     if not settings.on_slurm:
         return []
     return [*_unreachable(settings), *_as_whom(settings)]
+
+
+def _shared_account(settings: Settings) -> list[str]:
+    if not settings.trusted_users:
+        return []
+    return [
+        f"All jobs run as {settings.shared_account} on this machine: its users must trust each other."
+    ]
 
 
 def _unreachable(settings: Settings) -> list[str]:

@@ -19,6 +19,7 @@ import { ParameterField } from "@/components/ParameterField";
 import { PlanView } from "@/components/PlanView";
 import { PythonField } from "@/components/PythonField";
 import { ResourceFields } from "@/components/ResourceFields";
+import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { SlurmFields } from "@/components/SlurmFields";
 import {
   boundsOf,
@@ -78,6 +79,7 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
     <form className={classes.content} onSubmit={submit} noValidate aria-label={t("Launch {{title}}", { title: template.title })}>
       <div className={classes.scroll} ref={fields}>
         <div className={classes.form}>
+          <SharedAccountNote />
           {template.parameters.length > 0 && (
             <fieldset className={classes.group}>
               <legend className={classes.legend}>{t("Settings")}</legend>

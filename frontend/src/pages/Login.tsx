@@ -21,6 +21,7 @@ import classes from "./Login.module.css";
 const FAILURES: Partial<Record<string, string>> = {
   denied: msg("The provider did not log you in. Try again, or log in another way."),
   no_account: msg("You are known to the provider, but have no account here. Ask an administrator for one."),
+  single_user: msg("This platform serves one user, because all jobs run as one account of its machine. An administrator can change that."),
   name_taken: msg("There is an account of your name here that is not the provider's. An administrator can join the two."),
   bad_name: msg("The provider calls you by a name that cannot be one here. Ask an administrator."),
   not_in_group: msg("This platform is for members of certain groups, and you are in none of them. Ask an administrator."),

@@ -6,10 +6,10 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 
-from aitne.adapters.accounts import own_account_name
 from aitne.adapters.command._process import Connected, run_process
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.command import Completed
+from aitne.core.unix_account import own_account_name
 
 MOST_CONNECTED = 200
 """Programs beside jobs, of all users together: here everybody's jobs have one account."""

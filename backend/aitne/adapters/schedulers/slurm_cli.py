@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
 
-from aitne.adapters.accounts import own_account_name
 from aitne.adapters.schedulers._slurm import answers, identity
 from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
@@ -37,6 +36,7 @@ from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
 from aitne.core.units import format_duration, format_slurm_time
+from aitne.core.unix_account import own_account_name
 
 _GONE = re.compile(
     r"Invalid job id|already completing or completed|Job has already finished"

@@ -294,6 +294,7 @@ def _me(caller: Caller, platform: Platform) -> Me:
             cluster=settings.cluster,
             scheduler=settings.scheduler,
             sessions_origin=settings.sessions_origin,
+            shared_account=settings.shared_account if settings.trusted_users else None,
         ),
         impersonation=None
         if impersonator is None or caller.acting_until is None

@@ -30,6 +30,13 @@ def up(
         Path | None,
         typer.Option("--config", help="Settings to use instead of DIR/aitne.toml."),
     ] = None,
+    trusted_users: Annotated[
+        bool,
+        typer.Option(
+            "--trusted-users",
+            help="Permit more than one user, though all jobs run as your account on this machine.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Start a platform on this machine.
@@ -46,7 +53,11 @@ def up(
             raise SetupError(f"{config} is not a file. Name the settings to use with --config.")
         os.environ["AITNE_CONFIG"] = str(config.expanduser().absolute())
     settings = load_settings(
-        None if data_dir is None else Path(data_dir), port=port, scheduler=scheduler, bind=bind
+        None if data_dir is None else Path(data_dir),
+        port=port,
+        scheduler=scheduler,
+        bind=bind,
+        trusted_users=trusted_users or None,
     )
 
     def announce() -> None:

@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { createInvitation, type Invitation, invitationsQuery, type ProjectRole, projectKeys, revokeInvitation } from "@/api/projects";
 import { CopyButton } from "@/components/CopyButton";
 import { FormProblem } from "@/components/FormProblem";
+import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { RelativeTime } from "@/components/Time";
 import { useSlowNow } from "@/hooks/use-now";
@@ -85,6 +86,7 @@ export function InviteModal({ name, onClose }: { name: string; onClose: () => vo
         </Stack>
       ) : (
         <Stack gap="md">
+          <SharedAccountNote />
           <FormProblem error={make.error} />
           <Select
             label={t("They will be")}

@@ -6,6 +6,7 @@ import { createUser } from "@/api/actions";
 import { keys } from "@/api/queries";
 import type { NewUser } from "@/api/types";
 import { FormModal } from "@/components/FormModal";
+import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { useProblems } from "@/hooks/use-problems";
 
 export function NewUserModal({ onClose }: { onClose: () => void }) {
@@ -38,6 +39,7 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
       onClose={onClose}
       onSubmit={submit}
     >
+      <SharedAccountNote />
       <TextInput
         label={t("User name")}
         description={t("Lower-case letters, digits, - and _; it cannot be changed later.")}

@@ -9,6 +9,7 @@ import type { User } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
+import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import table from "@/components/table.module.css";
@@ -33,6 +34,7 @@ export function AdminUsersPage() {
           {t("New user")}
         </Button>
       </PageTitle>
+      <SharedAccountNote />
       <div className={classes.filters} role="search">
         <TextInput
           aria-label={t("Search users")}

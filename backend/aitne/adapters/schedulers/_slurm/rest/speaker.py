@@ -6,11 +6,11 @@ import re
 import time
 from collections.abc import Callable, Mapping
 
-from aitne.adapters.accounts import own_account_name
 from aitne.adapters.schedulers._slurm.commands import Commands
 from aitne.adapters.schedulers._slurm.tokens import TokenMint
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.settings import Settings
+from aitne.core.unix_account import own_account_name
 
 PERMITTED_S = 30.0
 """So long an account that could be acted for is not asked about again."""

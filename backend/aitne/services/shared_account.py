@@ -1,0 +1,27 @@
+"""The rule for platforms whose jobs all run as one account of the machine.
+
+Nothing protects the platform's secrets, or the files of other users, from a job of that account.
+"""
+
+from __future__ import annotations
+
+from aitne.core.errors import Conflict
+from aitne.core.ports.store import UserStore
+from aitne.core.settings import Settings
+
+
+async def check_another_user(store: UserStore, settings: Settings) -> None:
+    """Pass if the platform may have another user.
+
+    Raises:
+        Conflict: the users would share an account and are not known to trust each other.
+    """
+    account = settings.shared_account
+    if account is None or settings.trusted_users:
+        return
+    if (await store.list_users(limit=1)).items:
+        raise Conflict(
+            f"All jobs of this platform run as {account} on this machine, so it serves one user: the "
+            "job of another one could read its secrets and every file. If all users trust each other, "
+            "start it with `aitne up --trusted-users`, or set trusted_users = true in aitne.toml."
+        )

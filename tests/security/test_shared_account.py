@@ -1,0 +1,55 @@
+"""A platform whose jobs all run as one account serves one user, unless its users trust each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aitne.core.models.user import Role
+from aitne.core.ports.identity import Identity, NotLetIn
+from aitne.core.settings import Settings
+from aitne.core.unix_account import own_account_name
+from aitne.supervisor import preflight
+from tests.support.stage import open_stage
+
+
+async def test_a_second_user_is_refused(tmp_path: Path, blank: Path) -> None:
+    async with open_stage(tmp_path, blank, trusted_users=False) as stage:
+        root = await stage.add_user("root", Role.ADMIN)
+        async with stage.client(await stage.token(root)) as client:
+            refused = await client.post("/api/v1/users", json={"name": "bob"})
+            me = (await client.get("/api/v1/me")).json()
+        assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+        assert f"run as {own_account_name()}" in refused.json()["detail"]
+        assert "--trusted-users" in refused.json()["detail"]
+        assert me["platform"]["shared_account"] is None
+        with pytest.raises(NotLetIn) as login:
+            await stage.platform.identity.arrivals.welcome("ldap", Identity(name="eve"))
+        assert login.value.why == "single_user"
+        assert (await stage.store.list_users()).total == 1
+
+
+async def test_trusted_users_are_told_whose_account_they_share(tmp_path: Path, blank: Path) -> None:
+    async with open_stage(tmp_path, blank, trusted_users=True) as stage:
+        bob = await stage.add_user("bob")
+        await stage.add_user("eve")
+        async with stage.client(await stage.token(bob)) as client:
+            me = (await client.get("/api/v1/me")).json()
+    assert me["platform"]["shared_account"] == own_account_name()
+
+
+async def test_users_with_accounts_of_their_own_are_not_limited(
+    tmp_path: Path, blank: Path
+) -> None:
+    async with open_stage(tmp_path, blank, trusted_users=False, scheduler="slurm") as stage:
+        for name in ("bob", "eve"):
+            await stage.add_user(name)
+        assert (await stage.store.list_users()).total == 2
+
+
+def test_the_start_states_that_users_must_trust_each_other(tmp_path: Path) -> None:
+    assert preflight.notes(Settings(data_dir=tmp_path)) == []
+    (note,) = preflight.notes(Settings(data_dir=tmp_path, trusted_users=True))
+    assert f"run as {own_account_name()}" in note
+    assert "trust each other" in note
