@@ -14,6 +14,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from spawner import AdoptSpawner  # type: ignore[import-not-found]
 
+os.umask(0o077)  # its database holds tokens of servers
+
 c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 (traitlets gives it to this file)
 
 sessions_url = os.environ["AITNE_HUB_SESSIONS_URL"]
