@@ -9,8 +9,8 @@ NPM    := $(BIN)/python scripts/npm.py
 ARGS   ?=
 # What an install compiles.
 KERNEL := hatch_build.py $(wildcard backend/aitne/distrib/_native/*.[ch])
-# Many tests wait, so one process more than there are processors; each may have a cluster of its own.
-PROCESSES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
+# Many tests wait, so two processes more than there are processors; each may have a cluster of its own.
+PROCESSES := $(shell n=$$(nproc); echo $$((n < 6 ? n + 2 : 8)))
 # A module at a time in each process: the largest first, or in the order of the command line.
 LARGEST_FIRST := -n $(PROCESSES) --dist loadfile
 IN_ORDER      := $(LARGEST_FIRST) --no-loadscope-reorder
