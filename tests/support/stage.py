@@ -145,7 +145,7 @@ class Stage:
             frozenset(Scope) if actor.is_admin else frozenset({Scope.READ, Scope.WRITE})
         )
         _, secret = await self.platform.users.create_token(
-            actor, name="test", scopes=wanted, lifetime_s=lifetime_s
+            actor, name="test", scopes=wanted, lifetime_s=lifetime_s, notify=False
         )
         return secret
 

@@ -72,6 +72,9 @@ class Audited:
         if actor is None or action is None or action in READS:
             return
         client = scope.get("client")
+        details = {"status": status, **scope.get(_NOTES, {})}
+        if actor.token_created_by is not None:
+            details["token_created_by"] = actor.token_created_by
         await self._audit.record(
             actor=actor.name,
             impersonator=actor.impersonator,
@@ -79,7 +82,7 @@ class Audited:
             object=_object(scope, location),
             outcome=_outcome(status),
             address=None if client is None else client[0],
-            details={"status": status, **scope.get(_NOTES, {})},
+            details=details,
         )
 
 

@@ -351,6 +351,7 @@ class Token(Record):
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
+    created_by: str | None
     token: str | None
 
 

@@ -242,12 +242,19 @@ def refuse_impersonation(actor: Actor, what: str) -> None:
         raise NotAllowed(_as_somebody_else(actor, what))
 
 
-def require_full_login(actor: Actor, what: str) -> None:
+def require_full_login(actor: Actor, what: str, *, outlives: bool = True) -> None:
     """Pass when the credential in use may do all that a login of the actor may.
 
+    ``outlives``: ``what`` holds longer than a token in use that ends.
+
     Raises:
-        NotAllowed: ``what`` would be a way around the scopes of the token in use.
+        NotAllowed: ``what`` would be a way around the scopes or the end of the token in use.
     """
+    if outlives and actor.until is not None:
+        raise NotAllowed(
+            f"{what} would outlive the token in use, which ends at {actor.until:%Y-%m-%d %H:%M} UTC. "
+            "Log in with your password, or use a token without an end."
+        )
     needed = set(Scope) if actor.user.role is Role.ADMIN else {Scope.READ, Scope.WRITE}
     if missing := needed - actor.scopes:
         raise NotAllowed(

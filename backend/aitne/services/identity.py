@@ -27,6 +27,7 @@ from aitne.services.secrets import hashed, new_secret
 TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
 TICKET_LIFETIME_S = 300
 REDIRECT_LIFETIME_S = 600
+_LINK_OVER = "This login link was used before or has expired. Ask for a new one, or log in with your password."
 _LINK, _TICKET, _REDIRECT = "login_link", "second_step", "redirect"
 _A_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _MOST_TRIES = 5
@@ -221,10 +222,14 @@ class IdentityService:
             NotAllowed: the token in use may do less than the login that the link gives.
         """
         refuse_impersonation(actor, "make login links")
-        require_full_login(actor, "A login link")
+        require_full_login(actor, "A login link", outlives=False)
         secret = new_secret()
         expires_at = self._clock() + timedelta(seconds=self._settings.auth.login_link_lifetime)
-        await self._store.put_secret(_LINK, hashed(secret), actor.name, expires_at, {})
+        until = actor.until
+        if until is not None:
+            expires_at = min(expires_at, until)
+        behind = {"token_id": actor.token_id, "until": None if until is None else until.isoformat()}
+        await self._store.put_secret(_LINK, hashed(secret), actor.name, expires_at, behind)
         return Link(f"{self._settings.portal_url}/login#link={secret}", expires_at)
 
     async def login_by_link(self, token: str, visit: Visit | None = None) -> WebLogin:
@@ -233,11 +238,19 @@ class IdentityService:
         taken = await self._store.take_secret(_LINK, hashed(token), self._clock())
         user = await self.arrivals.find(taken[0]) if taken is not None else None
         if user is None or user.disabled:
-            raise NotAuthenticated(
-                "This login link was used before or has expired. Ask for a new one, or log in "
-                "with your password."
+            raise NotAuthenticated(_LINK_OVER)
+        data = {} if taken is None else taken[1]
+        until = data.get("until")
+        try:
+            login = await self._begin(
+                user,
+                "link",
+                visit,
+                token_id=data.get("token_id"),
+                until=None if until is None else datetime.fromisoformat(until),
             )
-        login = await self._begin(user, "link", visit)
+        except NotFound as error:  # its token was revoked
+            raise NotAuthenticated(_LINK_OVER) from error
         await self._record(user.name, "allowed", visit, {"source": "link"})
         return login
 
@@ -299,10 +312,16 @@ class IdentityService:
         found = await self._store.open_sign_in(hashed(token), self._clock(), address)
         if found is None:
             raise NotAuthenticated("Your login has ended. Log in again.")
+        behind = {
+            "until": found.token_expires_at,
+            "token_id": found.sign_in.token_id,
+            "token_created_by": found.token_created_by,
+        }
         if found.impersonator is None:
-            return WebSession(await self._actor(found.user, frozenset(Scope)), found.csrf)
+            actor = await self._actor(found.user, frozenset(Scope))
+            return WebSession(actor.model_copy(update=behind), found.csrf)
         actor = await self._actor(found.user, frozenset({Scope.READ, Scope.WRITE}))
-        actor = actor.model_copy(update={"impersonator": found.impersonator})
+        actor = actor.model_copy(update={**behind, "impersonator": found.impersonator})
         return WebSession(actor, found.csrf, found.sign_in.acting_until)
 
     async def actor_of_token(self, token: str) -> Actor:
@@ -317,7 +336,13 @@ class IdentityService:
             )
         user, stored = found
         actor = await self._actor(user, stored.scopes)
-        return actor.model_copy(update={"until": stored.expires_at})
+        return actor.model_copy(
+            update={
+                "until": stored.expires_at,
+                "token_id": stored.id,
+                "token_created_by": stored.created_by,
+            }
+        )
 
     async def _enter(
         self, user: User, source: str, visit: Visit, *, may_have_to_enrol: bool
@@ -341,9 +366,18 @@ class IdentityService:
         return SecondStep(ticket, expires_at, enrol)
 
     async def _begin(
-        self, user: User, source: str, visit: Visit, recovery_codes: tuple[str, ...] = ()
+        self,
+        user: User,
+        source: str,
+        visit: Visit,
+        recovery_codes: tuple[str, ...] = (),
+        *,
+        token_id: str | None = None,
+        until: datetime | None = None,
     ) -> WebLogin:
+        """Create a sign-in. It ends with the token ``token_id`` behind it, and at ``until`` at the latest."""
         token, csrf, now = new_secret(), new_secret(), self._clock()
+        expires_at = now + timedelta(seconds=self._settings.auth.session_lifetime)
         sign_in = SignIn(
             id=secrets.token_hex(8),
             owner=user.name,
@@ -352,9 +386,11 @@ class IdentityService:
             address=visit.address,
             created_at=now,
             last_seen_at=now,
-            expires_at=now + timedelta(seconds=self._settings.auth.session_lifetime),
+            expires_at=expires_at if until is None else min(expires_at, until),
+            token_id=token_id,
         )
-        await self._store.create_sign_in(sign_in, hashed(token), csrf)
+        unknown = self._browsers.number(user.name, visit.browser) is None
+        await self._store.create_sign_in(sign_in, hashed(token), csrf, notify=unknown)
         actor, browser = await self._actor(user, frozenset(Scope)), self._browsers.make(user.name)
         return WebLogin(actor, csrf, token, browser, recovery_codes)
 

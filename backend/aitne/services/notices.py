@@ -265,3 +265,27 @@ def of_disabled_webhook(event: Event) -> Notice:
         path="/account/notifications",
         data={"url": url, "error": error},
     )
+
+
+def of_account_security(event: Event) -> Notice:
+    """Describe a change to the credentials of an account to its owner."""
+    data = event.data
+    by = data.get("by")
+    titles = {
+        "sign_in": f"New sign-in: {data.get('device') or 'unknown browser'}",
+        "token": f"New token: {data.get('name')}" + (f" (created by {by})" if by else ""),
+        "password": "Your password was changed",
+        "second_factor": "Your second factor was removed",
+    }
+    change = str(data.get("change"))
+    origin = f"From {data['address']}. " if data.get("address") else ""
+    page = {"token": "/account/tokens"}.get(change, "/account/security")
+    return Notice(
+        kind=_K.ACCOUNT_SECURITY,
+        level=Level.WARNING,
+        title=titles[change],
+        text=f"{origin}If this was not you, change your password, log out everywhere and revoke "
+        "your tokens.",
+        path=page,
+        data=dict(data),
+    )

@@ -158,8 +158,11 @@ class UserService:
         scopes: frozenset[Scope],
         lifetime_s: int | None,
         owner: str | None = None,
+        notify: bool = True,
     ) -> tuple[Token, str]:
         """Make a token; the second value is its secret, which exists nowhere else.
+
+        Its owner is notified, unless ``notify`` is False.
 
         Raises:
             NotFound: ``owner`` is none of the actor's business.
@@ -196,8 +199,9 @@ class UserService:
             scopes=scopes,
             created_at=now,
             expires_at=expires_at,
+            created_by=actor.token_created_by if whose == actor.name else actor.name,
         )
-        await self._store.create_token(token, hashed(secret))
+        await self._store.create_token(token, hashed(secret), notify=notify)
         return token, secret
 
     async def delete_token(self, actor: Actor, token_id: str, *, owner: str | None = None) -> None:

@@ -5218,7 +5218,7 @@ export interface components {
          * @description What a person may be told of.
          * @enum {string}
          */
-        NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled";
+        NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled" | "account_security";
         /** @description One page of your inbox, newest first. */
         NotificationPage: {
             /** @description What is on this page. */
@@ -5534,6 +5534,8 @@ export interface components {
             scheduler: string;
             /** @description The origin that sessions answer at. */
             sessions_origin: string;
+            /** @description The account of the machine that all users' jobs run as, where users trust each other; else null. */
+            shared_account: string | null;
         };
         /** @description A stretch of the run, for a chart. */
         Point: {
@@ -6396,6 +6398,8 @@ export interface components {
             acting_as?: string | null;
             /** @description When that ends by itself. */
             acting_until?: string | null;
+            /** @description The token that its login link was made with; it ends with that token. */
+            token_id?: string | null;
             /** @description Whether this request came by it. */
             current: boolean;
         };
@@ -6957,6 +6961,8 @@ export interface components {
             expires_at: string | null;
             /** @description When it was used last; null: never. */
             last_used_at?: string | null;
+            /** @description The administrator who created it for its owner; null: its owner did. */
+            created_by?: string | null;
         };
         /** @description Tokens, without their secrets. */
         TokenList: {
@@ -6982,6 +6988,8 @@ export interface components {
             expires_at: string | null;
             /** @description When it was used last; null: never. */
             last_used_at?: string | null;
+            /** @description The administrator who created it for its owner; null: its owner did. */
+            created_by?: string | null;
             /** @description The token itself, which is shown this once. */
             token: string;
         };

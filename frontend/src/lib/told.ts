@@ -30,6 +30,13 @@ const OF_KIND: Partial<Record<Kind, string>> = {
   webhook_disabled: msg("A webhook is no longer told: {{url}}"),
 };
 
+const OF_SECURITY: Partial<Record<string, string>> = {
+  sign_in: msg("New sign-in: {{device}}"),
+  token: msg("New token: {{name}}"),
+  password: msg("Your password was changed"),
+  second_factor: msg("Your second factor was removed"),
+};
+
 /** What each kind is called where one chooses. */
 export const KINDS: readonly { kind: Kind; label: string }[] = [
   { kind: "session_ready", label: msg("A session is ready") },
@@ -51,13 +58,14 @@ type Words = Pick<Told, "kind" | "title" | "text" | "data">;
 
 /** The title in the reader's language. */
 export function titleOf(told: Words): string {
-  const { name, project, url, state, reason, starts_at: starts } = told.data as Record<string, unknown>;
+  const { name, project, url, state, reason, starts_at: starts, change, device } = told.data as Record<string, unknown>;
   if (told.kind === "maintenance" && typeof starts === "string") {
     return i18next.t("Maintenance from {{time}}", { time: formatAbsolute(new Date(starts)) });
   }
   const ended = (told.kind === "session_ended" || told.kind === "job_failed") && reason !== "idle";
-  const template = (ended && typeof state === "string" ? OF_STATE[state] : undefined) ?? OF_KIND[told.kind];
-  const values = { name: text(name), project: text(project), url: text(url) };
+  const security = told.kind === "account_security" && typeof change === "string" ? OF_SECURITY[change] : undefined;
+  const template = security ?? (ended && typeof state === "string" ? OF_STATE[state] : undefined) ?? OF_KIND[told.kind];
+  const values = { name: text(name), project: text(project), url: text(url), device: text(device) };
   return template === undefined ? told.title : i18next.t(template, { ...values, interpolation: { escapeValue: false } });
 }
 
@@ -67,7 +75,15 @@ export function bodyOf(told: Words): string {
   if (told.kind === "session_idle") return i18next.t("Keep it, or go on working in it and it stays.");
   if (told.kind === "session_expiring") return i18next.t("Save your work, or give it more time.");
   if (told.kind === "session_ready") return "";
+  if (told.kind === "account_security") return securityText(told.data);
   return said(told.text).text;
+}
+
+function securityText({ address, by }: Record<string, unknown>): string {
+  const advice = i18next.t("If this was not you, change your password, log out everywhere and revoke your tokens.");
+  if (typeof by === "string") return `${i18next.t("Created by {{name}}.", { name: by })} ${advice}`;
+  if (typeof address === "string") return `${i18next.t("From {{address}}.", { address, interpolation: { escapeValue: false } })} ${advice}`;
+  return advice;
 }
 
 /** The last lines of a failed job's log. */

@@ -131,7 +131,7 @@ class TestUsers:
         assert await found("%") == []
 
     async def test_update(self, store: SqlStore) -> None:
-        await add(store, user())
+        await add(store, user(), user("root", role=Role.ADMIN))
         changed = await store.update_user("ada", display_name="Ada", role=Role.ADMIN)
         assert changed == user(display_name="Ada", role=Role.ADMIN)
         assert await store.update_user("ada") == changed

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.portable import insert_if_absent
+from aitne.adapters.store.security_events import note_security
 from aitne.adapters.store.sign_in_tables import lockouts, recovery_codes, second_factors
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.sign_in import Attempt, SecondFactor
@@ -145,6 +146,8 @@ class Factors(StorePart):
         async with self._db.write() as tx:
             await tx.execute(delete(recovery_codes).where(recovery_codes.c.owner == owner))
             gone = await tx.execute(delete(second_factors).where(second_factors.c.owner == owner))
+            if gone.rowcount:
+                note_security(tx, owner, {"change": "second_factor"})
         return gone.rowcount > 0
 
 

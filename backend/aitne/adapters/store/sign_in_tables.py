@@ -30,6 +30,8 @@ web_sessions = Table(
     # Whom an administrator looks at the platform as, and until when.
     Column("acting_as", String(32), ForeignKey("users.name", ondelete="CASCADE")),
     Column("acting_until", UtcDateTime),
+    # The token whose login link this sign-in came from: it ends with that token.
+    Column("token_id", Text),
 )
 
 tokens = Table(
@@ -49,6 +51,8 @@ tokens = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime),
     Column("last_used_at", UtcDateTime),
+    # The administrator who created it for its owner.
+    Column("created_by", String(32)),
 )
 
 secrets = Table(

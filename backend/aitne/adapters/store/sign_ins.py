@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from aitne.adapters.store import sign_in_tables, tables
 from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.rows import user_of
+from aitne.adapters.store.security_events import note_security
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.sign_in import OpenSignIn, SignIn
 from aitne.core.models.user import Role, User
@@ -18,6 +19,7 @@ from aitne.core.models.user import Role, User
 _users = tables.users
 _sessions = sign_in_tables.web_sessions
 _secrets = sign_in_tables.secrets
+_tokens = sign_in_tables.tokens
 _USER_COLUMNS = [_users.c[name] for name in User.model_fields]
 _SIGN_IN_COLUMNS = [_sessions.c[name] for name in SignIn.model_fields]
 _USE_NOTED_EVERY = timedelta(minutes=1)
@@ -26,12 +28,20 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 class SignIns(StorePart):
     """``SignInStore``, the part about logins and accounts."""
 
-    async def create_sign_in(self, sign_in: SignIn, token_hash: str, csrf: str) -> None:
-        """See the port."""
+    async def create_sign_in(
+        self, sign_in: SignIn, token_hash: str, csrf: str, *, notify: bool = False
+    ) -> None:
+        """Store a sign-in, and an event for its owner with ``notify``."""
         row = {**sign_in.model_dump(), "token_hash": token_hash, "csrf": csrf}
+        behind = select(_tokens.c.id).where(_tokens.c.id == sign_in.token_id).with_for_update()
         try:
             async with self._db.write() as tx:
+                if sign_in.token_id is not None and (await tx.execute(behind)).first() is None:
+                    raise NotFound("token", sign_in.token_id)
                 await tx.execute(insert(_sessions), row)
+                if notify:
+                    about = {"change": "sign_in", "device": sign_in.device}
+                    note_security(tx, sign_in.owner, {**about, "address": sign_in.address})
         except IntegrityError as error:
             raise NotFound("user", sign_in.owner) from error
 
@@ -39,8 +49,15 @@ class SignIns(StorePart):
         self, token_hash: str, now: datetime, address: str | None
     ) -> OpenSignIn | None:
         """See the port."""
-        query = select(*_SIGN_IN_COLUMNS, _sessions.c.csrf).where(
-            _sessions.c.token_hash == token_hash, _sessions.c.expires_at > now
+        query = (
+            select(
+                *_SIGN_IN_COLUMNS,
+                _sessions.c.csrf,
+                _tokens.c.expires_at.label("token_expires_at"),
+                _tokens.c.created_by.label("token_created_by"),
+            )
+            .outerjoin(_tokens, _tokens.c.id == _sessions.c.token_id)
+            .where(_sessions.c.token_hash == token_hash, _sessions.c.expires_at > now)
         )
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
@@ -55,7 +72,7 @@ class SignIns(StorePart):
         owner = users.get(row["owner"])
         if owner is None:
             return None
-        sign_in = SignIn.model_validate(dict(row))
+        sign_in = SignIn.model_validate({name: row[name] for name in SignIn.model_fields})
         other = users.get(sign_in.acting_as or "")
         acts = (
             other is not None
@@ -71,7 +88,13 @@ class SignIns(StorePart):
                 await tx.execute(used.values(seen))
             sign_in = sign_in.model_copy(update=seen)
         user = other if acts and other is not None else owner
-        return OpenSignIn(user=user, csrf=row["csrf"], sign_in=sign_in)
+        return OpenSignIn(
+            user=user,
+            csrf=row["csrf"],
+            sign_in=sign_in,
+            token_expires_at=row["token_expires_at"],
+            token_created_by=row["token_created_by"],
+        )
 
     async def end_sign_in(self, token_hash: str) -> None:
         """Log out; no error if it was over already."""
@@ -137,6 +160,7 @@ class SignIns(StorePart):
                 others = others.where(_sessions.c.token_hash != keep)
             await tx.execute(others)
             await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
+            note_security(tx, name, {"change": "password"})
 
     async def user_of_subject(self, source: str, subject: str) -> User | None:
         """See the port."""

@@ -205,7 +205,15 @@ class Credentials(StorePart):
         }
         try:
             async with self._db.write() as tx:
+                mine = select(func.count()).where(_tokens.c.owner == token.owner)
+                if (await tx.execute(mine)).scalar_one() >= MAX_TOKENS:
+                    raise Conflict(
+                        f"{token.owner} has {MAX_TOKENS} tokens already. Revoke one that is not used."
+                    )
                 await tx.execute(insert(_tokens), row)
+                if notify:
+                    about = {"change": "token", "name": token.name, "by": token.created_by}
+                    note_security(tx, token.owner, about)
         except IntegrityError as error:
             raise NotFound("user", token.owner) from error
 
@@ -246,6 +254,7 @@ class Credentials(StorePart):
             mine = delete(_tokens).where(_tokens.c.id == token_id, _tokens.c.owner == owner)
             if not (await tx.execute(mine)).rowcount:
                 raise NotFound("token", token_id)
+            await tx.execute(delete(_sessions).where(_sessions.c.token_id == token_id))
 
     async def put_secret(
         self, purpose: str, secret_hash: str, owner: str, expires_at: datetime, data: dict[str, Any]

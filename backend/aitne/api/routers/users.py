@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from aitne.api.admin_views import UserQuery
+from aitne.api.audited import NotesDep
 from aitne.api.deps import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
@@ -37,7 +38,9 @@ async def list_tokens(actor: Reader, platform: PlatformDep, user: WhoseTokens = 
 
 
 @router.post("/tokens", status_code=201, tags=["tokens"])
-async def create_token(body: NewToken, actor: Writer, platform: PlatformDep) -> TokenSecret:
+async def create_token(
+    body: NewToken, actor: Writer, platform: PlatformDep, notes: NotesDep
+) -> TokenSecret:
     """Make a personal access token. Its secret is shown this once."""
     token, secret = await platform.users.create_token(
         actor,
@@ -46,6 +49,7 @@ async def create_token(body: NewToken, actor: Writer, platform: PlatformDep) -> 
         lifetime_s=body.expires_in,
         owner=body.user,
     )
+    notes |= {"token": token.id, "name": token.name, "owner": token.owner}
     return TokenSecret(**dict(token), token=secret)
 
 

@@ -182,7 +182,7 @@ def token_ls(
     return output.listing(
         as_json,
         found,
-        ("ID", "USER", "NAME", "SCOPES", "EXPIRES", "LAST USED"),
+        ("ID", "USER", "NAME", "SCOPES", "EXPIRES", "LAST USED", "CREATED BY"),
         _row,
     )
 
@@ -213,6 +213,7 @@ def _row(token: Token) -> tuple[str, ...]:
         " ".join(sorted(token.scopes)),
         "never" if token.expires_at is None else f"{token.expires_at.astimezone():%Y-%m-%d %H:%M}",
         "" if token.last_used_at is None else f"{output.since(token.last_used_at)} ago",
+        token.created_by or token.owner,
     )
 
 

@@ -35,6 +35,8 @@ class NotificationKind(StrEnum):
     ANNOUNCEMENT = "announcement"
     MAINTENANCE = "maintenance"
     WEBHOOK_DISABLED = "webhook_disabled"
+    ACCOUNT_SECURITY = "account_security"
+    """A sign-in from an unknown browser, a new token, a new password or a removed second factor."""
 
 
 class Level(StrEnum):
@@ -49,14 +51,14 @@ class Level(StrEnum):
 _K = NotificationKind
 _BY_MAIL = frozenset(NotificationKind) - {_K.SESSION_READY, _K.JOB_STARTED}
 _QUIETLY = frozenset({_K.JOB_STARTED})
-ALWAYS_SHOWN = frozenset({_K.WEBHOOK_DISABLED})
+ALWAYS_SHOWN = frozenset({_K.WEBHOOK_DISABLED, _K.ACCOUNT_SECURITY})
 """In the inbox whatever a person has chosen: nothing else would say it."""
 
 
 def by_default(kind: NotificationKind, channel: str) -> bool:
     """Whether somebody who has chosen nothing is told of ``kind`` by ``channel``."""
     if channel == WEBHOOK:
-        return kind not in _QUIETLY | {_K.WEBHOOK_DISABLED}
+        return kind not in _QUIETLY | ALWAYS_SHOWN
     if channel == MAIL:
         return kind in _BY_MAIL
     return kind not in _QUIETLY

@@ -28,6 +28,9 @@ class SignIn(Frozen):
         None, description="The user as whom an administrator looks at the platform."
     )
     acting_until: UtcTime | None = Field(None, description="When that ends by itself.")
+    token_id: str | None = Field(
+        None, description="The token that its login link was made with; it ends with that token."
+    )
 
 
 class OpenSignIn(Frozen):
@@ -36,6 +39,10 @@ class OpenSignIn(Frozen):
     user: User
     csrf: str
     sign_in: SignIn
+    token_expires_at: UtcTime | None = None
+    """When the token behind the sign-in ends; None: it does not, or there is none."""
+    token_created_by: UserName | None = None
+    """The administrator who created that token for the user."""
 
     @property
     def impersonator(self) -> str | None:

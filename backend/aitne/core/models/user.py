@@ -81,6 +81,9 @@ class Token(Frozen):
     created_at: UtcTime
     expires_at: UtcTime | None
     last_used_at: UtcTime | None = None
+    created_by: UserName | None = Field(
+        None, description="The administrator who created it for its owner; null: its owner did."
+    )
 
 
 class Actor(Frozen):
@@ -94,7 +97,11 @@ class Actor(Frozen):
     manages: frozenset[str] = frozenset()
     """Those of the projects that the user leads."""
     until: UtcTime | None = None
-    """When the token in use ends; None: it does not, or it is another credential."""
+    """When the token in use, or behind the sign-in in use, ends; None: it does not, or there is none."""
+    token_id: str | None = None
+    """The token in use, or the one behind the sign-in in use."""
+    token_created_by: str | None = None
+    """The administrator who created that token for the user."""
 
     @property
     def name(self) -> str:

@@ -39,6 +39,7 @@ nor the threads that a thousand failed jobs' logs would wait in."""
 _ANNOUNCED = "announcement.changed"
 _MAINTAINED = "maintenance.changed"
 _WEBHOOK = "webhook.disabled"
+_ACCOUNT_SECURITY = "account.security"
 
 
 class Notifier:
@@ -167,6 +168,8 @@ class Notifier:
             return await self._of_maintenance(), None
         if event.kind == _WEBHOOK:
             return notices.of_disabled_webhook(event), [event.owner or ""]
+        if event.kind == _ACCOUNT_SECURITY:
+            return notices.of_account_security(event), [event.owner or ""]
         return None, ()
 
     async def _of_job(self, event: Event) -> Notice | None:

@@ -83,6 +83,11 @@ function TokenTable({ tokens }: { tokens: readonly Token[] }) {
             <tr key={token.id} data-testid="token-row">
               <td className={classes.name}>
                 <strong>{token.name}</strong>
+                {token.created_by !== null && (
+                  <Text size="xs" c="dimmed">
+                    {t("Created by {{name}}.", { name: token.created_by })}
+                  </Text>
+                )}
               </td>
               <td data-label={t("May")}>{[...token.scopes].sort().map((scope) => t(SCOPES[scope])).join(", ")}</td>
               <td data-label={t("Created")}>

@@ -13,10 +13,13 @@ from aitne.core.models.user import User
 class SignInStore(Protocol):
     """Logins, second factors, lockouts, and whom other sources vouch for. Secrets come hashed."""
 
-    async def create_sign_in(self, sign_in: SignIn, token_hash: str, csrf: str) -> None:
+    async def create_sign_in(
+        self, sign_in: SignIn, token_hash: str, csrf: str, *, notify: bool = False
+    ) -> None:
         """A login in a browser: the cookie's hash and the CSRF token that goes with it.
 
-        Raises ``NotFound`` if there is no such user."""
+        ``notify`` notifies its owner. Raises ``NotFound`` if there is no such user, or no longer the
+        token behind it."""
         ...
 
     async def open_sign_in(

@@ -64,8 +64,10 @@ class UserStore(Protocol):
         """By name. ``visible_to`` None: all; else those the user is a member of."""
         ...
 
-    async def create_token(self, token: Token, token_hash: str) -> None:
-        """Store a personal access token with its secret's hash."""
+    async def create_token(self, token: Token, token_hash: str, *, notify: bool = False) -> None:
+        """Store a personal access token with its secret's hash; ``notify`` notifies its owner.
+
+        Raises ``NotFound`` if there is no such user, ``Conflict`` if the user has too many."""
         ...
 
     async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
@@ -77,7 +79,7 @@ class UserStore(Protocol):
         ...
 
     async def delete_token(self, owner: str, token_id: str) -> None:
-        """Raises ``NotFound``."""
+        """Delete a token and the sign-ins that came from it. Raises ``NotFound``."""
         ...
 
     async def put_secret(

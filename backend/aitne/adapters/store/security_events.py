@@ -1,0 +1,15 @@
+"""The event of a change to the credentials of an account, of which its owner is notified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aitne.adapters.store.engine import Transaction
+
+ACCOUNT_SECURITY = "account.security"
+
+
+def note_security(tx: Transaction, owner: str, data: Mapping[str, Any]) -> None:
+    """Append the event; ``data["change"]`` is ``sign_in``, ``token``, ``password`` or ``second_factor``."""
+    tx.append_event(ACCOUNT_SECURITY, data, owner=owner)

@@ -1,0 +1,133 @@
+"""A credential that comes from another one never outlives it, and its owner learns of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from aitne.core.models.user import Role, Scope
+from aitne.services import notices
+from tests.support.stage import PASSWORD, Stage
+
+
+async def sign_in_by_token(program: httpx.AsyncClient, browser: httpx.AsyncClient) -> None:
+    """Log a browser in by a login link that is made with the token of ``program``."""
+    link = (await program.post("/api/v1/auth/login-links")).json()
+    browser.headers["Origin"] = str(browser.base_url).rstrip("/")
+    answer = await browser.post(
+        "/api/v1/auth/login-link", json={"token": link["url"].partition("#link=")[2]}
+    )
+    assert answer.status_code == 200, answer.text
+    browser.headers["X-CSRF-Token"] = answer.json()["csrf_token"]
+
+
+async def security_events(stage: Stage, owner: str) -> list[dict[str, Any]]:
+    events = await stage.store.events_after(0, limit=1_000)
+    mine = (event for event in events if event.owner == owner)
+    return [event.data for event in mine if event.kind == "account.security"]
+
+
+async def test_a_sign_in_never_outlives_its_token(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    token = await stage.token(ada, lifetime_s=60)
+    async with stage.client(token) as program, stage.client() as browser:
+        await sign_in_by_token(program, browser)
+        assert (await browser.get("/api/v1/me")).status_code == 200
+        body = {"name": "x", "scopes": ["read"]}
+        for lifetime, status in ((None, 403), ("1h", 403), ("30s", 201)):
+            answer = await browser.post("/api/v1/tokens", json={**body, "expires_in": lifetime})
+            assert answer.status_code == status, answer.text
+        enrolment = await browser.post("/api/v1/account/second-factor")
+        assert enrolment.status_code == 403, enrolment.text
+        answer = await browser.post("/api/v1/auth/login-links")
+        assert answer.status_code == 201, "a link that ends with the token"
+        stage.clock.move(61)
+        assert (await browser.get("/api/v1/me")).status_code == 401
+        used = await browser.post(
+            "/api/v1/auth/login-link", json={"token": answer.json()["url"].partition("=")[2]}
+        )
+        assert used.status_code == 401
+
+
+async def test_an_account_without_a_password_gets_none_by_a_token_that_ends(stage: Stage) -> None:
+    root = stage.actor("root", Role.ADMIN)
+    bob = await stage.platform.users.create(root, name="bob")
+    actor = stage.actor("bob").model_copy(update={"user": bob})
+    for lifetime_s, status in ((60, 403), (None, 200)):
+        async with stage.client(await stage.token(actor, lifetime_s=lifetime_s)) as program:
+            change = {"password": "a new long passphrase"}
+            answer = await program.patch("/api/v1/users/bob", json=change)
+        assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize("used", [True, False])
+async def test_revoking_a_token_ends_the_sign_ins_from_it(stage: Stage, used: bool) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as program, stage.client() as browser:
+        (token,) = (await program.get("/api/v1/tokens")).json()["items"]
+        if used:
+            await sign_in_by_token(program, browser)
+            assert (await program.delete(f"/api/v1/tokens/{token['id']}")).status_code == 204
+            assert (await browser.get("/api/v1/me")).status_code == 401
+        else:
+            link = (await program.post("/api/v1/auth/login-links")).json()["url"]
+            assert (await program.delete(f"/api/v1/tokens/{token['id']}")).status_code == 204
+            body = {"token": link.partition("#link=")[2]}
+            answer = await browser.post("/api/v1/auth/login-link", json=body)
+            assert answer.status_code == 401
+    assert await stage.store.list_sign_ins("ada", stage.clock.now) == []
+
+
+async def test_a_token_for_another_user_shows_its_creator(stage: Stage) -> None:
+    root, _ = await stage.add_user("root", Role.ADMIN), await stage.add_user("bob")
+    async with stage.client(await stage.token(root)) as admin:
+        body = {"name": "help", "user": "bob", "scopes": ["read", "write"]}
+        issued = (await admin.post("/api/v1/tokens", json=body)).json()
+        assert issued["created_by"] == "root"
+        async with stage.client(issued["token"]) as program, stage.client() as browser:
+            await sign_in_by_token(program, browser)
+            child = await browser.post("/api/v1/tokens", json={"name": "child"})
+            assert child.json()["created_by"] == "root"
+        async with stage.browser("bob") as bob:
+            own = (await bob.post("/api/v1/tokens", json={"name": "own"})).json()
+            assert own["created_by"] is None
+            listed = (await bob.get("/api/v1/tokens")).json()["items"]
+        assert {each["name"]: each["created_by"] for each in listed} == {
+            "help": "root",
+            "child": "root",
+            "own": None,
+        }
+        answer = await admin.get("/api/v1/admin/audit")
+        assert answer.status_code == 200, answer.text
+        entries = answer.json()["items"]
+    created = {e["details"]["name"]: e for e in entries if e["action"] == "create_token"}
+    assert (created["help"]["actor"], created["help"]["details"]["owner"]) == ("root", "bob")
+    assert (created["child"]["actor"], created["child"]["details"]["token_created_by"]) == (
+        "bob",
+        "root",
+    )
+    assert "token_created_by" not in created["own"]["details"]
+
+
+async def test_the_owner_is_notified_of_new_credentials(stage: Stage) -> None:
+    await stage.add_user("root", Role.ADMIN)
+    await stage.add_user("bob")
+    async with stage.browser("bob") as bob:
+        assert [each["change"] for each in await security_events(stage, "bob")] == ["sign_in"]
+        login = {"username": "bob", "password": PASSWORD}
+        assert (await bob.post("/api/v1/auth/login", json=login)).status_code == 200
+        assert len(await security_events(stage, "bob")) == 1, "this browser is known"
+    async with stage.browser("root") as admin:
+        body = {"name": "help", "user": "bob", "scopes": [Scope.READ]}
+        assert (await admin.post("/api/v1/tokens", json=body)).status_code == 201
+        change = {"password": "another long passphrase"}
+        assert (await admin.patch("/api/v1/users/bob", json=change)).status_code == 200
+    events = await stage.store.events_after(0, limit=1_000)
+    titles = [
+        notices.of_account_security(event).title
+        for event in events
+        if event.kind == "account.security" and event.owner == "bob"
+    ]
+    assert titles[1:] == ["New token: help (created by root)", "Your password was changed"]
