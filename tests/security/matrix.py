@@ -147,6 +147,8 @@ ROUTES: dict[str, Route] = {
     "revoke_sign_ins": writes(ANYONE),
     "revoke_sign_in": writes(OWNER),
     "change_password": writes(ANYONE, body={"password": NEW, "current_password": OLD}),
+    # A token is refused with 409, whoever sends it.
+    "reauthenticate": writes(ANYONE, body={"password": OLD}),
     "enrol_second_factor": writes(ANYONE, full_login=True),
     "confirm_second_factor": writes(ANYONE, full_login=True, body={"code": "000000"}),
     # Nobody without a code of the second factor, which nobody here has.

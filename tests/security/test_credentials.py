@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from aitne.core.models.user import Role, Scope
+from aitne.core.policy import REAUTHENTICATION_S
 from aitne.services import notices
 from tests.support.stage import PASSWORD, Stage
 
@@ -131,3 +132,48 @@ async def test_the_owner_is_notified_of_new_credentials(stage: Stage) -> None:
         if event.kind == "account.security" and event.owner == "bob"
     ]
     assert titles[1:] == ["New token: help (created by root)", "Your password was changed"]
+
+
+CREATE_TOKEN = ("POST", "/api/v1/tokens", {"name": "x"})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        CREATE_TOKEN,
+        ("POST", "/api/v1/webhooks", {"url": "https://93.184.215.14/hook"}),
+        ("PUT", "/api/v1/notifications/settings", {"mail": "new@example.org", "choices": {}}),
+        ("POST", "/api/v1/account/second-factor", None),
+    ],
+)
+async def test_new_credentials_need_a_recent_authentication(
+    stage: Stage, method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.browser("ada") as browser:
+        assert (await browser.request(method, path, json=body)).is_success
+        stage.clock.move(REAUTHENTICATION_S + 1)
+        body = body and body | ({"mail": "other@example.org"} if "mail" in body else {})
+        refused = await browser.request(method, path, json=body)
+        assert (refused.status_code, refused.json()["code"]) == (403, "reauthentication_required")
+        assert (await browser.get("/api/v1/me")).status_code == 200, "still logged in"
+        proof = "/api/v1/account/reauthenticate"
+        for wrong, status in (({"password": "wrong"}, 403), ({}, 422), ({"code": "000000"}, 403)):
+            assert (await browser.post(proof, json=wrong)).status_code == status, wrong
+        assert (await browser.request(method, path, json=body)).status_code == 403
+        assert (await browser.post(proof, json={"password": PASSWORD})).status_code == 204
+        assert (await browser.request(method, path, json=body)).is_success
+    async with stage.client(await stage.token(ada)) as program:
+        assert (await program.post(proof, json={"password": PASSWORD})).status_code == 409
+        method, path, body = CREATE_TOKEN
+        assert (await program.request(method, path, json=body)).status_code == 201
+
+
+async def test_guesses_of_the_password_at_a_login_are_limited(stage: Stage) -> None:
+    await stage.add_user("ada")
+    async with stage.browser("ada") as browser:
+        answers = [
+            await browser.post("/api/v1/account/reauthenticate", json={"password": f"wrong{n}"})
+            for n in range(stage.settings.auth.max_failures + 1)
+        ]
+    assert [each.status_code for each in answers][-2:] == [403, 429]

@@ -256,7 +256,7 @@ def make_stage(
         jobs=jobs,
         sessions=SessionService(jobs, store, settings, clock),
         identity=IdentityService(store, settings, clock, arrivals, factors, audit),
-        account=AccountService(store, settings, clock, accounts, factors),
+        account=AccountService(store, settings, clock, accounts, factors, arrivals),
         users=users,
         projects=ProjectService(store, clock, {}),
         project_life=ProjectLife(store, settings.projects, clock),

@@ -132,8 +132,8 @@ class CodeUse(Strict):
     code: Code
 
 
-class FactorRemoval(Strict):
-    """What proves that it is oneself: one of the two."""
+class IdentityProof(Strict):
+    """What proves who is at the browser: one of the two."""
 
     code: Code | None = None
     """Of the authenticator, or a recovery code."""

@@ -42,6 +42,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     "confirm_second_factor": _CODE,
     "renew_recovery_codes": _CODE,
     "disable_second_factor": _CODE,
+    "reauthenticate": {"password": "a sentence is a good one"},
     "create_token": {"name": "laptop", "scopes": ["read", "write"], "expires_in": "30d"},
     "create_user": {
         "name": "ada",

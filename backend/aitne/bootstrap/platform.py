@@ -183,7 +183,7 @@ def build(settings: Settings) -> Platform:
         jobs=jobs,
         sessions=SessionService(jobs, store, settings, utc_now),
         identity=IdentityService(store, settings, utc_now, arrivals, factors, audit),
-        account=AccountService(store, settings, utc_now, accounts, factors),
+        account=AccountService(store, settings, utc_now, accounts, factors, arrivals),
         users=users,
         projects=ProjectService(store, utc_now, None if alone else settings.accounts.map),
         project_life=ProjectLife(store, settings.projects, utc_now),

@@ -7,7 +7,8 @@ The tree, without a word of HTTP or of any outside system::
     │   └── TemplateError       a template file is wrong (file, line)
     ├── NotFound                no such object, or none that the actor may know of
     ├── NotAllowed              the actor may not do this
-    │   └── NotAuthenticated    nobody is logged in, or the credential is wrong
+    │   ├── NotAuthenticated    nobody is logged in, or the credential is wrong
+    │   └── ReauthenticationRequired  the user proves once more who is at the browser
     ├── Conflict                the object is not in a state that permits this
     │   ├── IdempotencyConflict the key was used before with another body
     │   ├── IllegalTransition   the state machine has no such edge
@@ -110,6 +111,12 @@ class NotAuthenticated(NotAllowed):
     """Nobody is logged in, or the credential is wrong, expired or revoked."""
 
     code = "not_authenticated"
+
+
+class ReauthenticationRequired(NotAllowed):
+    """The user has to prove once more who is at the browser."""
+
+    code = "reauthentication_required"
 
 
 class Conflict(AitneError):

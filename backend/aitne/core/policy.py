@@ -7,9 +7,10 @@ the credential in use has the scope ``admin``; without it an administrator is a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
-from aitne.core.errors import NotAllowed, NotFound
+from aitne.core.errors import NotAllowed, NotFound, ReauthenticationRequired
 from aitne.core.models.user import Actor, Role, Scope
 
 
@@ -260,6 +261,24 @@ def require_full_login(actor: Actor, what: str, *, outlives: bool = True) -> Non
         raise NotAllowed(
             f"{what} gives a full login, and the token in use lacks the scope "
             f"{', '.join(sorted(missing))}. Use a token with all scopes."
+        )
+
+
+REAUTHENTICATION_S = 900
+"""How long a login, or a password or code given after it, permits new credentials."""
+
+
+def require_recent_authentication(actor: Actor, now: datetime) -> None:
+    """Pass when the user proved a short while ago who is at the browser, and for tokens.
+
+    Raises:
+        ReauthenticationRequired: it was too long ago.
+    """
+    since = actor.authenticated_at
+    if since is not None and (now - since).total_seconds() > REAUTHENTICATION_S:
+        raise ReauthenticationRequired(
+            "Enter your password or a code of your second factor once more: you logged in too long ago "
+            "for a change to how your account is reached."
         )
 
 

@@ -10,11 +10,17 @@ from typing import TypeVar
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticated, RateLimited
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Actor, Role, User
-from aitne.core.policy import Action, refuse_impersonation, require, require_full_login
+from aitne.core.policy import (
+    Action,
+    refuse_impersonation,
+    require,
+    require_full_login,
+    require_recent_authentication,
+)
 from aitne.core.ports.identity import PasswordHasher
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
-from aitne.services.arrivals import OWN
+from aitne.services.arrivals import OWN, Arrivals
 from aitne.services.identity import Link, lockout_key
 from aitne.services.passwords import check_new_password
 from aitne.services.second_factor import Enrolment, FactorState, SecondFactors
@@ -55,7 +61,9 @@ class AccountService:
         clock: Callable[[], datetime],
         hasher: PasswordHasher,
         factors: SecondFactors,
+        arrivals: Arrivals,
     ) -> None:
+        self._arrivals = arrivals
         self._store = store
         self._settings = settings
         self._clock = clock
@@ -89,6 +97,33 @@ class AccountService:
         kept = None if keep is None else hashed(keep)
         return await self._store.revoke_sign_ins(actor.name, keep=kept)
 
+    async def reauthenticate(
+        self, actor: Actor, cookie: str | None, *, code: str | None, password: str | None
+    ) -> None:
+        """Prove who is at the browser by a code or the password.
+
+        Raises:
+            NotAllowed: neither is right.
+            InvalidInput: none is given, or the account has no such proof.
+            Conflict: not from a browser.
+            RateLimited: too many wrong ones.
+            Unavailable: the source of logins does not answer.
+        """
+        refuse_impersonation(actor, "confirm who they are")
+        if cookie is None or actor.authenticated_at is None:
+            raise Conflict("Only a login of the portal can be confirmed, no token.")
+        if code is not None:
+            await self._confirming(self._factors.check(actor.name, code))
+        elif password is not None:
+            await self._count_password(actor)
+            user, _ = await self._confirming(self._arrivals.by_form(actor.name, password))
+            if user.name != actor.name:
+                raise NotAllowed(f"This is the password of {user.name}, and you are {actor.name}.")
+            await self._store.clear_lockout(_password_key(actor))
+        else:
+            raise InvalidInput.field("password", "the password or a code is needed")
+        await self._store.note_authentication(hashed(cookie), self._clock())
+
     async def change_password(
         self, actor: Actor, password: str, current: str | None, *, keep: str | None
     ) -> None:
@@ -115,6 +150,7 @@ class AccountService:
             NotAllowed: the token in use may do less than a login.
         """
         self._full(actor)
+        require_recent_authentication(actor, self._clock())
         return await self._factors.enrol(actor.user)
 
     async def confirm(self, actor: Actor, code: str) -> list[str]:
@@ -265,9 +301,16 @@ class AccountService:
         if stored is None and first:  # whoever logged in by a link has none to give
             require_full_login(actor, "A first password")
             return
-        auth, key = self._settings.auth, f"password:{actor.name}"
+        await self._count_password(actor)
+        if current is None or not await self._hasher.verify(actor.name, current, stored):
+            raise NotAllowed("Your current password is needed for this; what was given is wrong.")
+        await self._store.clear_lockout(_password_key(actor))
+
+    async def _count_password(self, actor: Actor) -> None:
+        """Count a try of the actor's password, until it turns out to be right. Raises ``RateLimited``."""
+        auth = self._settings.auth
         attempt = await self._store.begin_attempt(
-            key,
+            _password_key(actor),
             self._clock(),
             most=auth.max_failures,
             window_s=float(auth.failure_window),
@@ -276,9 +319,6 @@ class AccountService:
         if not attempt.counted and attempt.locked_until is not None:
             wait_s = (attempt.locked_until - self._clock()).total_seconds()
             raise RateLimited(f"Too many wrong passwords. Wait {wait_s:.0f} seconds.", wait_s)
-        if current is None or not await self._hasher.verify(actor.name, current, stored):
-            raise NotAllowed("Your current password is needed for this; what was given is wrong.")
-        await self._store.clear_lockout(key)
 
     async def _confirming(self, check: Awaitable[T]) -> T:
         """A wrong code here is no end of the login in use."""
@@ -286,6 +326,10 @@ class AccountService:
             return await check
         except NotAuthenticated as error:
             raise NotAllowed(error.message) from error
+
+
+def _password_key(actor: Actor) -> str:
+    return f"password:{actor.name}"
 
 
 def _own_password(user: User) -> None:

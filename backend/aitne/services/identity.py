@@ -316,6 +316,7 @@ class IdentityService:
             "until": found.token_expires_at,
             "token_id": found.sign_in.token_id,
             "token_created_by": found.token_created_by,
+            "authenticated_at": found.sign_in.authenticated_at or found.sign_in.created_at,
         }
         if found.impersonator is None:
             actor = await self._actor(found.user, frozenset(Scope))

@@ -25,7 +25,7 @@ from aitne.core.models.notification import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.notification_settings import mail_address
-from aitne.core.policy import Action, require
+from aitne.core.policy import Action, require, require_recent_authentication
 from aitne.core.ports.store import Check, Page, Store
 from aitne.core.settings import Settings
 from aitne.core.webhooks import SECRET_KEY, check_url, derive_secret
@@ -118,6 +118,8 @@ class NotificationService:
                 raise InvalidInput.field(
                     "mail", str(error), value=mail[:100], allowed="an address, or null"
                 ) from error
+        if (mail or None) != (await self._store.get_user(actor.name)).mail:
+            require_recent_authentication(actor, self._clock())
         for kind, by_channel in choices.choices.items():
             for name in by_channel:
                 if name not in self._channels:
@@ -171,6 +173,7 @@ class NotificationService:
             Conflict: there are too many.
         """
         _require(Action.NOTIFICATION_WRITE, actor)
+        require_recent_authentication(actor, self._clock())
         self._check_url(url)
         webhook = Webhook(
             id=f"wh_{secrets.token_hex(8)}",
@@ -194,6 +197,7 @@ class NotificationService:
         """Change where it leads, or whether it is told. Raises ``NotFound``, ``InvalidInput``."""
         await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
         if url is not None:
+            require_recent_authentication(actor, self._clock())
             self._check_url(url)
         return await self._store.update_webhook(
             webhook_id,
@@ -206,6 +210,7 @@ class NotificationService:
     async def rotate_webhook(self, actor: Actor, webhook_id: str) -> tuple[Webhook, str]:
         """A new secret, from now on; the old one signs nothing more. Raises ``NotFound``."""
         await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
+        require_recent_authentication(actor, self._clock())
         webhook = await self._store.update_webhook(webhook_id, rotate=True)
         return webhook, self._secret(webhook)
 

@@ -9,7 +9,12 @@ from datetime import datetime, timedelta
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, RateLimited
 from aitne.core.models.job import JobType
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
-from aitne.core.policy import Action, require, require_full_login
+from aitne.core.policy import (
+    Action,
+    require,
+    require_full_login,
+    require_recent_authentication,
+)
 from aitne.core.ports.identity import PasswordHasher
 from aitne.core.ports.store import Check, Page, Store
 from aitne.core.settings import Settings
@@ -167,10 +172,12 @@ class UserService:
         Raises:
             NotFound: ``owner`` is none of the actor's business.
             NotAllowed: it would do more than the credential in use.
+            ReauthenticationRequired: the user logged in too long ago.
             InvalidInput: it would be for what its owner may not do.
         """
         whose = owner or actor.name
         require(Action.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        require_recent_authentication(actor, self._clock())
         user = await self._store.get_user(whose)
         if excess := scopes - actor.scopes:
             raise NotAllowed(

@@ -42,6 +42,11 @@ export const protectionQuery = (name: string) =>
     queryFn: ({ signal }) => must(client.GET("/api/v1/users/{name}/protection", { params: { path: { name } }, signal })),
   });
 
+/** Proves who is at the browser: new tokens, webhooks and mail addresses need that. */
+export function reauthenticateWith(proof: { password: string } | { code: string }): Promise<void> {
+  return done(client.POST("/api/v1/account/reauthenticate", { body: proof }));
+}
+
 function entered<Who extends Me>(me: Who): Who {
   setCsrfToken(me.csrf_token ?? null);
   return me;

@@ -29,16 +29,43 @@ function noteClock(response: Response): void {
   clockOffsetMs = Math.abs(offset) > 3_000 ? offset : 0;
 }
 
+/** Asks the user to prove who is at the browser; whether that was done. */
+type Reauthenticate = () => Promise<boolean>;
+
+let reauthenticate: Reauthenticate | null = null;
+/** Changes that are on their way, to be sent once more after the user has proved who is at the browser. */
+const changes = new Map<string, Request>();
+
+/** The dialog that is shown where the API asks for a recent authentication. */
+export function setReauthenticate(ask: Reauthenticate | null): void {
+  reauthenticate = ask;
+}
+
+async function isReauthenticationRequired(response: Response): Promise<boolean> {
+  if (response.status !== 403) return false;
+  const body: unknown = await response
+    .clone()
+    .json()
+    .catch(() => null);
+  return typeof body === "object" && body !== null && "code" in body && body.code === "reauthentication_required";
+}
+
 const middleware: Middleware = {
-  onRequest({ request }) {
-    if (!SAFE.has(request.method) && csrfToken !== null) request.headers.set("X-CSRF-Token", csrfToken);
+  onRequest({ request, id }) {
+    if (SAFE.has(request.method)) return request;
+    if (csrfToken !== null) request.headers.set("X-CSRF-Token", csrfToken);
+    changes.set(id, request.clone());
     return request;
   },
-  onResponse({ response }) {
+  async onResponse({ response, id }) {
     noteClock(response);
-    return undefined;
+    const again = changes.get(id);
+    changes.delete(id);
+    if (again === undefined || reauthenticate === null || !(await isReauthenticationRequired(response))) return undefined;
+    return (await reauthenticate()) ? fetch(again) : undefined;
   },
-  onError({ error }) {
+  onError({ error, id }) {
+    changes.delete(id);
     return error instanceof DOMException && error.name === "AbortError" ? error : unreachable();
   },
 };

@@ -308,6 +308,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/account/reauthenticate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Prove who is at the browser
+         * @description Prove who is at the browser: new tokens, webhooks, mail addresses and second factors need that.
+         *
+         *     A login counts for 15 minutes. Without it they answer 403 with the code `reauthentication_required`.
+         */
+        post: operations["reauthenticate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/account/second-factor": {
         parameters: {
             query?: never;
@@ -3561,13 +3583,6 @@ export interface components {
              */
             at: string;
         };
-        /** @description What proves that it is oneself: one of the two. */
-        FactorRemoval: {
-            /** @description Of the authenticator, or a recovery code. */
-            code?: string | null;
-            /** @description One's own password. */
-            password?: string | null;
-        };
         /** @description How it stands with the second factor. */
         FactorView: {
             /** @description Whether a code is asked for. */
@@ -3788,6 +3803,13 @@ export interface components {
             cpu?: string | null;
             /** @description The version of its GPU driver. */
             gpu_driver?: string | null;
+        };
+        /** @description What proves who is at the browser: one of the two. */
+        IdentityProof: {
+            /** @description Of the authenticator, or a recovery code. */
+            code?: string | null;
+            /** @description One's own password. */
+            password?: string | null;
         };
         /** @description Jobs that leave their GPUs idle. */
         IdleGpuJobs: {
@@ -6400,6 +6422,8 @@ export interface components {
             acting_until?: string | null;
             /** @description The token that its login link was made with; it ends with that token. */
             token_id?: string | null;
+            /** @description When the password or a code was last given after the login; null: never. */
+            authenticated_at?: string | null;
             /** @description Whether this request came by it. */
             current: boolean;
         };
@@ -7818,6 +7842,45 @@ export interface operations {
             };
         };
     };
+    reauthenticate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "password": "a sentence is a good one"
+                 *     }
+                 */
+                "application/json": components["schemas"]["IdentityProof"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     enrol_second_factor: {
         parameters: {
             query?: never;
@@ -7949,7 +8012,7 @@ export interface operations {
                  *       "code": "123456"
                  *     }
                  */
-                "application/json": components["schemas"]["FactorRemoval"];
+                "application/json": components["schemas"]["IdentityProof"];
             };
         };
         responses: {

@@ -6,6 +6,7 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { meQuery } from "@/api/queries";
 import { Wordmark } from "@/components/Logo";
+import { ReauthenticationDialog } from "@/components/ReauthenticationDialog";
 import { SchedulerBanner } from "@/components/SchedulerBanner";
 import { StaleBanner } from "@/components/StaleBanner";
 import { pagesOf } from "@/lib/pages";
@@ -79,6 +80,7 @@ export function Shell() {
         {/* Another language: every text anew, those that functions have put together too. */}
         <Outlet key={i18n.language} />
       </main>
+      <ReauthenticationDialog />
       <Suspense fallback={null}>
         {searching && <Palette onClose={() => setSearching(false)} onHelp={() => setHelping(true)} />}
         {helping && <KeyboardHelp onClose={() => setHelping(false)} />}

@@ -32,6 +32,8 @@ web_sessions = Table(
     Column("acting_until", UtcDateTime),
     # The token whose login link this sign-in came from: it ends with that token.
     Column("token_id", Text),
+    # When the user last gave the password or a code after the login.
+    Column("authenticated_at", UtcDateTime),
 )
 
 tokens = Table(

@@ -136,6 +136,13 @@ class SignIns(StorePart):
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
         return ended
 
+    async def note_authentication(self, token_hash: str, now: datetime) -> None:
+        """Note that the user has proved who is at the browser. Raises ``NotFound``."""
+        mine = update(_sessions).where(_sessions.c.token_hash == token_hash)
+        async with self._db.write() as tx:
+            if not (await tx.execute(mine.values(authenticated_at=now))).rowcount:
+                raise NotFound("sign-in", "of this browser")
+
     async def act_as(
         self, token_hash: str, csrf: str, name: str | None, until: datetime | None
     ) -> None:

@@ -11,8 +11,8 @@ from aitne.api.account_views import (
     CodeUse,
     Ended,
     EnrolmentView,
-    FactorRemoval,
     FactorView,
+    IdentityProof,
     NewPassword,
     ProtectionView,
     RecoveryCodes,
@@ -99,6 +99,19 @@ async def change_password(
     await platform.terminals.end_of(actor.name)
 
 
+@router.post("/account/reauthenticate", status_code=204, tags=["account"])
+async def reauthenticate(
+    body: IdentityProof, actor: Writer, request: Request, platform: PlatformDep
+) -> None:
+    """Prove who is at the browser: new tokens, webhooks, mail addresses and second factors need that.
+
+    A login counts for 15 minutes. Without it they answer 403 with the code `reauthentication_required`.
+    """
+    await platform.account.reauthenticate(
+        actor, _cookie(request, platform), code=body.code, password=body.password
+    )
+
+
 @router.post("/account/second-factor", tags=["account"])
 async def enrol_second_factor(actor: Writer, platform: PlatformDep) -> EnrolmentView:
     """Begin to set up a second factor: nothing is asked for until it is confirmed."""
@@ -123,7 +136,7 @@ async def renew_recovery_codes(
 
 
 @router.post("/account/second-factor/disable", status_code=204, tags=["account"])
-async def disable_second_factor(body: FactorRemoval, actor: Writer, platform: PlatformDep) -> None:
+async def disable_second_factor(body: IdentityProof, actor: Writer, platform: PlatformDep) -> None:
     """Remove the second factor, against a code or your password."""
     await platform.account.disable_factor(actor, code=body.code, password=body.password)
 

@@ -31,6 +31,9 @@ class SignIn(Frozen):
     token_id: str | None = Field(
         None, description="The token that its login link was made with; it ends with that token."
     )
+    authenticated_at: UtcTime | None = Field(
+        None, description="When the password or a code was last given after the login; null: never."
+    )
 
 
 class OpenSignIn(Frozen):

@@ -102,6 +102,8 @@ class Actor(Frozen):
     """The token in use, or the one behind the sign-in in use."""
     token_created_by: str | None = None
     """The administrator who created that token for the user."""
+    authenticated_at: UtcTime | None = None
+    """When the user last proved who is at the browser; None: a token is in use."""
 
     @property
     def name(self) -> str:

@@ -52,6 +52,10 @@ class SignInStore(Protocol):
         token's hash of one that stays. How many ended."""
         ...
 
+    async def note_authentication(self, token_hash: str, now: datetime) -> None:
+        """Note that the user has proved who is at the browser. Raises ``NotFound``."""
+        ...
+
     async def act_as(
         self, token_hash: str, csrf: str, name: str | None, until: datetime | None
     ) -> None:

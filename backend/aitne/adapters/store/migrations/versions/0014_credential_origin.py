@@ -1,9 +1,11 @@
-"""The token behind a sign-in, and the creator of a token; null: none, or its owner."""
+"""The token behind a sign-in and its last authentication, and the creator of a token."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+
+from aitne.adapters.store.column_types import UtcDateTime
 
 revision = "0014"
 down_revision = "0013"
@@ -13,9 +15,11 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("web_sessions", sa.Column("token_id", sa.Text(), nullable=True))
+    op.add_column("web_sessions", sa.Column("authenticated_at", UtcDateTime(), nullable=True))
     op.add_column("tokens", sa.Column("created_by", sa.String(32), nullable=True))
 
 
 def downgrade() -> None:
     op.drop_column("tokens", "created_by")
+    op.drop_column("web_sessions", "authenticated_at")
     op.drop_column("web_sessions", "token_id")
