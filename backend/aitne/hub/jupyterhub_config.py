@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+from logins import confine_cookies  # type: ignore[import-not-found]
 from spawner import AdoptSpawner  # type: ignore[import-not-found]
 
 c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 (traitlets gives it to this file)
@@ -58,7 +59,9 @@ hub.active_server_limit = 0
 
 # A login here lives no longer than one at the portal, and leads back there.
 hub.cookie_max_age_days = login_s / 86_400
-hub.cookie_host_prefix_enabled = sessions_url.startswith("https://")
+# The prefix needs the path `/`, which servers on one host share: it is for hosts of their own.
+hub.cookie_host_prefix_enabled = False
+confine_cookies()
 hub.token_expires_in_max_seconds = login_s
 hub.oauth_require_pkce = True
 hub.default_url = portal_url

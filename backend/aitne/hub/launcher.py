@@ -116,6 +116,12 @@ def pages() -> list[str]:
     return ["--ServerApp.jpserver_extensions=aitne_tensorboard=True"]
 
 
+def ignore_session_id() -> None:
+    """Have the server ignore the cookie jupyterhub-session-id, which another server can plant."""
+    auth = import_module("jupyterhub.services.auth")
+    auth.HubAuth.get_session_id = lambda self, handler: "-"
+
+
 def main() -> None:
     """Import, wait for the hand-over, be the server."""
     # The folder of this file is not the session's business.
@@ -142,9 +148,12 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
 
     os.environ.update(handover["env"])
+    ignore_session_id()
     root = ["--allow-root"] if os.geteuid() == 0 else []
     arguments = [
         *SLIM,
+        # Its default was read at import, before the hand-over, and cookies would go to every server.
+        f"--HubOAuth.base_url={os.environ['JUPYTERHUB_SERVICE_PREFIX']}",
         *workspace(),
         *pages(),
         f"--ServerApp.root_dir={os.getcwd()}",

@@ -39,6 +39,32 @@ async def test_the_owner_is_logged_in_by_the_portal_and_reaches_the_server(
     assert running.status(browser, job) == 200
 
 
+async def test_cookies_are_for_the_hub_or_for_one_server(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job, other = running.job("ada"), running.job("ada")
+    await start(running, job)
+    await start(running, other)
+    running.portal.logged_in = "ada"
+    for each in (job, other):
+        assert browser.get(f"{running.url}/user/ada/{each.server}/lab").status_code == 200
+    prefixes = {"/hub/", *(f"/user/ada/{each.server}/" for each in (job, other))}
+    paths = {cookie.name: cookie.path for cookie in browser.cookies.jar}
+    assert set(paths.values()) == prefixes
+    for each in (job, other):
+        assert paths[f"jupyterhub-user-ada-{each.server}"] == f"/user/ada/{each.server}/"
+    set_by_hub = {"jupyterhub-hub-login", "jupyterhub-session-id"}
+    assert {paths[name] for name in set_by_hub} == {"/hub/"}
+
+
+async def test_cookie_of_a_login_in_progress_is_for_the_hub(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    begun = browser.get(f"{running.url}/hub/oauth_login", follow_redirects=False)
+    assert begun.status_code == 302
+    assert {cookie.path for cookie in browser.cookies.jar} == {"/hub/"}
+
+
 async def test_somebody_else_is_kept_out(running: RunningHub) -> None:
     job = running.job("ada")
     await start(running, job)
