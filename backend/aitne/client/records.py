@@ -373,6 +373,7 @@ class PlatformInfo(Record):
     cluster: str
     scheduler: str
     sessions_origin: str
+    sessions_address: str | None
 
 
 class Me(Record, user=User, platform=PlatformInfo):

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent))
 from logins import confine_cookies  # type: ignore[import-not-found]
@@ -18,6 +21,7 @@ from spawner import AdoptSpawner  # type: ignore[import-not-found]
 c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 (traitlets gives it to this file)
 
 sessions_url = os.environ["AITNE_HUB_SESSIONS_URL"]
+user_domains = os.environ["AITNE_HUB_USER_DOMAINS"] == "1"
 portal_url = os.environ["AITNE_HUB_PORTAL_URL"]
 api_url = os.environ["AITNE_HUB_API_URL"]
 data_dir = Path(os.environ["AITNE_HUB_DATA_DIR"])
@@ -28,6 +32,16 @@ login_s = int(os.environ["AITNE_HUB_LOGIN_S"])
 def secret(name: str) -> str:
     """What the file of this name in the secrets folder holds."""
     return (secrets_dir / name).read_text().strip()
+
+
+def from_core(name: str) -> ModuleType:
+    """One file of the platform's core that needs nothing else of it."""
+    spec = spec_from_file_location(name, Path(__file__).parents[1] / "core" / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 hub = c.JupyterHub
@@ -42,7 +56,7 @@ hub.log_level = "INFO"
 
 # The proxy is a process of its own, so that open kernels survive a restart of the Hub. It sends the
 # Hub only what is the Hub's; for a path without a route it has a static page.
-hub.hub_routespec = "/hub/"
+hub.hub_routespec = f"{urlsplit(sessions_url).hostname}/hub/" if user_domains else "/hub/"
 hub.cleanup_servers = False
 hub.cleanup_proxy = False
 c.ConfigurableHTTPProxy.should_start = False
@@ -51,7 +65,8 @@ c.ConfigurableHTTPProxy.auth_token = secret("proxy_auth_token")
 hub.trusted_downstream_ips = ["127.0.0.1", "::1"]
 
 # Starting a server answers at once; the platform alone decides how many there may be.
-hub.tornado_settings = {"slow_spawn_timeout": 0}
+tornado_settings: dict[str, Any] = {"slow_spawn_timeout": 0}
+hub.tornado_settings = tornado_settings
 hub.allow_named_servers = True
 hub.named_server_limit_per_user = 0
 hub.concurrent_spawn_limit = 0
@@ -59,9 +74,15 @@ hub.active_server_limit = 0
 
 # A login here lives no longer than one at the portal, and leads back there.
 hub.cookie_max_age_days = login_s / 86_400
-# The prefix needs the path `/`, which servers on one host share: it is for hosts of their own.
-hub.cookie_host_prefix_enabled = False
-confine_cookies()
+# The prefix keeps a user's pages from planting cookies on the Hub and on other users' hosts. It needs
+# the path `/`, which servers on one host share: so it is for hosts of their own alone.
+hub.cookie_host_prefix_enabled = user_domains
+confine_cookies(host_prefix=user_domains)
+if user_domains:
+    hub.subdomain_host = sessions_url
+    hub.subdomain_hook = from_core("session_hosts").subdomain
+    # Over http, which browsers take for secure below localhost, a server would not say it by itself.
+    tornado_settings["cookie_options"] = {"secure": True}
 hub.token_expires_in_max_seconds = login_s
 hub.oauth_require_pkce = True
 hub.default_url = portal_url

@@ -11,11 +11,17 @@ from jupyterhub.handlers import base
 from oauthenticator import oauth2
 
 
-def confine_cookies() -> None:
-    """Set the cookies of the browser's session and of a login in progress for the Hub's paths alone.
+def confine_cookies(*, host_prefix: bool) -> None:
+    """Set the cookies of the browser's session and of a login in progress for the Hub alone.
 
     By default they go to the servers of all users, and one of them holds the verifier of PKCE.
+
+    Args:
+        host_prefix: name them ``__Host-…``, which no page of another host can set.
     """
+    if host_prefix:
+        base.SESSION_COOKIE_NAME = f"__Host-{base.SESSION_COOKIE_NAME}"
+        oauth2.STATE_COOKIE_NAME = f"__Host-{oauth2.STATE_COOKIE_NAME}"
     confined = {base.SESSION_COOKIE_NAME, oauth2.STATE_COOKIE_NAME}
     set_cookie, clear_cookie = base.BaseHandler._set_cookie, base.BaseHandler.clear_cookie
 

@@ -5532,8 +5532,13 @@ export interface components {
             cluster: string;
             /** @description What runs its jobs: `local`, `slurm_cli`, … */
             scheduler: string;
-            /** @description The origin that sessions answer at. */
+            /** @description The origin that sessions answer at; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
+            /**
+             * @description The `host:port` to connect to where a program does not find `*.localhost`; null: a session's
+             *     URL is enough.
+             */
+            sessions_address: string | null;
         };
         /** @description A stretch of the run, for a chart. */
         Point: {

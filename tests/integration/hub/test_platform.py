@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support import realtime
+from tests.support import local_names, realtime
 from tests.support.platform import AITNE, RunningPlatform
 from tests.support.waiting import eventually
 
@@ -33,7 +33,7 @@ def browser(platform: RunningPlatform) -> Iterator[httpx.Client]:
         trust_env=False,
     )
     links.raise_for_status()
-    with httpx.Client(follow_redirects=True, trust_env=False, timeout=30) as client:
+    with local_names.browser() as client:
         login = client.post(
             f"{platform.url}/api/v1/auth/login-link",
             json={"token": links.json()["url"].partition("#link=")[2]},

@@ -294,6 +294,7 @@ def _me(caller: Caller, platform: Platform) -> Me:
             cluster=settings.cluster,
             scheduler=settings.scheduler,
             sessions_origin=settings.sessions_origin,
+            sessions_address=settings.sessions_address,
         ),
         impersonation=None
         if impersonator is None or caller.acting_until is None
