@@ -83,11 +83,12 @@ class RunningPlatform:
             check=False,
         )
 
-    def start(self) -> None:
-        """``aitne up --detach``."""
+    def start(self) -> str:
+        """``aitne up --detach``; what it said."""
         where = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
         done = self.aitne("up", "--detach", *where, timeout_s=240)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
+        return done.stdout + done.stderr
 
     def stop(self, *, keep_jobs: bool = False) -> None:
         """``aitne down``."""

@@ -233,6 +233,8 @@ class PlatformInfo(Frozen):
     """What runs its jobs: ``local``, ``slurm_cli``, …"""
     sessions_origin: str
     """The origin that sessions answer at; JupyterHub's where each user has a host of its own."""
+    user_domains: bool
+    """Whether each user's sessions have an origin of their own."""
     sessions_address: str | None
     """The ``host:port`` to connect to where a program does not find ``*.localhost``; null: a session's
     URL is enough."""

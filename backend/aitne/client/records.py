@@ -373,6 +373,7 @@ class PlatformInfo(Record):
     cluster: str
     scheduler: str
     sessions_origin: str
+    user_domains: bool
     sessions_address: str | None
 
 

@@ -80,6 +80,7 @@ def proxy_child(settings: Settings) -> ChildPlan:
         argv=[
             node,
             "--max-semi-space-size=1",  # a small young generation: it holds routes, not data
+            *([] if settings.user_domains else ["--require", str(HUB / "proxy_headers.cjs")]),
             *script,
             *(["--host-routing"] if settings.user_domains else []),
             *("--ip", settings.bind, "--port", str(settings.port_of_sessions)),

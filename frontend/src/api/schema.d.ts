@@ -5534,6 +5534,8 @@ export interface components {
             scheduler: string;
             /** @description The origin that sessions answer at; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
+            /** @description Whether each user's sessions have an origin of their own. */
+            user_domains: boolean;
             /**
              * @description The `host:port` to connect to where a program does not find `*.localhost`; null: a session's
              *     URL is enough.

@@ -40,7 +40,7 @@ class RunningHub:
         self.hub_url = f"http://127.0.0.1:{settings.port_of_hub}/hub"
         self.hub: subprocess.Popen[bytes] | None = None
         self.proxy: subprocess.Popen[bytes] | None = None
-        self.token = self._secret("hub_api_token")
+        self.token = self.secret("hub_api_token")
 
     def start_proxy(self) -> None:
         self.proxy = self._start(proxy_child(self.settings))
@@ -91,13 +91,14 @@ class RunningHub:
         except httpx.HTTPError:
             return False
 
-    def _secret(self, name: str) -> str:
+    def secret(self, name: str) -> str:
+        """What the file of this name in the secrets folder holds."""
         return (self.settings.secrets_dir / name).read_text().strip()
 
     def _start(self, child: ChildPlan) -> subprocess.Popen[bytes]:
         env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         env |= child.env
-        env |= {name: self._secret(file) for name, file in child.secret_env.items()}
+        env |= {name: self.secret(file) for name, file in child.secret_env.items()}
         with (self.root / f"{child.name}.log").open("ab") as log:
             return subprocess.Popen(child.argv, stdout=log, stderr=log, env=env, cwd=self.root)
 

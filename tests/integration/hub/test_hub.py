@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -106,6 +108,30 @@ def test_the_hubs_own_pages_lead_to_the_portal(running: RunningHub, browser: htt
     home = browser.get(f"{running.url}/hub/home")
     assert f"url={running.portal.url}" in home.text
     assert str(browser.get(f"{running.url}/hub/").url).startswith(running.portal.url)
+
+
+def test_service_worker_stays_below_the_path_of_its_session(running: RunningHub) -> None:
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Service-Worker-Allowed", "/")
+            self.send_header("X-Own", "kept")
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        route = {"target": f"http://127.0.0.1:{server.server_port}"}
+        answer = httpx.post(
+            f"http://127.0.0.1:{running.settings.port_of_proxy_api}/api/routes/user/eve/s-1",
+            headers={"Authorization": f"token {running.secret('proxy_auth_token')}"},
+            json=route,
+            trust_env=False,
+        )
+        assert answer.status_code == 201
+        script = httpx.get(f"{running.url}/user/eve/s-1/worker.js", trust_env=False)
+        server.shutdown()
+    assert script.headers["x-own"] == "kept"
+    assert "service-worker-allowed" not in script.headers
 
 
 @pytest.mark.parametrize("path", ["/", "/user/ada/s-000000000000/lab", "/api/v1/jobs", "/hubris"])

@@ -294,6 +294,7 @@ def _me(caller: Caller, platform: Platform) -> Me:
             cluster=settings.cluster,
             scheduler=settings.scheduler,
             sessions_origin=settings.sessions_origin,
+            user_domains=settings.user_domains,
             sessions_address=settings.sessions_address,
         ),
         impersonation=None
