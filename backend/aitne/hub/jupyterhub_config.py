@@ -15,7 +15,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent))
-from logins import confine_cookies  # type: ignore[import-not-found]
+from logins import (  # type: ignore[import-not-found]
+    END_LOGINS,
+    EndLoginsHandler,
+    confine_cookies,
+    log_out_by_session,
+)
 from spawner import AdoptSpawner  # type: ignore[import-not-found]
 
 c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 (traitlets gives it to this file)
@@ -27,6 +32,9 @@ api_url = os.environ["AITNE_HUB_API_URL"]
 data_dir = Path(os.environ["AITNE_HUB_DATA_DIR"])
 secrets_dir = Path(os.environ["AITNE_HUB_SECRETS_DIR"])
 login_s = int(os.environ["AITNE_HUB_LOGIN_S"])
+
+
+HUB_LOGIN_S = 60
 
 
 def secret(name: str) -> str:
@@ -72,8 +80,11 @@ hub.named_server_limit_per_user = 0
 hub.concurrent_spawn_limit = 0
 hub.active_server_limit = 0
 
-# A login here lives no longer than one at the portal, and leads back there.
-hub.cookie_max_age_days = login_s / 86_400
+# A login here is for one way through the portal: each session is opened by a login that holds there.
+hub.cookie_max_age_days = HUB_LOGIN_S / 86_400
+hub.oauth_token_expires_in = login_s
+log_out_by_session()
+hub.extra_handlers = [(END_LOGINS, EndLoginsHandler)]
 # The prefix keeps a user's pages from planting cookies on the Hub and on other users' hosts. It needs
 # the path `/`, which servers on one host share: so it is for hosts of their own alone.
 hub.cookie_host_prefix_enabled = user_domains

@@ -36,6 +36,8 @@ HUB_ONLY = (
     "sqlalchemy.exc",
 )
 PLAIN = "--plain"
+LOGIN_CACHED_S = 60
+"""How long a login is good without the Hub, which says at once when it has ended one."""
 
 # What the server imports on its way up, in an order that keeps import cycles out of the way.
 EARLY = (
@@ -179,6 +181,7 @@ def main() -> None:
         *SLIM,
         # Its default was read at import, before the hand-over, and cookies would go to every server.
         f"--HubOAuth.base_url={os.environ['JUPYTERHUB_SERVICE_PREFIX']}",
+        f"--HubOAuth.cache_max_age={LOGIN_CACHED_S}",
         *workspace(),
         *extensions(),
         f"--ServerApp.root_dir={os.getcwd()}",

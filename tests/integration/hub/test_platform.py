@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from aitne.hub.launcher import LOGIN_CACHED_S
 from tests.support import local_names, realtime
 from tests.support.platform import AITNE, RunningPlatform
 from tests.support.waiting import eventually
@@ -110,6 +111,31 @@ def test_a_session_outlives_the_whole_platform(platform: RunningPlatform) -> Non
         listed = json.loads(platform.aitne("ps", "--json").stdout)
         assert [one["state"] for one in listed if one["id"] == job["id"]] == ["READY"]
     assert platform.aitne("stop", job["id"], "--yes").returncode == 0
+
+
+def test_log_out_everywhere_ends_what_the_old_browser_had_opened(
+    platform: RunningPlatform,
+) -> None:
+    before, bearer = session(platform), {"Authorization": f"Bearer {platform.token}"}
+    with browser(platform) as client:
+        assert client.get(before["url"]).status_code == 200
+        done = client.delete(
+            f"{platform.url}/api/v1/account/sign-ins?keep_current=false", headers=bearer
+        )
+        assert done.status_code == 200
+
+        def contents(job: dict[str, Any]) -> int:
+            return client.get(job["url"].removesuffix("/lab") + "/api/contents").status_code
+
+        eventually("it is refused", lambda: contents(before) == 403, within_s=LOGIN_CACHED_S / 3)
+        after = session(platform)
+        assert contents(after) == 403
+        for job in (before, after):
+            assert str(client.get(job["url"]).url).startswith(f"{platform.url}/login")
+    with browser(platform) as client:
+        assert client.get(before["url"]).status_code == 200
+    for job in (before, after):
+        assert platform.aitne("stop", job["id"], "--yes").returncode == 0
 
 
 def test_labs_shut_down_ends_the_session(platform: RunningPlatform) -> None:

@@ -14,6 +14,7 @@ from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.project_rows import project_row
 from aitne.adapters.store.rows import token_of, user_of
+from aitne.adapters.store.sign_ins import hub_logout
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project, Role, Token, User
@@ -124,6 +125,7 @@ class People(StorePart):
             if disabled or password_hash is not None:
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name))
                 await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
+                await tx.execute(hub_logout(name))
         return user_of(row)
 
     async def password_hash(self, name: str) -> str | None:

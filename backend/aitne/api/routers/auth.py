@@ -193,7 +193,7 @@ async def reset_password(
     except AitneError as error:
         metrics.auth_failed("reset", error)
         raise
-    await platform.terminals.end_of(name)
+    await platform.logins_ended(name)
     await platform.audit.record(
         actor=name,
         action="reset_password",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -47,6 +47,14 @@ class SignInStore(Protocol):
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
         """All of the owner's, and login links and codes that were not used; ``keep`` is the
         token's hash of one that stays. How many ended."""
+        ...
+
+    async def hub_logouts(self) -> Mapping[str, int]:
+        """Return the users whose logins have ended since JupyterHub heard of it, with how often."""
+        ...
+
+    async def hub_logged_out(self, owner: str, count: int) -> None:
+        """Note that JupyterHub has ended the logins of the owner, unless more have ended since."""
         ...
 
     async def act_as(
