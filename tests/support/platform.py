@@ -34,14 +34,14 @@ def environments_or_skip() -> None:
 class RunningPlatform:
     """API, controller, JupyterHub and proxy, with one administrator whose token is ``token``."""
 
-    def __init__(self, root: Path, config: str = "", *, user_domains: bool = False) -> None:
+    def __init__(self, root: Path, config: str = "", *, domain: str | None = None) -> None:
         self.data_dir = root / "data"
         self.home = root / "home"
         for folder in (self.data_dir, self.home):
             folder.mkdir(mode=0o700, parents=True)
         self.port = free_ports()
-        if user_domains:
-            config = f'sessions_url = "http://*.localhost:{self.port + 1}"\n{config}'
+        if domain is not None:
+            config = f'sessions_url = "http://*.{domain}:{self.port + 1}"\n{config}'
         if config:
             (self.data_dir / "aitne.toml").write_text(config)
         self.url = f"http://127.0.0.1:{self.port}"

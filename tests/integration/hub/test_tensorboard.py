@@ -31,7 +31,7 @@ EVENTS = Path(__file__).parents[2] / "assets" / "tensorboard" / "events.out.tfev
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """A platform with a domain for each user."""
     environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), user_domains=True)
+    running = RunningPlatform(tmp_path_factory.mktemp("platform"), domain="localhost")
     try:
         running.start()
         yield running
