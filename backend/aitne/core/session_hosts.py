@@ -42,7 +42,7 @@ def check_wildcard(sessions_url: str, portal_url: str) -> None:
 
     Raises:
         ValueError: it is not ``https://*.HOST[:PORT]``, or ``http`` and not below ``localhost``; or
-            users' pages could set the portal's cookies, because the portal is below HOST.
+            users' pages could set the portal's cookies, because one of the two hosts is below the other.
     """
     if "*" not in sessions_url:
         return
@@ -59,3 +59,5 @@ def check_wildcard(sessions_url: str, portal_url: str) -> None:
     # Browsers refuse cookies for all of localhost.
     if portal.endswith(f".{host}") or (portal == host and host != "localhost"):
         raise ValueError(f"public_url must not be {host} or below it: users' hosts are there")
+    if host.endswith(f".{portal}") and portal != "localhost":
+        raise ValueError(f"sessions_url must not be below {portal}: sessions could set its cookies")

@@ -75,6 +75,7 @@ def test_wildcard_puts_the_hub_at_the_name_below(tmp_path: Path) -> None:
         ("https://*.s.test", "https://s.test:8443", "must not be s.test or below it"),
         ("https://*.s.test", "https://portal.s.test", "must not be s.test or below it"),
         ("http://*.localhost:9001", "http://ada.localhost:9000", "must not be localhost or below"),
+        ("https://*.s.aitne.test", "https://aitne.test", "must not be below aitne.test"),
     ],
 )
 def test_wildcard_that_isolates_nothing_is_refused(
