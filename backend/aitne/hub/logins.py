@@ -22,7 +22,7 @@ _HUB_CLIENT = "jupyterhub"
 """The client of tokens that no browser was given: those of the servers themselves."""
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _ANSWER_S = 10.0
-_telling: set[asyncio.Task[None]] = set()
+_notifications: set[asyncio.Task[None]] = set()
 
 
 def confine_cookies(*, host_prefix: bool) -> None:
@@ -71,7 +71,7 @@ class EndLoginsHandler(APIHandler):  # type: ignore[misc]
             for row in [*tokens, *codes]:
                 self.db.delete(row)
             self.db.commit()
-            _tell_servers(self, {user.id})
+            _notify_servers(self, {user.id})
         self.set_status(204)
 
 
@@ -89,22 +89,22 @@ async def _log_out(self: Any) -> None:
         for row in [*tokens, *codes]:
             self.db.delete(row)
         self.db.commit()
-        _tell_servers(self, owners)
+        _notify_servers(self, owners)
         self.clear_cookie(base.SESSION_COOKIE_NAME)
     self.clear_cookie(self.hub.cookie_name, path=self.hub.base_url)
 
 
-def _tell_servers(handler: Any, user_ids: Iterable[int]) -> None:
+def _notify_servers(handler: Any, user_ids: Iterable[int]) -> None:
     for user_id in user_ids:
         for spawner in handler.users[user_id].spawners.values():
             if spawner.active:
-                task = asyncio.get_running_loop().create_task(_tell(spawner))
-                _telling.add(task)
-                task.add_done_callback(_telling.discard)
+                task = asyncio.get_running_loop().create_task(_notify(spawner))
+                _notifications.add(task)
+                task.add_done_callback(_notifications.discard)
 
 
-async def _tell(spawner: Any) -> None:
-    """Have a server check its logins again; repeat it for as long as the server is there and silent."""
+async def _notify(spawner: Any) -> None:
+    """Have a server check its logins again; repeat it while the server is there and does not answer."""
     pause = _SHORTEST_PAUSE_S
     while spawner.active and spawner.server is not None:
         request = HTTPRequest(

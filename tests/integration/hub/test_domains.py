@@ -97,3 +97,21 @@ async def test_host_of_another_user_has_neither_the_session_nor_the_hub(
     eve = running.base(other).partition("/user/")[0]
     for path in (f"/user/ada/{job.server}/lab", "/hub/home", "/hub/api", "/"):
         assert browser.get(f"{eve}{path}").status_code == 404
+
+
+async def test_session_outlives_the_hub_and_the_proxy(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job = running.job("ada")
+    await start(running, job)
+    running.portal.logged_in = "ada"
+    browser.get(f"{running.base(job)}/lab")
+    running.kill_hub()
+    assert running.status(browser, job) == 200
+    running.kill_proxy()
+    running.start_proxy()
+    running.start_hub()
+    assert running.api("/proxy", "POST").is_success
+    assert running.status(browser, job) == 200
+    with local_names.browser() as another:
+        assert another.get(f"{running.base(job)}/lab").status_code == 200

@@ -22,8 +22,7 @@ HEADERS = {
 }
 LOGGED_OUT = 4401
 """The code with which a WebSocket is closed."""
-_LATE_ANSWERS_S = 2.0
-"""An answer of the Hub that was on its way when a login ended arrives within this time."""
+_LATE_S = 2.0
 _open: weakref.WeakSet[WebSocketHandler] = weakref.WeakSet()
 
 
@@ -44,16 +43,17 @@ class LoginsHandler(RequestHandler):  # type: ignore[misc]
         given = self.request.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(given, f"token {hub_auth.api_token}".encode()):
             raise HTTPError(403)
-        _forget(hub_auth)
-        IOLoop.current().call_later(_LATE_ANSWERS_S, _forget, hub_auth)
-        for handler in list(_open):
-            if handler.ws_connection is not None and not await _logged_in(hub_auth, handler):
-                handler.close(LOGGED_OUT, "logged out")
+        await _check(hub_auth)
+        # Once more for what was on its way: an answer of the Hub, a WebSocket that just opens.
+        IOLoop.current().call_later(_LATE_S, _check, hub_auth)
         self.set_status(204)
 
 
-def _forget(hub_auth: Any) -> None:
+async def _check(hub_auth: Any) -> None:
     hub_auth.cache = type(hub_auth.cache)(hub_auth.cache_max_age)
+    for handler in list(_open):
+        if handler.ws_connection is not None and not await _logged_in(hub_auth, handler):
+            handler.close(LOGGED_OUT, "logged out")
 
 
 async def _logged_in(hub_auth: Any, handler: WebSocketHandler) -> bool:
