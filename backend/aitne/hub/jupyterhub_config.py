@@ -35,6 +35,7 @@ login_s = int(os.environ["AITNE_HUB_LOGIN_S"])
 
 
 HUB_LOGIN_S = 60
+"""How long a login at JupyterHub itself is good, in seconds."""
 
 
 def secret(name: str) -> str:
@@ -43,7 +44,7 @@ def secret(name: str) -> str:
 
 
 def from_core(name: str) -> ModuleType:
-    """One file of the platform's core that needs nothing else of it."""
+    """Load a file of the platform's core that imports nothing else of it."""
     spec = spec_from_file_location(name, Path(__file__).parents[1] / "core" / f"{name}.py")
     if spec is None or spec.loader is None:
         raise ImportError(name)

@@ -131,7 +131,9 @@ class TestSignIns:
         await store.update_user("eve", display_name="Eve")
         assert await store.hub_logouts() == {}
         await store.create_sign_in(sign_in(clock), "h", "csrf")
+        await store.put_secret("oauth_code", "c", "ada", clock.now + timedelta(minutes=1), {})
         await store.revoke_sign_in("ada", "id-ada")
+        assert await store.take_secret("oauth_code", "c", clock.now) is None
         await store.revoke_sign_ins("ada")
         await store.set_password("ada", "new", keep=None)
         assert await store.hub_logouts() == {"ada": 3}

@@ -107,6 +107,8 @@ class SignIns(StorePart):
         async with self._db.write() as tx:
             if not (await tx.execute(mine)).rowcount:
                 raise NotFound("sign-in", sign_in_id)
+            # Which browser has a code is not known.
+            await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
             await tx.execute(hub_logout(owner))
 
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:

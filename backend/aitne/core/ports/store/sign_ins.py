@@ -41,7 +41,7 @@ class SignInStore(Protocol):
         ...
 
     async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
-        """Raises ``NotFound``."""
+        """End one of the owner's, and login links and codes that were not used. Raises ``NotFound``."""
         ...
 
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
