@@ -42,9 +42,10 @@ def chromium() -> str:
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """This machine's own scheduler."""
+    """This machine's own scheduler, with a domain for each user."""
     environments_or_skip()
-    running = RunningPlatform(tmp_path_factory.mktemp("platform"), _containers())
+    root = tmp_path_factory.mktemp("platform")
+    running = RunningPlatform(root, _containers(), domain="localhost")
     try:
         running.start()
         yield running

@@ -125,7 +125,7 @@ async def run_once_each(scheduler: Scheduler, settings: Settings, store: SqlStor
         Renderer(settings, {"bare": BareRuntime(settings)}, software.software()),
         lambda: datetime.now(UTC),
         holder="test",
-        sessions_origin="http://sessions.test",
+        sessions_url="http://sessions.test",
         poll_interval_s=1,
     )
     jobs = []

@@ -28,3 +28,17 @@ class RecordingHub:
     def _fail(self) -> None:
         if self.failures:
             raise self.failures.pop(0)
+
+
+class RecordingLogins:
+    """A Hub that ends logins, after ``failures``, and notes whose."""
+
+    def __init__(self) -> None:
+        self.failures: list[AitneError] = []
+        self.ended: list[str] = []
+
+    async def end_logins(self, owner: str) -> None:
+        """Ended at once, unless a failure is due."""
+        if self.failures:
+            raise self.failures.pop(0)
+        self.ended.append(owner)

@@ -34,14 +34,16 @@ def environments_or_skip() -> None:
 class RunningPlatform:
     """API, controller, JupyterHub and proxy, with one administrator whose token is ``token``."""
 
-    def __init__(self, root: Path, config: str = "") -> None:
+    def __init__(self, root: Path, config: str = "", *, domain: str | None = None) -> None:
         self.data_dir = root / "data"
         self.home = root / "home"
         for folder in (self.data_dir, self.home):
             folder.mkdir(mode=0o700, parents=True)
+        self.port = free_ports()
+        if domain is not None:
+            config = f'sessions_url = "http://*.{domain}:{self.port + 1}"\n{config}'
         if config:
             (self.data_dir / "aitne.toml").write_text(config)
-        self.port = free_ports()
         self.url = f"http://127.0.0.1:{self.port}"
         self.sessions_url = f"http://127.0.0.1:{self.port + 1}"
         self.env = {
@@ -82,11 +84,12 @@ class RunningPlatform:
             check=False,
         )
 
-    def start(self) -> None:
-        """``aitne up --detach``."""
+    def start(self) -> str:
+        """``aitne up --detach``; what it said."""
         where = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
         done = self.aitne("up", "--detach", *where, timeout_s=240)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
+        return done.stdout + done.stderr
 
     def stop(self, *, keep_jobs: bool = False) -> None:
         """``aitne down``."""

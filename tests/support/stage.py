@@ -48,6 +48,7 @@ from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
 from aitne.services.health import HealthService
 from aitne.services.health_checks import Checks
+from aitne.services.hub_logins import HubLogouts
 from aitne.services.identity import IdentityService
 from aitne.services.images import ImageService
 from aitne.services.invitations import InvitationService
@@ -75,6 +76,7 @@ from aitne.services.users import UserService
 from tests.support.accounting import MemoryAccounting
 from tests.support.echo import EchoAttacher
 from tests.support.files import MemoryFiles
+from tests.support.hub import RecordingLogins
 from tests.support.offers import dataset_service, offers, storage_service
 from tests.support.runtimes import FakeRuntime
 
@@ -271,6 +273,7 @@ def make_stage(
         events=events,
         cluster=cluster,
         terminals=TerminalService(store, renderer, attacher, OwnAccount(settings), clock),
+        hub_logouts=HubLogouts(store, RecordingLogins()),
         bulk=BulkCancel(jobs, store, clock),
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),

@@ -69,6 +69,7 @@ def create_app(platform: Platform) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await platform.events.start()
         await platform.health.start()
+        await platform.hub_logouts.start()
         # A scheduler that is slow to answer must not keep the portal from starting.
         starting = asyncio.create_task(_start(platform.scheduler))
         try:
@@ -76,6 +77,7 @@ def create_app(platform: Platform) -> FastAPI:
         finally:
             app.state.streams.close()
             await platform.terminals.close()
+            await platform.hub_logouts.stop()
             await platform.health.stop()
             await platform.events.stop()
             starting.cancel()

@@ -233,9 +233,14 @@ class PlatformInfo(Frozen):
     scheduler: str
     """What runs its jobs: ``local``, ``slurm_cli``, …"""
     sessions_origin: str
-    """The origin that sessions answer at."""
+    """The origin that sessions answer at; JupyterHub's where each user has a host of its own."""
     shared_account: str | None
     """The account of the machine that all users' jobs run as, where users trust each other; else null."""
+    user_domains: bool
+    """Whether each user's sessions have an origin of their own."""
+    sessions_address: str | None
+    """The ``host:port`` to connect to where a program does not find ``*.localhost``; null: a session's
+    URL is enough."""
 
 
 class Impersonation(Frozen):

@@ -56,7 +56,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         make_renderer(settings, make_runtimes(settings)),
         utc_now,
         holder=holder,
-        sessions_origin=settings.sessions_origin,
+        sessions_url=settings.sessions_base,
         poll_interval_s=settings.poll_interval_s,
         accounting=make_accounting(settings) if settings.on_slurm else None,
         telling=TellingParts(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from aitne.adapters.hub_logins import HubLoginsClient
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.manifests import ManifestFolder
@@ -51,6 +52,7 @@ from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
 from aitne.services.health import HealthService
 from aitne.services.health_checks import Checks
+from aitne.services.hub_logins import HubLogouts
 from aitne.services.identity import IdentityService
 from aitne.services.image_choice import ImageChooser
 from aitne.services.images import ImageService
@@ -68,6 +70,7 @@ from aitne.services.project_report import ReportService
 from aitne.services.projects import ProjectService
 from aitne.services.reruns import RerunService
 from aitne.services.second_factor import SecondFactors
+from aitne.services.secrets import read_secret
 from aitne.services.sessions import SessionService
 from aitne.services.snapshots import SnapshotService
 from aitne.services.storage import StorageService
@@ -120,9 +123,15 @@ class Platform:
     audit: AuditService
     notifications: NotificationService
     terminals: TerminalService
+    hub_logouts: HubLogouts
     announcements: AnnouncementService
     maintenance: MaintenanceService
     health: HealthService
+
+    async def logins_ended(self, name: str) -> None:
+        """End what a user's logins had opened, after they have ended: terminals, and JupyterHub's."""
+        await self.terminals.end_of(name)
+        self.hub_logouts.wake()
 
 
 def build(settings: Settings) -> Platform:
@@ -208,6 +217,10 @@ def build(settings: Settings) -> Platform:
         advice=AdviceService(store, cluster, capacity),
         preferences=PreferenceService(store),
         terminals=TerminalService(store, renderer, make_attacher(settings), unix_accounts, utc_now),
+        hub_logouts=HubLogouts(
+            store,
+            HubLoginsClient(settings.port_of_hub, partial(read_secret, settings, "hub_api_token")),
+        ),
         agents=AgentService(
             store,
             utc_now,

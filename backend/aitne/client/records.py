@@ -374,6 +374,8 @@ class PlatformInfo(Record):
     cluster: str
     scheduler: str
     sessions_origin: str
+    user_domains: bool
+    sessions_address: str | None
 
 
 class Me(Record, user=User, platform=PlatformInfo):

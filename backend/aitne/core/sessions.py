@@ -9,6 +9,7 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job
+from aitne.core.session_hosts import WILDCARD, user_label
 from aitne.core.states import JobState
 
 WORKSPACE = "AITNE_WORKSPACE"
@@ -20,9 +21,10 @@ def server_name(job_id: UUID) -> str:
     return f"s-{job_id.hex[:12]}"
 
 
-def session_url(sessions_origin: str, owner: str, job_id: UUID, path: str = "/lab") -> str:
-    """Where Open leads: below the sessions' own origin."""
-    return f"{sessions_origin}/user/{quote(owner, safe='')}/{server_name(job_id)}{path}"
+def session_url(sessions_url: str, owner: str, job_id: UUID, path: str = "/lab") -> str:
+    """Return where Open leads: below the sessions' own origin, or the owner's in place of ``*.``."""
+    origin = sessions_url.replace(WILDCARD, f"{user_label(owner)}.", 1)
+    return f"{origin}/user/{quote(owner, safe='')}/{server_name(job_id)}{path}"
 
 
 def goes_on(other: Job) -> str:

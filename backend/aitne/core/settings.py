@@ -24,6 +24,7 @@ from aitne.core.identity_settings import AuditSettings, AuthSettings, RateSettin
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
 from aitne.core.notification_settings import IdleSettings, MailSettings, WebhookSettings
 from aitne.core.project_settings import ProjectSettings
+from aitne.core.session_hosts import WILDCARD, check_wildcard
 from aitne.core.storage_settings import ContainerSettings, StorageSettings
 from aitne.core.unix_account import own_account_name
 
@@ -181,7 +182,9 @@ class Settings(BaseSettings):
         None, description="How browsers reach the portal; unset: `http://<bind>:<port>`."
     )
     sessions_url: str | None = Field(
-        None, description="How browsers reach sessions: another origin than the portal's."
+        None,
+        description="How browsers reach sessions: another origin than the portal's. With "
+        "`https://*.HOST` each user has a host of its own.",
     )
     database: str | None = Field(
         None, description="`postgresql://…`; unset: SQLite in the data directory."
@@ -239,6 +242,7 @@ class Settings(BaseSettings):
     def _two_origins(self) -> Self:
         if self.sessions_origin == self.portal_url:
             raise ValueError("sessions need an origin of their own: sessions_url equals public_url")
+        check_wildcard(self.sessions_base, self.portal_url)
         return self
 
     @property
@@ -257,10 +261,27 @@ class Settings(BaseSettings):
         return (self.public_url or f"http://{_url_host(self.bind)}:{self.port}").rstrip("/")
 
     @property
-    def sessions_origin(self) -> str:
-        """The sessions' origin as browsers see it, without a trailing slash."""
+    def sessions_base(self) -> str:
+        """``sessions_url`` or its default, without a trailing slash; ``*.`` stands for the user's host."""
         default = f"http://{_url_host(self.bind)}:{self.port_of_sessions}"
         return (self.sessions_url or default).rstrip("/")
+
+    @property
+    def user_domains(self) -> bool:
+        """True if each user's sessions have a host, and so an origin, of their own."""
+        return WILDCARD in self.sessions_base
+
+    @property
+    def sessions_origin(self) -> str:
+        """JupyterHub's origin as browsers see it, without a trailing slash; the sessions' without domains."""
+        return self.sessions_base.replace(WILDCARD, "", 1)
+
+    @property
+    def sessions_address(self) -> str | None:
+        """``host:port`` to connect to where ``*.localhost`` is not resolved; None: the URL has it."""
+        if not self.user_domains or self.sessions_base.startswith("https:"):
+            return None
+        return f"{_url_host(self.bind)}:{self.port_of_sessions}"
 
     @property
     def internal_url(self) -> str:

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent))
+from logins import (  # type: ignore[import-not-found]
+    END_LOGINS,
+    EndLoginsHandler,
+    confine_cookies,
+    log_out_by_session,
+)
 from spawner import AdoptSpawner  # type: ignore[import-not-found]
 
 os.umask(0o077)  # its database holds tokens of servers
@@ -19,6 +28,7 @@ os.umask(0o077)  # its database holds tokens of servers
 c: Any = get_config()  # type: ignore[name-defined]  # noqa: F821 (traitlets gives it to this file)
 
 sessions_url = os.environ["AITNE_HUB_SESSIONS_URL"]
+user_domains = os.environ["AITNE_HUB_USER_DOMAINS"] == "1"
 portal_url = os.environ["AITNE_HUB_PORTAL_URL"]
 api_url = os.environ["AITNE_HUB_API_URL"]
 data_dir = Path(os.environ["AITNE_HUB_DATA_DIR"])
@@ -26,9 +36,23 @@ secrets_dir = Path(os.environ["AITNE_HUB_SECRETS_DIR"])
 login_s = int(os.environ["AITNE_HUB_LOGIN_S"])
 
 
+HUB_LOGIN_S = 60
+"""How long a login at JupyterHub itself is good, in seconds."""
+
+
 def secret(name: str) -> str:
     """What the file of this name in the secrets folder holds."""
     return (secrets_dir / name).read_text().strip()
+
+
+def from_core(name: str) -> ModuleType:
+    """Load a file of the platform's core that imports nothing else of it."""
+    spec = spec_from_file_location(name, Path(__file__).parents[1] / "core" / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 hub = c.JupyterHub
@@ -43,7 +67,7 @@ hub.log_level = "INFO"
 
 # The proxy is a process of its own, so that open kernels survive a restart of the Hub. It sends the
 # Hub only what is the Hub's; for a path without a route it has a static page.
-hub.hub_routespec = "/hub/"
+hub.hub_routespec = f"{urlsplit(sessions_url).hostname}/hub/" if user_domains else "/hub/"
 hub.cleanup_servers = False
 hub.cleanup_proxy = False
 c.ConfigurableHTTPProxy.should_start = False
@@ -52,15 +76,27 @@ c.ConfigurableHTTPProxy.auth_token = secret("proxy_auth_token")
 hub.trusted_downstream_ips = ["127.0.0.1", "::1"]
 
 # Starting a server answers at once; the platform alone decides how many there may be.
-hub.tornado_settings = {"slow_spawn_timeout": 0}
+tornado_settings: dict[str, Any] = {"slow_spawn_timeout": 0}
+hub.tornado_settings = tornado_settings
 hub.allow_named_servers = True
 hub.named_server_limit_per_user = 0
 hub.concurrent_spawn_limit = 0
 hub.active_server_limit = 0
 
-# A login here lives no longer than one at the portal, and leads back there.
-hub.cookie_max_age_days = login_s / 86_400
-hub.cookie_host_prefix_enabled = sessions_url.startswith("https://")
+# A login here is for one way through the portal: each session is opened by a login that holds there.
+hub.cookie_max_age_days = HUB_LOGIN_S / 86_400
+hub.oauth_token_expires_in = login_s
+log_out_by_session()
+hub.extra_handlers = [(END_LOGINS, EndLoginsHandler)]
+# The prefix keeps a user's pages from planting cookies on the Hub and on other users' hosts. It needs
+# the path `/`, which servers on one host share: so it is for hosts of their own alone.
+hub.cookie_host_prefix_enabled = user_domains
+confine_cookies(host_prefix=user_domains)
+if user_domains:
+    hub.subdomain_host = sessions_url
+    hub.subdomain_hook = from_core("session_hosts").subdomain
+    # Over http, which browsers take for secure below localhost, a server would not say it by itself.
+    tornado_settings["cookie_options"] = {"secure": True}
 hub.token_expires_in_max_seconds = login_s
 hub.oauth_require_pkce = True
 hub.default_url = portal_url

@@ -19,6 +19,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
 
 # jsonschema takes it as an optional checker of one string format, and it builds a grammar for a
 # second while it is imported.
@@ -34,6 +36,8 @@ HUB_ONLY = (
     "sqlalchemy.exc",
 )
 PLAIN = "--plain"
+LOGIN_CACHED_S = 60
+"""How long a login is good without the Hub, which says at once when it has ended one."""
 
 # What the server imports on its way up, in an order that keeps import cycles out of the way.
 EARLY = (
@@ -67,7 +71,7 @@ SLIM = (
 
 
 SERVER = Path(__file__).with_name("lab") / "server"
-"""Pages of our own that the server has beside JupyterLab."""
+"""The server's extensions of our own."""
 
 
 class _StandIn(ModuleType):
@@ -108,12 +112,40 @@ def workspace() -> list[str]:
     return [f"--LabApp.workspaces_dir={data}/aitne/workspaces/{name}"]
 
 
-def pages() -> list[str]:
-    """TensorBoard, where it is installed."""
-    if find_spec("tensorboard") is None:
-        return []
+def extensions() -> list[str]:
+    """The platform's own; TensorBoard's where that is installed."""
     sys.path.append(str(SERVER))
-    return ["--ServerApp.jpserver_extensions=aitne_tensorboard=True"]
+    names = ["aitne_isolation"]
+    if find_spec("tensorboard") is not None:
+        names.append("aitne_tensorboard")
+    return [f"--ServerApp.jpserver_extensions={name}=True" for name in names]
+
+
+def ignore_session_id() -> None:
+    """Have the server ignore the cookie jupyterhub-session-id, which another server can plant."""
+    auth = import_module("jupyterhub.services.auth")
+    auth.HubAuth.get_session_id = lambda self, handler: "-"
+
+
+def name_the_hub() -> None:
+    """Send the Hub's name in requests to it, where the proxy chooses by name and not by address.
+
+    Over https the certificate is checked for that name too, whatever address is dialled.
+    """
+    hub = urlsplit(os.environ.get("JUPYTERHUB_HOST", ""))
+    if not hub.netloc:
+        return
+    real = import_module("jupyterhub.httpclient").fetch
+
+    async def fetch(url: str, **options: Any) -> Any:
+        options["headers"] = {**(options.get("headers") or {}), "Host": hub.netloc}
+        if url.startswith("https:"):
+            options["server_hostname"] = hub.hostname
+        return await real(url, **options)
+
+    # Both have it under their own name.
+    for name in ("jupyterhub.services.auth", "jupyterhub.singleuser.extension"):
+        import_module(name).fetch = fetch  # type: ignore[attr-defined]
 
 
 def main() -> None:
@@ -142,11 +174,16 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
 
     os.environ.update(handover["env"])
+    ignore_session_id()
+    name_the_hub()
     root = ["--allow-root"] if os.geteuid() == 0 else []
     arguments = [
         *SLIM,
+        # Its default was read at import, before the hand-over, and cookies would go to every server.
+        f"--HubOAuth.base_url={os.environ['JUPYTERHUB_SERVICE_PREFIX']}",
+        f"--HubOAuth.cache_max_age={LOGIN_CACHED_S}",
         *workspace(),
-        *pages(),
+        *extensions(),
         f"--ServerApp.root_dir={os.getcwd()}",
         *root,
         *handover["args"],

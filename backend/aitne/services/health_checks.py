@@ -19,6 +19,7 @@ from aitne.core.storage_settings import PLACEHOLDER
 from aitne.core.units import format_duration
 from aitne.services.cluster import ClusterService
 from aitne.services.events import EventHub
+from aitne.services.isolation import shared_origin
 from aitne.services.maintenance import held_because
 from aitne.services.templates import TemplateCatalog
 
@@ -79,6 +80,7 @@ class Checks:
             "events": self._event_stream,
             "hub": self._hub,
             "proxy": self._proxy,
+            "isolation": self._isolation,
             "storage": self._storage,
             "disk": self._disk,
             "templates": self._template_files,
@@ -182,6 +184,14 @@ class Checks:
     async def _proxy(self) -> Finding:
         url = f"http://127.0.0.1:{self._settings.port_of_proxy_api}/api/routes"
         return await self._answers(url, "The proxy", "Nobody reaches a session.")
+
+    async def _isolation(self) -> Finding:
+        shared = await shared_origin(self._store, self._settings)
+        if shared is not None:
+            return Finding(OK, shared)
+        if self._settings.user_domains:
+            return Finding(OK, "Each user's sessions have an origin of their own.")
+        return Finding(OK, "There is one user.")
 
     async def _answers(self, url: str, who: str, consequence: str) -> Finding:
         try:

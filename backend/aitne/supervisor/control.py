@@ -226,9 +226,9 @@ def _wait_ready(
 
 
 def _tell_notes(settings: Settings, progress: Progress) -> None:
-    """What is unusual about the scheduler, for whoever started the platform on it."""
+    """Show the notes of the controller: what is unusual about the scheduler, and who must trust whom."""
     give_up = time.monotonic() + NOTES_WITHIN_S
-    while settings.on_slurm and time.monotonic() < give_up:
+    while time.monotonic() < give_up:
         if settings.notes_file.exists():
             for note in settings.notes_file.read_text().splitlines():
                 progress(note)

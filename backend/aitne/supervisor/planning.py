@@ -50,6 +50,7 @@ def hub_child(settings: Settings) -> ChildPlan:
     env = {
         "AITNE_HUB_BIND_URL": f"http://127.0.0.1:{settings.port_of_hub}",
         "AITNE_HUB_SESSIONS_URL": settings.sessions_origin,
+        "AITNE_HUB_USER_DOMAINS": "1" if settings.user_domains else "0",
         "AITNE_HUB_PORTAL_URL": settings.portal_url,
         "AITNE_HUB_API_URL": settings.internal_url,
         "AITNE_HUB_PROXY_API_URL": f"http://127.0.0.1:{settings.port_of_proxy_api}",
@@ -79,7 +80,9 @@ def proxy_child(settings: Settings) -> ChildPlan:
         argv=[
             node,
             "--max-semi-space-size=1",  # a small young generation: it holds routes, not data
+            *([] if settings.user_domains else ["--require", str(HUB / "proxy_headers.cjs")]),
             *script,
+            *(["--host-routing"] if settings.user_domains else []),
             *("--ip", settings.bind, "--port", str(settings.port_of_sessions)),
             *("--api-ip", "127.0.0.1", "--api-port", str(api)),
             *("--error-path", str(settings.run_dir / "pages"), "--log-level", "warn"),

@@ -260,7 +260,7 @@ export interface paths {
         post?: never;
         /**
          * Log out everywhere
-         * @description Log out everywhere. Your terminals end.
+         * @description Log out everywhere. Your terminals end, and the way into your sessions.
          */
         delete: operations["revoke_sign_ins"];
         options?: never;
@@ -280,7 +280,7 @@ export interface paths {
         post?: never;
         /**
          * Log out one browser
-         * @description Log out one browser. Your terminals end, for any of them may be in it.
+         * @description Log out one browser. Your terminals end, and your sessions ask for a login again.
          */
         delete: operations["revoke_sign_in"];
         options?: never;
@@ -299,7 +299,7 @@ export interface paths {
         put?: never;
         /**
          * Set your password
-         * @description Set your password. All sign-ins but the one in use end, and your terminals.
+         * @description Set your password. All sign-ins but the one in use end, your terminals, and the way into sessions.
          */
         post: operations["change_password"];
         delete?: never;
@@ -501,8 +501,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * End all sign-ins of somebody
-         * @description End all sign-ins of somebody.
+         * End all sign-ins of somebody, with terminals and the way into sessions
+         * @description End all sign-ins of somebody, with terminals and the way into sessions.
          */
         delete: operations["sign_out_user"];
         options?: never;
@@ -5554,10 +5554,17 @@ export interface components {
             cluster: string;
             /** @description What runs its jobs: `local`, `slurm_cli`, … */
             scheduler: string;
-            /** @description The origin that sessions answer at. */
+            /** @description The origin that sessions answer at; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
             /** @description The account of the machine that all users' jobs run as, where users trust each other; else null. */
             shared_account: string | null;
+            /** @description Whether each user's sessions have an origin of their own. */
+            user_domains: boolean;
+            /**
+             * @description The `host:port` to connect to where a program does not find `*.localhost`; null: a session's
+             *     URL is enough.
+             */
+            sessions_address: string | null;
         };
         /** @description A stretch of the run, for a chart. */
         Point: {

@@ -30,6 +30,7 @@ const PART_NAMES: Partial<Record<string, string>> = {
   storage: msg("Storage"),
   disk: msg("Disk of the platform"),
   templates: msg("Job templates"),
+  isolation: msg("Isolation of sessions"),
 };
 
 /** A key, or the name that a newer platform gives. */

@@ -123,6 +123,26 @@ class TestSignIns:
         await store.update_user("ada", display_name="A", disabled=False)
         assert await store.open_sign_in("h", clock.now, None) is not None
 
+    async def test_ended_logins_are_noted_for_jupyterhub_until_it_has_heard(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
+        await add(store, user())
+        await add(store, user("eve"))
+        await store.update_user("eve", display_name="Eve")
+        assert await store.hub_logouts() == {}
+        await store.create_sign_in(sign_in(clock), "h", "csrf")
+        await store.put_secret("oauth_code", "c", "ada", clock.now + timedelta(minutes=1), {})
+        await store.revoke_sign_in("ada", "id-ada")
+        assert await store.take_secret("oauth_code", "c", clock.now) is None
+        await store.revoke_sign_ins("ada")
+        await store.set_password("ada", "new", keep=None)
+        assert await store.hub_logouts() == {"ada": 3}
+        await store.update_user("eve", disabled=True)
+        await store.hub_logged_out("ada", 2)
+        assert await store.hub_logouts() == {"ada": 3, "eve": 1}
+        await store.hub_logged_out("ada", 3)
+        assert await store.hub_logouts() == {"eve": 1}
+
     async def test_an_own_password_keeps_the_sign_in_in_use(
         self, store: SqlStore, clock: Clock
     ) -> None:

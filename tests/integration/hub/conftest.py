@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 
 import aitne
 from aitne.adapters.hub import HubClient
+from aitne.core.sessions import session_url
 from aitne.core.settings import Settings
 from aitne.supervisor import environments
 from aitne.supervisor.pages import write_pages
@@ -38,7 +40,7 @@ class RunningHub:
         self.hub_url = f"http://127.0.0.1:{settings.port_of_hub}/hub"
         self.hub: subprocess.Popen[bytes] | None = None
         self.proxy: subprocess.Popen[bytes] | None = None
-        self.token = self._secret("hub_api_token")
+        self.token = self.secret("hub_api_token")
 
     def start_proxy(self) -> None:
         self.proxy = self._start(proxy_child(self.settings))
@@ -76,7 +78,11 @@ class RunningHub:
 
     def status(self, browser: httpx.Client, job: StandInJob) -> int:
         """The status of ``/api/status`` of the job's server, as a browser gets it."""
-        return browser.get(f"{self.url}/user/{job.owner}/{job.server}/api/status").status_code
+        return browser.get(f"{self.base(job)}/api/status").status_code
+
+    def base(self, job: StandInJob) -> str:
+        """The URL of the job's server, without a path below it."""
+        return session_url(self.settings.sessions_base, job.owner, job.id, "")
 
     @staticmethod
     def answers(url: str) -> bool:
@@ -85,13 +91,14 @@ class RunningHub:
         except httpx.HTTPError:
             return False
 
-    def _secret(self, name: str) -> str:
+    def secret(self, name: str) -> str:
+        """What the file of this name in the secrets folder holds."""
         return (self.settings.secrets_dir / name).read_text().strip()
 
     def _start(self, child: ChildPlan) -> subprocess.Popen[bytes]:
         env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         env |= child.env
-        env |= {name: self._secret(file) for name, file in child.secret_env.items()}
+        env |= {name: self.secret(file) for name, file in child.secret_env.items()}
         with (self.root / f"{child.name}.log").open("ab") as log:
             return subprocess.Popen(child.argv, stdout=log, stderr=log, env=env, cwd=self.root)
 
@@ -99,9 +106,28 @@ class RunningHub:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
     """Hub, proxy and stand-in portal."""
+    with running_hub(tmp_path_factory.mktemp("hub")) as hub:
+        yield hub
+
+
+@contextmanager
+def running_hub(root: Path, domain: str | None = None) -> Iterator[RunningHub]:
+    """Hub, proxy and stand-in portal; with ``domain`` each user has a host below it.
+
+    Sessions then reach the Hub as those on nodes do: through the proxy, by another name than its own.
+    """
     environments_or_skip()
-    root = tmp_path_factory.mktemp("hub")
-    settings = Settings(data_dir=root, port=free_ports())
+    port = free_ports()
+    settings = Settings(data_dir=root, port=port)
+    if domain is not None:
+        address = settings.sessions_origin
+        settings = Settings(
+            data_dir=root,
+            port=port,
+            sessions_url=f"http://*.{domain}:{port + 1}",
+            scheduler="slurm_cli",
+            slurm={"sessions_address": address},
+        )
     ensure_secrets(settings.secrets_dir)
     write_pages(settings.run_dir / "pages", platform="Test", portal_url=settings.portal_url)
     (root / "hub").mkdir()

@@ -45,14 +45,14 @@ class StandInJob:
 
 
 class StandInPortal:
-    """Listens on ``port``; ``logged_in`` is who every browser is."""
+    """Listens on ``port``; ``logged_in`` is who every browser is, None: not logged in."""
 
     def __init__(self, port: int, sessions_url: str, secrets_dir: Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.callback = f"{sessions_url}/hub/oauth_callback"
         self.client_secret = (secrets_dir / "oauth_client_secret").read_text().strip()
         self.service_secret = (secrets_dir / "hub_service_secret").read_text().strip()
-        self.logged_in = "ada"
+        self.logged_in: str | None = "ada"
         self.jobs: dict[UUID, StandInJob] = {}
         self.codes: dict[str, tuple[str, str]] = {}
         self.access: dict[str, str] = {}
@@ -129,6 +129,8 @@ class StandInPortal:
         right = query["redirect_uri"] == self.callback and query["client_id"] == "jupyterhub"
         if not right or query.get("code_challenge_method") != "S256":
             return self._send(request, 400, {})
+        if self.logged_in is None:
+            return self._send(request, 200, {"login-page": True})
         code = secrets.token_urlsafe()
         self.codes[code] = (self.logged_in, query["code_challenge"])
         request.send_response(302)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -37,6 +39,32 @@ async def test_the_owner_is_logged_in_by_the_portal_and_reaches_the_server(
     assert config["hubServerName"] == job.server
     assert config["news"] == {"disabled": True}
     assert running.status(browser, job) == 200
+
+
+async def test_cookies_are_for_the_hub_or_for_one_server(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    job, other = running.job("ada"), running.job("ada")
+    await start(running, job)
+    await start(running, other)
+    running.portal.logged_in = "ada"
+    for each in (job, other):
+        assert browser.get(f"{running.url}/user/ada/{each.server}/lab").status_code == 200
+    prefixes = {"/hub/", *(f"/user/ada/{each.server}/" for each in (job, other))}
+    paths = {cookie.name: cookie.path for cookie in browser.cookies.jar}
+    assert set(paths.values()) == prefixes
+    for each in (job, other):
+        assert paths[f"jupyterhub-user-ada-{each.server}"] == f"/user/ada/{each.server}/"
+    set_by_hub = {"jupyterhub-hub-login", "jupyterhub-session-id"}
+    assert {paths[name] for name in set_by_hub} == {"/hub/"}
+
+
+async def test_cookie_of_a_login_in_progress_is_for_the_hub(
+    running: RunningHub, browser: httpx.Client
+) -> None:
+    begun = browser.get(f"{running.url}/hub/oauth_login", follow_redirects=False)
+    assert begun.status_code == 302
+    assert {cookie.path for cookie in browser.cookies.jar} == {"/hub/"}
 
 
 async def test_somebody_else_is_kept_out(running: RunningHub) -> None:
@@ -80,6 +108,30 @@ def test_the_hubs_own_pages_lead_to_the_portal(running: RunningHub, browser: htt
     home = browser.get(f"{running.url}/hub/home")
     assert f"url={running.portal.url}" in home.text
     assert str(browser.get(f"{running.url}/hub/").url).startswith(running.portal.url)
+
+
+def test_service_worker_stays_below_the_path_of_its_session(running: RunningHub) -> None:
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Service-Worker-Allowed", "/")
+            self.send_header("X-Own", "kept")
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        route = {"target": f"http://127.0.0.1:{server.server_port}"}
+        answer = httpx.post(
+            f"http://127.0.0.1:{running.settings.port_of_proxy_api}/api/routes/user/eve/s-1",
+            headers={"Authorization": f"token {running.secret('proxy_auth_token')}"},
+            json=route,
+            trust_env=False,
+        )
+        assert answer.status_code == 201
+        script = httpx.get(f"{running.url}/user/eve/s-1/worker.js", trust_env=False)
+        server.shutdown()
+    assert script.headers["x-own"] == "kept"
+    assert "service-worker-allowed" not in script.headers
 
 
 @pytest.mark.parametrize("path", ["/", "/user/ada/s-000000000000/lab", "/api/v1/jobs", "/hubris"])

@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support import realtime
+from aitne.hub.launcher import LOGIN_CACHED_S
+from tests.support import local_names, realtime
 from tests.support.platform import AITNE, RunningPlatform
 from tests.support.waiting import eventually
 
@@ -33,7 +34,7 @@ def browser(platform: RunningPlatform) -> Iterator[httpx.Client]:
         trust_env=False,
     )
     links.raise_for_status()
-    with httpx.Client(follow_redirects=True, trust_env=False, timeout=30) as client:
+    with local_names.browser() as client:
         login = client.post(
             f"{platform.url}/api/v1/auth/login-link",
             json={"token": links.json()["url"].partition("#link=")[2]},
@@ -101,11 +102,40 @@ def test_a_session_outlives_the_whole_platform(platform: RunningPlatform) -> Non
         platform.start()
         assert client.get(status_url).json()["started"] == began
         platform.stop(keep_jobs=True)
-        platform.start()
+        assert "must trust each other" not in platform.start()
+        made = platform.aitne("admin", "user", "create", "eve")
+        assert made.returncode == 0, made.stderr
+        platform.stop(keep_jobs=True)
+        assert "must trust each other" in platform.start()
         assert client.get(status_url).json()["started"] == began
         listed = json.loads(platform.aitne("ps", "--json").stdout)
         assert [one["state"] for one in listed if one["id"] == job["id"]] == ["READY"]
     assert platform.aitne("stop", job["id"], "--yes").returncode == 0
+
+
+def test_log_out_everywhere_ends_what_the_old_browser_had_opened(
+    platform: RunningPlatform,
+) -> None:
+    before, bearer = session(platform), {"Authorization": f"Bearer {platform.token}"}
+    with browser(platform) as client:
+        assert client.get(before["url"]).status_code == 200
+        done = client.delete(
+            f"{platform.url}/api/v1/account/sign-ins?keep_current=false", headers=bearer
+        )
+        assert done.status_code == 200
+
+        def contents(job: dict[str, Any]) -> int:
+            return client.get(job["url"].removesuffix("/lab") + "/api/contents").status_code
+
+        eventually("it is refused", lambda: contents(before) == 403, within_s=LOGIN_CACHED_S / 3)
+        after = session(platform)
+        assert contents(after) == 403
+        for job in (before, after):
+            assert str(client.get(job["url"]).url).startswith(f"{platform.url}/login")
+    with browser(platform) as client:
+        assert client.get(before["url"]).status_code == 200
+    for job in (before, after):
+        assert platform.aitne("stop", job["id"], "--yes").returncode == 0
 
 
 def test_labs_shut_down_ends_the_session(platform: RunningPlatform) -> None:

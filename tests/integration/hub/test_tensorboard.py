@@ -1,18 +1,21 @@
-"""TensorBoard as a session: behind the same login as JupyterLab, and with no port of its own."""
+"""TensorBoard as a session: behind the same login as JupyterLab, and with no port of its own.
+
+Each user of this platform has a host of its own.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from tests.integration.hub.test_platform import browser
-from tests.support import realtime
-from tests.support.platform import RunningPlatform
+from tests.support import local_names, realtime
+from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -22,6 +25,18 @@ pytestmark = [
 ]
 
 EVENTS = Path(__file__).parents[2] / "assets" / "tensorboard" / "events.out.tfevents.scalars"
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """A platform with a domain for each user."""
+    environments_or_skip()
+    running = RunningPlatform(tmp_path_factory.mktemp("platform"), domain="localhost")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
 
 
 def test_the_curves_of_a_folder_are_shown_to_who_is_logged_in(
@@ -39,6 +54,8 @@ def test_the_curves_of_a_folder_are_shown_to_who_is_logged_in(
     assert [each["name"] for each in job["entry_points"]] == ["tensorboard", "lab"]
     assert job["entry_points"][0]["url"] == board
     assert board.endswith("/tensorboard/")
+    at = urlsplit(board)
+    assert (at.hostname, at.port) == (f"{job['owner']}.localhost", platform.port + 1)
     with browser(platform) as client:
         page = client.get(board)
         assert page.status_code == 200
@@ -61,11 +78,13 @@ def test_the_curves_of_a_folder_are_shown_to_who_is_logged_in(
         )
         assert refused.status_code == 403
         assert client.get(board.replace("/tensorboard/", "/lab")).status_code == 200
-    with httpx.Client(follow_redirects=True, trust_env=False) as stranger:
+    with local_names.browser() as stranger:
         assert str(stranger.get(board).url).startswith(f"{platform.url}/login")
         assert stranger.post(f"{board}data/runs").status_code == 403
     opened = platform.aitne("open", job["id"], "--app", "lab", "--print")
     assert urlsplit(opened.stdout.strip()).path.endswith("/lab")
+    dialled = json.loads(platform.aitne("open", job["id"], "--json").stdout)
+    assert dialled == {"url": board, "connect_to": f"127.0.0.1:{platform.port + 1}"}
     missing = platform.aitne("open", job["id"], "--app", "code", "--print")
     assert missing.returncode != 0
     assert "tensorboard, lab" in missing.stderr

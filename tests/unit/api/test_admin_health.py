@@ -9,6 +9,7 @@ from typing import Any
 from aitne.adapters.probes import LocalProbes
 from aitne.core.models.node import SchedulerStatus
 from aitne.core.models.user import Role
+from aitne.services.isolation import shared_origin
 from tests.support.stage import Stage
 
 
@@ -49,6 +50,15 @@ async def test_each_part_says_how_it_does_and_since_when(stage: Stage) -> None:
     assert scheduler["facts"]["nodes"] == 1
     assert (await part(stage, root, "database"))["state"] == "ok"
     assert (await part(stage, root, "disk"))["facts"]["free_bytes"] > 0
+
+
+async def test_users_of_one_origin_must_trust_each_other(stage: Stage) -> None:
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    assert "trust" not in (await part(stage, root, "isolation"))["says"]
+    await stage.add_user("ada")
+    assert "must trust each other" in (await part(stage, root, "isolation"))["says"]
+    domains = stage.settings.model_copy(update={"sessions_url": "https://*.sessions.test"})
+    assert await shared_origin(stage.store, domains) is None
 
 
 async def test_the_worst_comes_first_and_names_the_whole(stage: Stage) -> None:

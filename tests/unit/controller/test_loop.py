@@ -31,7 +31,7 @@ async def living(b: Any) -> AsyncIterator[None]:
         Renderer(b.settings, {"bare": BareRuntime(b.settings)}, own_software()),
         b.clock,
         holder="one",
-        sessions_origin="http://sessions.test",
+        sessions_url="http://sessions.test",
         poll_interval_s=0.1,
     )
     life = asyncio.create_task(controller.run())

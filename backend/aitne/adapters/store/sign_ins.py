@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Update, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from aitne.adapters.store import sign_in_tables, tables
@@ -23,6 +23,11 @@ _tokens = sign_in_tables.tokens
 _USER_COLUMNS = [_users.c[name] for name in User.model_fields]
 _SIGN_IN_COLUMNS = [_sessions.c[name] for name in SignIn.model_fields]
 _USE_NOTED_EVERY = timedelta(minutes=1)
+
+
+def hub_logout(owner: str) -> Update:
+    """Return the statement that notes for JupyterHub that logins of the owner have ended."""
+    return update(_users).where(_users.c.name == owner).values(hub_logouts=_users.c.hub_logouts + 1)
 
 
 class SignIns(StorePart):
@@ -125,6 +130,9 @@ class SignIns(StorePart):
         async with self._db.write() as tx:
             if not (await tx.execute(mine)).rowcount:
                 raise NotFound("sign-in", sign_in_id)
+            # Which browser has a code is not known.
+            await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
+            await tx.execute(hub_logout(owner))
 
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
         """See the port."""
@@ -134,6 +142,7 @@ class SignIns(StorePart):
         async with self._db.write() as tx:
             ended = (await tx.execute(mine)).rowcount
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
+            await tx.execute(hub_logout(owner))
         return ended
 
     async def note_authentication(self, token_hash: str, now: datetime) -> None:
@@ -142,6 +151,18 @@ class SignIns(StorePart):
         async with self._db.write() as tx:
             if not (await tx.execute(mine.values(authenticated_at=now))).rowcount:
                 raise NotFound("sign-in", "of this browser")
+
+    async def hub_logouts(self) -> Mapping[str, int]:
+        """Return the count of each user that has one."""
+        due = select(_users.c.name, _users.c.hub_logouts).where(_users.c.hub_logouts > 0)
+        async with self._db.read() as connection:
+            return {row.name: row.hub_logouts for row in await connection.execute(due)}
+
+    async def hub_logged_out(self, owner: str, count: int) -> None:
+        """Set the count to 0 where it is still ``count``."""
+        same = (_users.c.name == owner, _users.c.hub_logouts == count)
+        async with self._db.write() as tx:
+            await tx.execute(update(_users).where(*same).values(hub_logouts=0))
 
     async def act_as(
         self, token_hash: str, csrf: str, name: str | None, until: datetime | None
@@ -168,6 +189,7 @@ class SignIns(StorePart):
             await tx.execute(others)
             await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
             note_security(tx, name, {"change": "password"})
+            await tx.execute(hub_logout(name))
 
     async def user_of_subject(self, source: str, subject: str) -> User | None:
         """See the port."""

@@ -219,6 +219,8 @@ users = Table(
     # What the source itself calls the account: names may be given to somebody else there.
     Column("subject", Text),
     Column("password_hash", Text),
+    # How often logins were ended that JupyterHub has not heard of.
+    Column("hub_logouts", Integer, nullable=False, server_default=text("0")),
     Index("ix_users_source", "source", "subject", unique=True),
 )
 

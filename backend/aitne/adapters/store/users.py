@@ -16,6 +16,7 @@ from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.project_rows import project_row
 from aitne.adapters.store.rows import token_of, user_of
 from aitne.adapters.store.security_events import note_security
+from aitne.adapters.store.sign_ins import hub_logout
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project, Role, Token, User
@@ -134,6 +135,7 @@ class People(StorePart):
             if disabled or password_hash is not None:
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name))
                 await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
+                await tx.execute(hub_logout(name))
             if password_hash is not None:
                 note_security(tx, name, {"change": "password"})
         return user_of(row)
@@ -254,7 +256,9 @@ class Credentials(StorePart):
             mine = delete(_tokens).where(_tokens.c.id == token_id, _tokens.c.owner == owner)
             if not (await tx.execute(mine)).rowcount:
                 raise NotFound("token", token_id)
-            await tx.execute(delete(_sessions).where(_sessions.c.token_id == token_id))
+            behind = delete(_sessions).where(_sessions.c.token_id == token_id)
+            if (await tx.execute(behind)).rowcount:
+                await tx.execute(hub_logout(owner))
 
     async def put_secret(
         self, purpose: str, secret_hash: str, owner: str, expires_at: datetime, data: dict[str, Any]

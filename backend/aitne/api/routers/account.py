@@ -70,10 +70,10 @@ async def revoke_sign_ins(
         AskedFlag, Query(description="Leave the browser that asks logged in.")
     ] = True,
 ) -> Ended:
-    """Log out everywhere. Your terminals end."""
+    """Log out everywhere. Your terminals end, and the way into your sessions."""
     keep = _cookie(request, platform) if keep_current else None
     ended = await platform.account.revoke_all(actor, keep=keep)
-    await platform.terminals.end_of(actor.name)
+    await platform.logins_ended(actor.name)
     return Ended(ended=ended)
 
 
@@ -83,20 +83,20 @@ async def revoke_sign_in(
     actor: Writer,
     platform: PlatformDep,
 ) -> None:
-    """Log out one browser. Your terminals end, for any of them may be in it."""
+    """Log out one browser. Your terminals end, and your sessions ask for a login again."""
     await platform.account.revoke(actor, sign_in_id)
-    await platform.terminals.end_of(actor.name)
+    await platform.logins_ended(actor.name)
 
 
 @router.post("/account/password", status_code=204, tags=["account"])
 async def change_password(
     body: NewPassword, actor: Writer, request: Request, platform: PlatformDep
 ) -> None:
-    """Set your password. All sign-ins but the one in use end, and your terminals."""
+    """Set your password. All sign-ins but the one in use end, your terminals, and the way into sessions."""
     await platform.account.change_password(
         actor, body.password, body.current_password, keep=_cookie(request, platform)
     )
-    await platform.terminals.end_of(actor.name)
+    await platform.logins_ended(actor.name)
 
 
 @router.post("/account/reauthenticate", status_code=204, tags=["account"])
@@ -171,14 +171,14 @@ async def unlock_user(name: Name, actor: Admin, platform: PlatformDep) -> None:
 async def reset_second_factor(name: Name, actor: Admin, platform: PlatformDep) -> None:
     """Remove somebody's second factor, and end their sign-ins."""
     await platform.account.reset_factor(actor, name)
-    await platform.terminals.end_of(name)
+    await platform.logins_ended(name)
 
 
 @router.delete("/users/{name}/sign-ins", tags=["users"])
 async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> Ended:
-    """End all sign-ins of somebody."""
+    """End all sign-ins of somebody, with terminals and the way into sessions."""
     ended = await platform.account.sign_out(actor, name)
-    await platform.terminals.end_of(name)
+    await platform.logins_ended(name)
     return Ended(ended=ended)
 
 

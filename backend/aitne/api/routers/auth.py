@@ -193,7 +193,7 @@ async def reset_password(
     except AitneError as error:
         metrics.auth_failed("reset", error)
         raise
-    await platform.terminals.end_of(name)
+    await platform.logins_ended(name)
     await platform.audit.record(
         actor=name,
         action="reset_password",
@@ -295,6 +295,8 @@ def _me(caller: Caller, platform: Platform) -> Me:
             scheduler=settings.scheduler,
             sessions_origin=settings.sessions_origin,
             shared_account=settings.shared_account if settings.trusted_users else None,
+            user_domains=settings.user_domains,
+            sessions_address=settings.sessions_address,
         ),
         impersonation=None
         if impersonator is None or caller.acting_until is None

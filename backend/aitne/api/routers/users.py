@@ -118,5 +118,5 @@ async def update_user(
         check=tags.expect,
     )
     if changed.disabled or body.password is not None:
-        await platform.terminals.end_of(name)
+        await platform.logins_ended(name)
     return tags.of(changed)

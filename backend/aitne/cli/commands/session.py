@@ -183,7 +183,8 @@ def open_session(
     else:
         address = client.sessions.open(find_job(client, session, sessions=True).id, app)
     if as_json:
-        output.answer_json({"url": address})
+        reached_at = None if session is None else client.me().platform.sessions_address
+        output.answer_json({"url": address, "connect_to": reached_at})
         return 0
     output.answer(address)
     if not print_only:

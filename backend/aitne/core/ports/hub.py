@@ -22,3 +22,13 @@ class Hub(Protocol):
     async def remove_server(self, owner: str, server: str) -> None:
         """Stop routing to the server and forget it. Unknown servers are no error."""
         ...
+
+
+class HubLogins(Protocol):
+    """Logins of browsers at JupyterHub and at the sessions behind it."""
+
+    async def end_logins(self, owner: str) -> None:
+        """End all logins of one user; one that the Hub does not know has none.
+
+        Returns when no new session can be opened by them. Raises ``HubUnavailable``."""
+        ...

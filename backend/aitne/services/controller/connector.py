@@ -46,7 +46,7 @@ class Connector:
         leader: Leader,
         live: LiveJobs,
         clock: Callable[[], datetime],
-        sessions_origin: str,
+        sessions_url: str,
     ) -> None:
         self._store = store
         self._hub = hub
@@ -54,7 +54,7 @@ class Connector:
         self._leader = leader
         self._live = live
         self._clock = clock
-        self._origin = sessions_origin
+        self._sessions_url = sessions_url
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
         self.interrupted = False
         """Whether the database was away in the middle of something that ``resume`` takes up again."""
@@ -114,7 +114,7 @@ class Connector:
             JobState.READY,
             JobChanges(
                 ready_at=self._clock(),
-                url=session_url(self._origin, job.owner, job.id, app.path),
+                url=session_url(self._sessions_url, job.owner, job.id, app.path),
                 message=None,
             ),
         )

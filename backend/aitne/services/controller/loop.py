@@ -53,7 +53,7 @@ class Controller:
         clock: Callable[[], datetime],
         *,
         holder: str,
-        sessions_origin: str,
+        sessions_url: str,
         poll_interval_s: float,
         accounting: Accounting | None = None,
         telling: TellingParts | None = None,
@@ -77,7 +77,7 @@ class Controller:
         self._limits = LimitWatch(store, accounting, self._leader, clock)
         months = UsageMonths(store, accounting, clock)
         self._projects = ProjectWatch(store, months, leader, clock)
-        self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_origin)
+        self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_url)
 
     async def run(self) -> None:
         """Lead, lose the lead, wait for it again, for ever."""

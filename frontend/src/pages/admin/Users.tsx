@@ -1,10 +1,11 @@
-import { Button, Group, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Group, Text, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { Plus, Search, SearchX, Users } from "lucide-react";
+import { useInfiniteQuery, useSuspenseQuery } from "@tanstack/react-query";
+import { Plus, Search, SearchX, ShieldAlert, Users } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { accountsQuery } from "@/api/admin";
+import { meQuery } from "@/api/queries";
 import type { User } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
@@ -19,6 +20,7 @@ import classes from "./Admin.module.css";
 
 export function AdminUsersPage() {
   const { t } = useTranslation();
+  const { data: me } = useSuspenseQuery(meQuery);
   const [text, setText] = useState("");
   const [wanted] = useDebouncedValue(text.trim(), 250);
   const query = useInfiniteQuery(accountsQuery(wanted));
@@ -35,6 +37,11 @@ export function AdminUsersPage() {
         </Button>
       </PageTitle>
       <SharedAccountNote />
+      {!me.platform.user_domains && total !== undefined && total > 1 && (
+        <Alert color="orange" icon={<ShieldAlert size={18} />} mb="md" data-testid="users-shared-origin">
+          {t("Sessions of all users share one origin: users of this platform must trust each other. Set `sessions_url` to https://*.HOST, which gives each user a domain.")}
+        </Alert>
+      )}
       <div className={classes.filters} role="search">
         <TextInput
           aria-label={t("Search users")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -44,7 +44,7 @@ class SignInStore(Protocol):
         ...
 
     async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
-        """Raises ``NotFound``."""
+        """End one of the owner's, and login links and codes that were not used. Raises ``NotFound``."""
         ...
 
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
@@ -54,6 +54,13 @@ class SignInStore(Protocol):
 
     async def note_authentication(self, token_hash: str, now: datetime) -> None:
         """Note that the user has proved who is at the browser. Raises ``NotFound``."""
+
+    async def hub_logouts(self) -> Mapping[str, int]:
+        """Return the users whose logins have ended since JupyterHub heard of it, with how often."""
+        ...
+
+    async def hub_logged_out(self, owner: str, count: int) -> None:
+        """Note that JupyterHub has ended the logins of the owner, unless more have ended since."""
         ...
 
     async def act_as(

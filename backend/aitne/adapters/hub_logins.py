@@ -1,0 +1,39 @@
+"""JupyterHub's end of logins, over HTTP with the standard library: the API's process does without httpx."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import quote
+
+from aitne.core.errors import HubUnavailable
+
+ANSWER_WITHIN_S = 5.0
+
+
+class HubLoginsClient:
+    """The port ``HubLogins`` as calls to JupyterHub's API."""
+
+    def __init__(self, port: int, token: Callable[[], str]) -> None:
+        """``port``: JupyterHub's own, on loopback; ``token`` reads the platform's secret there."""
+        self._port = port
+        self._token = token
+
+    async def end_logins(self, owner: str) -> None:
+        """End all logins of the owner; ``HubUnavailable`` if JupyterHub does not say it has."""
+        await asyncio.to_thread(self._end, owner)
+
+    def _end(self, owner: str) -> None:
+        headers = {"Authorization": f"token {self._token()}"}
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=ANSWER_WITHIN_S)
+        path = f"/hub/api/platform/users/{quote(owner, safe='')}/logins"
+        try:
+            connection.request("DELETE", path, headers=headers)
+            status = connection.getresponse().status
+        except (OSError, HTTPException) as error:
+            raise HubUnavailable(f"JupyterHub does not answer: {error}.") from error
+        finally:
+            connection.close()
+        if status != 204:
+            raise HubUnavailable(f"JupyterHub did not end the logins of {owner}: status {status}.")

@@ -1,0 +1,63 @@
+"""The host names of users' sessions, where each user has one.
+
+JupyterHub loads this file in an environment of its own: it imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from urllib.parse import urlsplit
+
+WILDCARD = "*."
+_RESERVED = frozenset({"api", "hub", "portal", "www"})
+"""Labels that would pass for a site's own pages."""
+_LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?")
+
+_URL = re.compile(
+    r"(?P<scheme>https?)://\*\.(?P<host>(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*)(?::[0-9]{1,5})?"
+)
+
+
+def user_label(name: str) -> str:
+    """Return the DNS label of a user: the name, or a digest of a name that is no label.
+
+    Two names never have the same label: what is made of a digest has ``--`` in it, and a name with
+    that gets a digest as well.
+    """
+    if _LABEL.fullmatch(name) and "--" not in name and name not in _RESERVED:
+        return name
+    stub = re.sub("[^a-z0-9]", "", name.lower())[:8] or "x"
+    return f"u-{stub}--{hashlib.sha256(name.encode()).hexdigest()[:20]}"
+
+
+def subdomain(name: str, domain: str, kind: str) -> str:
+    """Return the host below ``domain``, as ``JupyterHub.subdomain_hook`` does; ``kind``: user or service."""
+    label = user_label(name)
+    return f"{label}.{domain}" if kind == "user" else f"{label}--{kind}.{domain}"
+
+
+def check_wildcard(sessions_url: str, portal_url: str) -> None:
+    """Check a ``sessions_url`` with a wildcard; one without is not looked at.
+
+    Raises:
+        ValueError: it is not ``https://*.HOST[:PORT]``, or ``http`` and not below ``localhost``; or
+            users' pages could set the portal's cookies, because one of the two hosts is below the other.
+    """
+    if "*" not in sessions_url:
+        return
+    found = _URL.fullmatch(sessions_url)
+    if found is None:
+        raise ValueError("sessions_url with a wildcard is https://*.HOST or https://*.HOST:PORT")
+    host = found["host"]
+    local = host == "localhost" or host.endswith(".localhost")
+    if found["scheme"] == "http" and not local:
+        raise ValueError(
+            "sessions_url with a wildcard needs https, but for http://*.localhost:PORT"
+        )
+    portal = urlsplit(portal_url).hostname or ""
+    # Browsers refuse cookies for all of localhost.
+    if portal.endswith(f".{host}") or (portal == host and host != "localhost"):
+        raise ValueError(f"public_url must not be {host} or below it: users' hosts are there")
+    if host.endswith(f".{portal}") and portal != "localhost":
+        raise ValueError(f"sessions_url must not be below {portal}: sessions could set its cookies")

@@ -1,0 +1,89 @@
+"""Keeps a session to the browsers that are logged in: by headers, and by closing what is open.
+
+Runs in the session's environment: Jupyter only; nothing else of this package is there.
+"""
+
+from __future__ import annotations
+
+import hmac
+import weakref
+from typing import Any
+
+from jupyter_server.auth.decorator import allow_unauthenticated
+from tornado.ioloop import IOLoop
+from tornado.web import HTTPError, RequestHandler
+from tornado.websocket import WebSocketHandler
+
+HEADERS = {
+    # A page that opened this one, or is opened by it, gets no hold of its window.
+    "Cross-Origin-Opener-Policy": "same-origin",
+    # And cannot load what is here as its image or script.
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+LOGGED_OUT = 4401
+"""The code with which a WebSocket is closed."""
+_LATE_S = 2.0
+_open: weakref.WeakSet[WebSocketHandler] = weakref.WeakSet()
+
+
+class LoginsHandler(RequestHandler):  # type: ignore[misc]
+    """JupyterHub says here that it has ended logins, with the server's own token."""
+
+    def initialize(self, server: Any) -> None:
+        """Called by Tornado for each request."""
+        self.server = server
+
+    def check_xsrf_cookie(self) -> None:
+        """The token is proof enough; cookies are not looked at."""
+
+    @allow_unauthenticated  # type: ignore[untyped-decorator]
+    async def post(self) -> None:
+        """Forget what is known of all logins; close WebSockets whose login has ended."""
+        hub_auth = self.server.identity_provider.hub_auth
+        given = self.request.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(given, f"token {hub_auth.api_token}".encode()):
+            raise HTTPError(403)
+        await _check(hub_auth)
+        # Once more for what was on its way: an answer of the Hub, a WebSocket that just opens.
+        IOLoop.current().call_later(_LATE_S, _check, hub_auth)
+        self.set_status(204)
+
+
+async def _check(hub_auth: Any) -> None:
+    hub_auth.cache = type(hub_auth.cache)(hub_auth.cache_max_age)
+    for handler in list(_open):
+        if handler.ws_connection is not None and not await _logged_in(hub_auth, handler):
+            handler.close(LOGGED_OUT, "logged out")
+
+
+async def _logged_in(hub_auth: Any, handler: WebSocketHandler) -> bool:
+    token = hub_auth.get_token(handler)
+    session_id = hub_auth.get_session_id(handler)
+    if not token:
+        return False
+    user = await hub_auth.user_for_token(token, session_id=session_id, sync=False)
+    return user is not None
+
+
+def _remember_open() -> None:
+    get = WebSocketHandler.get
+
+    async def remembered(self: WebSocketHandler, *args: Any, **options: Any) -> None:
+        _open.add(self)
+        await get(self, *args, **options)
+
+    WebSocketHandler.get = remembered
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": __name__}]
+
+
+def _load_jupyter_server_extension(server: Any) -> None:
+    _remember_open()
+    headers = server.web_app.settings.setdefault("headers", {})
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)
+    base = server.web_app.settings["base_url"].rstrip("/")
+    route = (f"{base}/aitne/logins", LoginsHandler, {"server": server})
+    server.web_app.add_handlers(".*$", [route])

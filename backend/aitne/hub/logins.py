@@ -1,0 +1,129 @@
+"""Logins at the Hub: cookies that no session's server is sent, and the end of logins.
+
+Runs inside JupyterHub, in the Hub's environment: standard library, JupyterHub and Tornado only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.handlers import base
+from jupyterhub.handlers.login import LogoutHandler
+from jupyterhub.scopes import needs_scope
+from oauthenticator import oauth2
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+
+END_LOGINS = r"/api/platform/users/([^/]+)/logins"
+_HUB_CLIENT = "jupyterhub"
+"""The client of tokens that no browser was given: those of the servers themselves."""
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_ANSWER_S = 10.0
+_notifications: set[asyncio.Task[None]] = set()
+
+
+def confine_cookies(*, host_prefix: bool) -> None:
+    """Set the cookies of the browser's session and of a login in progress for the Hub alone.
+
+    By default they go to the servers of all users, and one of them holds the verifier of PKCE.
+
+    Args:
+        host_prefix: name them ``__Host-…``, which no page of another host can set.
+    """
+    if host_prefix:
+        base.SESSION_COOKIE_NAME = f"__Host-{base.SESSION_COOKIE_NAME}"
+        oauth2.STATE_COOKIE_NAME = f"__Host-{oauth2.STATE_COOKIE_NAME}"
+    confined = {base.SESSION_COOKIE_NAME, oauth2.STATE_COOKIE_NAME}
+    set_cookie, clear_cookie = base.BaseHandler._set_cookie, base.BaseHandler.clear_cookie
+
+    def place(handler: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
+        if name in confined:
+            options.pop("domain", None)
+            options["path"] = handler.hub.base_url
+        return options
+
+    def set_confined(
+        self: Any, key: str, value: str, encrypted: bool = True, **options: Any
+    ) -> None:
+        set_cookie(self, key, value, encrypted, **place(self, key, options))
+
+    def clear_confined(self: Any, cookie_name: str, **options: Any) -> None:
+        clear_cookie(self, cookie_name, **place(self, cookie_name, options))
+
+    base.BaseHandler._set_cookie = set_confined
+    base.BaseHandler.clear_cookie = clear_confined
+
+
+class EndLoginsHandler(APIHandler):  # type: ignore[misc]
+    """Ends all logins of one user, here and at the user's servers, in one commit."""
+
+    @needs_scope("admin:users")  # type: ignore[untyped-decorator]
+    def delete(self, user_name: str) -> None:
+        """End them. A user that the Hub does not know has none."""
+        user = orm.User.find(self.db, user_name)
+        if user is not None:
+            user.cookie_id = orm.new_token()
+            tokens = [each for each in user.api_tokens if each.client_id != _HUB_CLIENT]
+            codes = self.db.query(orm.OAuthCode).filter_by(user_id=user.id)
+            for row in [*tokens, *codes]:
+                self.db.delete(row)
+            self.db.commit()
+            _notify_servers(self, {user.id})
+        self.set_status(204)
+
+
+def log_out_by_session() -> None:
+    """Have ``/hub/logout`` end what this browser was given, also when its login at the Hub is over."""
+    LogoutHandler.default_handle_logout = _log_out
+
+
+async def _log_out(self: Any) -> None:
+    session_id = self.get_session_cookie()
+    if session_id:
+        tokens = self.db.query(orm.APIToken).filter_by(session_id=session_id).all()
+        codes = self.db.query(orm.OAuthCode).filter_by(session_id=session_id).all()
+        owners = {each.user_id for each in tokens}
+        for row in [*tokens, *codes]:
+            self.db.delete(row)
+        self.db.commit()
+        _notify_servers(self, owners)
+        self.clear_cookie(base.SESSION_COOKIE_NAME)
+    self.clear_cookie(self.hub.cookie_name, path=self.hub.base_url)
+
+
+def _notify_servers(handler: Any, user_ids: Iterable[int]) -> None:
+    for user_id in user_ids:
+        for spawner in handler.users[user_id].spawners.values():
+            if spawner.active:
+                task = asyncio.get_running_loop().create_task(_notify(spawner))
+                _notifications.add(task)
+                task.add_done_callback(_notifications.discard)
+
+
+async def _notify(spawner: Any) -> None:
+    """Have a server check its logins again; repeat it while the server is there and does not answer."""
+    pause = _SHORTEST_PAUSE_S
+    while spawner.active and spawner.server is not None:
+        request = HTTPRequest(
+            f"{spawner.server.url}aitne/logins",
+            method="POST",
+            headers={"Authorization": f"token {spawner.api_token}"},
+            body=b"",
+            connect_timeout=_ANSWER_S,
+            request_timeout=_ANSWER_S,
+            follow_redirects=False,
+        )
+        try:
+            await AsyncHTTPClient().fetch(request)
+            return
+        except HTTPClientError as error:
+            if error.code < 500:
+                spawner.log.warning("Server %s checks no logins: %s", spawner.name, error)
+                return
+        except OSError as error:
+            spawner.log.info("Server %s does not check its logins yet: %s", spawner.name, error)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)

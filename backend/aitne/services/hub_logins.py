@@ -1,0 +1,72 @@
+"""Ends users' logins at JupyterHub, and so at their sessions, when those at the portal have ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from aitne.core.errors import HubUnavailable, StoreUnavailable
+from aitne.core.ports.hub import HubLogins
+from aitne.core.ports.store import SignInStore
+
+log = logging.getLogger(__name__)
+
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+
+
+class HubLogouts:
+    """Passes on what the store noted, in its transaction, when it ended logins.
+
+    One task, which sleeps until ``wake``; while JupyterHub is silent it tries again.
+    """
+
+    def __init__(self, store: SignInStore, hub: HubLogins) -> None:
+        self._store = store
+        self._hub = hub
+        self._due = asyncio.Event()
+        self._due.set()  # of the process before this one
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin, with what was left over."""
+        self._task = asyncio.create_task(self._run(), name="hub-logouts")
+
+    async def stop(self) -> None:
+        """End. What is due stays in the store."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            self._task = None
+
+    def wake(self) -> None:
+        """Look at once: logins have just ended."""
+        self._due.set()
+
+    async def _run(self) -> None:
+        pause = SHORTEST_PAUSE_S
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            if await self._pass_on():
+                pause = SHORTEST_PAUSE_S
+                continue
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+            self._due.set()
+
+    async def _pass_on(self) -> bool:
+        """End the logins of all users that are due; False if some are left."""
+        done = True
+        try:
+            for owner, count in (await self._store.hub_logouts()).items():
+                try:
+                    await self._hub.end_logins(owner)
+                except HubUnavailable as error:
+                    log.warning("%s It is asked again.", error.message)
+                    done = False
+                else:
+                    await self._store.hub_logged_out(owner, count)
+        except StoreUnavailable as error:
+            log.warning("Which logins ended is not known: %s", error.message)
+            done = False
+        return done

@@ -1,0 +1,169 @@
+"""A page of bob's session attacks alice's in a real Chromium, over http and over https."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from aitne.supervisor.node import find_node
+from tests.e2e.conftest import ROOT
+from tests.support import realtime
+from tests.support.platform import RunningPlatform, environments_or_skip
+from tests.support.ports import free_ports
+from tests.support.tls import TlsFront
+
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.browser,
+    pytest.mark.timeout(600),
+    pytest.mark.long(third=3),
+    realtime.BROWSER,
+]
+
+DOMAIN = "sessions.localhost"
+# Everything runs as one Unix user here, so bob's own configuration looks whose session it is.
+CONFIGURATION = """
+import os, sys
+if os.environ.get("JUPYTERHUB_USER") == "bob":
+    sys.path.insert(0, os.path.dirname(__file__))
+    c.ServerApp.extra_services = ["bobs_page"]
+"""
+PAGE = """
+import os
+from tornado.web import RequestHandler
+
+class Page(RequestHandler):
+    def get(self, name):
+        with open(os.path.join(os.path.dirname(__file__), "cookies"), "a") as seen:
+            seen.write(self.request.headers.get("Cookie", "") + "\\n")
+        for line in self.get_arguments("set"):
+            self.add_header("Set-Cookie", line)
+        if name.endswith(".js"):
+            self.set_header("Content-Type", "text/javascript")
+            self.set_header("Service-Worker-Allowed", "/")
+            self.finish("self.addEventListener('fetch', () => {})")
+        else:
+            self.finish("<!doctype html><title>bob</title><body>")
+
+default_handlers = [(r"/pub/(.*)", Page)]
+"""
+
+
+class Scene:
+    """A platform on which alice and bob have each a session."""
+
+    def __init__(self, platform: RunningPlatform, hub: str, spki: str) -> None:
+        self.platform = platform
+        self.hub = hub
+        self.spki = spki
+        self.folder = platform.home / ".jupyter"
+
+    def prepare(self) -> None:
+        """Bob writes his page; then both start."""
+        self.folder.mkdir()
+        (self.folder / "jupyter_server_config.py").write_text(CONFIGURATION)
+        (self.folder / "bobs_page.py").write_text(PAGE)
+        for user in ("alice", "bob"):
+            assert self.platform.aitne("admin", "user", "create", user).returncode == 0
+
+    def attack(self, chromium: str) -> dict[str, Any]:
+        """What each try came to, as ``attack.mjs`` says."""
+        tokens = {user: self.platform.token_of(user) for user in ("alice", "bob")}
+        given = {
+            **{user: self._session(token) for user, token in tokens.items()},
+            "links": {user: self._link(token) for user, token in tokens.items()},
+            "portal": self.platform.url,
+            "hub": self.hub,
+            "spki": self.spki,
+        }
+        script = ROOT / "tests" / "e2e" / "attack.mjs"
+        done = subprocess.run(
+            [str(find_node().program), str(script), json.dumps(given)],
+            env={**os.environ, "AITNE_CHROMIUM": chromium},
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found | {"alice": given["alice"]}
+
+    def cookies(self) -> set[str]:
+        """The names of the cookies that bob's page was sent, but for those that it set itself."""
+        sent = (self.folder / "cookies").read_text().replace("\n", ";").split(";")
+        pairs = [each.strip().partition("=") for each in sent]
+        return {name for name, _, value in pairs if value != "planted"} - {""}
+
+    def _session(self, token: str) -> str:
+        done = self.platform.aitne(
+            *("session", "start", "jupyterlab", "--yes", "--wait", "--json"),
+            env={"AITNE_TOKEN": token, "AITNE_URL": self.platform.url},
+        )
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout)["url"]).removesuffix("/lab")
+
+    def _link(self, token: str) -> str:
+        answer = httpx.post(
+            f"{self.platform.url}/api/v1/auth/login-links",
+            headers={"Authorization": f"Bearer {token}"},
+            trust_env=False,
+        )
+        answer.raise_for_status()
+        return str(answer.json()["url"])
+
+
+@pytest.fixture(params=["http", "https"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    """The platform, with a domain for each user."""
+    environments_or_skip()
+    with ExitStack() as stack:
+        if request.param == "http":
+            platform, spki = RunningPlatform(tmp_path, domain=DOMAIN), ""
+            hub = f"http://{DOMAIN}:{platform.port + 1}"
+        else:
+            port = free_ports(1)
+            config = f'sessions_url = "https://*.{DOMAIN}:{port}"'
+            platform = RunningPlatform(tmp_path, config)
+            hub = f"https://{DOMAIN}:{port}"
+            names = [DOMAIN, f"*.{DOMAIN}"]
+            front = TlsFront(tmp_path, names, port, platform.port + 1)
+            spki = stack.enter_context(front).spki
+        made = Scene(platform, hub, spki)
+        stack.callback(platform.stop)
+        platform.start()
+        made.prepare()
+        yield made
+
+
+def test_page_of_another_users_session_can_do_nothing(scene: Scene, chromium: str) -> None:
+    found = scene.attack(chromium)
+    alice = found["alice"]
+    # Alice herself can do all of it.
+    assert (found["own_terminal"], found["own_socket"]) == (200, "open")
+    assert found["bobs_origin"].startswith("bob.")
+    assert {name: found[name] for name in ("read", "read_hub", "frame", "socket")} == {
+        "read": "blocked",
+        "read_hub": "blocked",
+        "frame": "closed to bob",
+        "socket": "refused",
+    }
+    assert found["document_domain"] != "set"
+    assert (found["worker"], found["worker_of_bob"]) == ("SecurityError", "SecurityError")
+    assert found["popup_is_alices"]
+    assert found["popup"] == ["SecurityError", "SecurityError", True]
+    assert found["terminals_more"] == 0, "a request of bob's page made a terminal"
+    assert found["planted"]["prefixed"] == found["planted"]["alices"] == []
+    assert found["lab_after_session_id"] == 200
+    assert found["login_planted"] == f"200 {alice}/lab"
+    assert found["callback_has_code"]
+    assert found["login_forged"] == f"200 {alice}/lab"
+    assert not {name for name in scene.cookies() if "jupyterhub" in name and "bob" not in name}

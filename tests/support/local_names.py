@@ -1,0 +1,36 @@
+"""A client that treats ``*.localhost`` as Chromium does: it is this machine, and secure without https."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+SECURE = "was-secure"
+"""The attribute of a cookie that was ``Secure``: the client's own jar would not send it over http."""
+
+
+class _Loopback(httpx.HTTPTransport):
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Connect to loopback; the Host header keeps the name."""
+        if f".{request.url.host}".rpartition(".")[2] != "localhost":
+            return super().handle_request(request)
+        local = httpx.Request(
+            request.method,
+            request.url.copy_with(host="127.0.0.1"),
+            headers=request.headers,
+            stream=request.stream,
+        )
+        answer = super().handle_request(local)
+        answer.headers = httpx.Headers(
+            [
+                (name, value.replace("; Secure", f"; {SECURE}") if name == "set-cookie" else value)
+                for name, value in answer.headers.multi_items()
+            ]
+        )
+        return answer
+
+
+def browser(**options: Any) -> httpx.Client:
+    """Return a client with cookies and redirects that finds ``*.localhost``."""
+    return httpx.Client(transport=_Loopback(), follow_redirects=True, timeout=30, **options)
