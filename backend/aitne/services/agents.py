@@ -201,8 +201,7 @@ class AgentService:
         """The row the report is about: tasks share their array's token, but for one tried again."""
         if not job.is_array:
             return job if job.array_task_id == task else None
-        tasks = await self._store.array_tasks(job.id)
-        return next((each for each in tasks if each.array_task_id == task), None)
+        return None if task is None else await self._store.array_task(job.id, task)
 
     async def _session(self, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)

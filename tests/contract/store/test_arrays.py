@@ -10,7 +10,7 @@ from aitne.core.errors import IllegalTransition
 from aitne.core.models.job import JobChanges
 from aitne.core.states import JobState, TerminationReason
 from tests.contract.store.conftest import Clock
-from tests.support.jobs import make_array
+from tests.support.jobs import make_array, make_task
 
 S = JobState
 
@@ -108,6 +108,15 @@ class TestArray:
         assert [task.cancel_requested_at for task in now] == [None, *[clock.now] * 3]
         await store.request_cancel(array.id, clock.pass_(1))
         assert await store.lease_outbox(epoch=epoch, limit=9, lease_s=60) == []
+
+    async def test_task_is_read_by_its_index(self, store: SqlStore) -> None:
+        array, tasks = make_array("0-3,7")
+        other, _ = make_array("5")
+        await store.create_job(array, tasks)
+        await store.create_job(other, [make_task(other, 5)])
+        assert await store.array_task(array.id, 7) == tasks[4]
+        for missing in (5, -1, 1 << 40, 1 << 80):
+            assert await store.array_task(array.id, missing) is None
 
     async def test_a_task_cancelled_while_its_array_is_being_submitted(
         self, store: SqlStore, clock: Clock

@@ -76,6 +76,10 @@ class JobStore(Protocol):
         """The task rows of an array job, by index."""
         ...
 
+    async def array_task(self, array_job_id: UUID, index: int) -> Job | None:
+        """Read the row of one task of an array job; None if the array has no such task."""
+        ...
+
     async def live_jobs(self) -> Sequence[Job]:
         """Every job that is not in a terminal state, oldest first."""
         ...
