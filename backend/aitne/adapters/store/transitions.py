@@ -14,7 +14,14 @@ from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.jobs import LIVE_STATES, MOST_IDS, batched
-from aitne.adapters.store.outbox import drop, drop_submits, longest_asked, queue, queued
+from aitne.adapters.store.outbox import (
+    drop,
+    drop_submits,
+    longest_asked,
+    queue,
+    queued,
+    release,
+)
 from aitne.adapters.store.portable import upsert_many
 from aitne.adapters.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
 from aitne.core.arrays import array_state
@@ -355,6 +362,7 @@ async def _change_all(
     updates: dict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
     ended: list[UUID] = []
     requeued: list[UUID] = []
+    decided: list[UUID] = []
     for job, values in wishes:
         different = {name: value for name, value in values.items() if value != getattr(job, name)}
         if not different:
@@ -365,6 +373,9 @@ async def _change_all(
         result.append(changed)
         updates[frozenset(different)].append({**columns_of(different), "row_id": job.id})
         moved = changed.state is not job.state
+        has_id = changed.scheduler_id not in (None, job.scheduler_id)
+        if has_id or (moved and changed.state.terminal):
+            decided.append(job.id)
         if moved and changed.state.terminal:
             ended.append(job.id)
         elif moved and changed.state is JobState.QUEUED:
@@ -381,6 +392,8 @@ async def _change_all(
         await tx.execute(statement.values({name: bindparam(name) for name in sorted(names)}), rows)
     if ended:
         await tx.execute(delete(_secrets).where(_secrets.c.job_id.in_(ended)))
+    if decided:
+        await release(tx, decided)
     if requeued:
         # What the Hub left was for the run that is over.
         dropped = update(_secrets).where(_secrets.c.job_id.in_(requeued)).values(handover=None)
