@@ -307,6 +307,37 @@ async def test_cancel_reaches_the_scheduler(bench: Any) -> None:
     assert await b.state(job.id) is JobState.CANCELLED
 
 
+async def test_an_array_is_cancelled_by_one_order(bench: Any) -> None:
+    b = await bench(SlowStart())
+    array, tasks = make_array("0-9")
+    await b.store.create_job(array, tasks)
+    await b.outbox.drain()
+    await b.store.request_cancel(array.id, b.clock(), "Cancelled by ada.")
+    await b.outbox.drain()
+    assert b.scheduler.cancelled == ["1"]
+    await b.poller.poll()
+    rows = await b.store.array_tasks(array.id)
+    assert {(row.state, row.message) for row in rows} == {(JobState.CANCELLED, "Cancelled by ada.")}
+
+
+async def test_an_array_that_is_cancelled_during_its_submission_ends_by_its_id(bench: Any) -> None:
+    b = await bench(SlowStart())
+    array, tasks = make_array("0-2")
+    await b.store.create_job(array, tasks)
+    original = b.scheduler.submit
+
+    async def cancelled_meanwhile(request: SubmitRequest) -> str:
+        await b.store.request_cancel(array.id, b.clock())
+        scheduler_id: str = await original(request)
+        return scheduler_id
+
+    b.scheduler.submit = cancelled_meanwhile
+    await b.outbox.drain()
+    assert b.scheduler.cancelled == ["1"]
+    await b.poller.poll()
+    assert await b.state(array.id) is JobState.CANCELLED
+
+
 async def test_a_controller_that_lost_the_lead_changes_nothing(bench: Any) -> None:
     b = await bench()
     job = make_job()

@@ -161,8 +161,9 @@ class Transitions(StorePart):
                 (task, task.id in pending_ids and not submits.isdisjoint((task.id, job_id)))
                 for task in tasks
             ]
-            changes = await self._cancel(tx, wishes, now, message, reason)
-            wish = {} if len(tasks) < len(live) else _wish(job, now, message)
+            some = len(tasks) < len(live)
+            changes = await self._cancel(tx, wishes, now, message, reason, None if some else job)
+            wish = {} if some else _wish(job, now, message)
             changed = await _change(tx, job, wish)
             return await _roll_up(tx, changed, changes)
 
@@ -173,9 +174,16 @@ class Transitions(StorePart):
         now: datetime,
         message: str | None,
         reason: TerminationReason | None = None,
+        array: Job | None = None,
     ) -> Sequence[Job]:
-        """Cancel each job: at once, or by way of the outbox."""
+        """Cancel each job: at once, or by way of the outbox.
+
+        ``array``: they are all that lives of it, so one item ends the tasks of its submission.
+        """
         later = [job for job, at_once in wishes if not at_once]
+        if array is not None:
+            retried = [task for task in later if task.attempt != array.attempt]
+            later = [*retried, array] if len(retried) < len(later) else retried
         waiting = await queued(tx, OutboxKind.CANCEL, [job.id for job in later])
         await queue(tx, OutboxKind.CANCEL, [job for job in later if job.id not in waiting], now)
         ended = {

@@ -166,7 +166,8 @@ class JobStore(Protocol):
         unless_cancelled: UUID | None = None,
     ) -> Job:
         """Note the wish and queue a CANCEL in the outbox; of an array, for every live task that is not
-        among those to ``keep``.
+        among those to ``keep``. Where there are none to keep, one CANCEL of the array's row stands for
+        the tasks that were submitted with it; a task that was retried has its own.
 
         ``message`` says who ended it; it becomes the message of each job that is concerned, unless
         its end was wished before. ``reason`` is then why a single job ended, or each of the tasks.
