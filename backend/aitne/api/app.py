@@ -77,6 +77,7 @@ def create_app(platform: Platform) -> FastAPI:
             await platform.terminals.close()
             await platform.health.stop()
             await platform.events.stop()
+            await platform.agents.stop()
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             if platform.scheduler is not None:

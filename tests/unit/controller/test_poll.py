@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from aitne.core.agent_protocol import (
 )
 from aitne.core.errors import SchedulerRejected
 from aitne.core.models.image import ImageUse
-from aitne.core.models.job import RetryPolicy
+from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.ports.files import Fence
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.missing import SILENCE_S
@@ -76,6 +77,24 @@ async def test_the_agent_says_when_it_runs_and_the_scheduler_how_it_ended(bench:
     ended = await b.job(job.id)
     assert (ended.state, ended.exit_code) == (JobState.FAILED, 3)
     assert "exit code 3" in (ended.message or "")
+
+
+async def test_the_start_of_an_ended_run_is_the_schedulers(bench: Any) -> None:
+    b = await bench()
+    job, other = await _submitted(b, make_job()), await _submitted(b, make_job())
+    start = b.clock() + timedelta(seconds=1)
+    for number in ("1", "2"):
+        b.scheduler.change(number, started_at=start)
+    late = JobChanges(allocated_at=start + timedelta(seconds=90), started_at=None)
+    await b.store.transition(other.id, JobState.STARTING, late)
+    b.clock.advance(100)
+    for number in ("1", "2"):
+        b.scheduler.finish(number)
+    await b.poller.poll()
+    for each in (job, other):
+        ended = await b.job(each.id)
+        assert (ended.state, ended.allocated_at) == (JobState.COMPLETED, start)
+        assert ended.started_at == start
 
 
 async def test_a_silent_agent_does_not_hold_a_batch_job_back(bench: Any) -> None:

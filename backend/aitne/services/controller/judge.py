@@ -35,6 +35,11 @@ SILENT_AGENT_S = 15.0
 """A batch job whose agent cannot reach the platform is believed to run after this."""
 START_TIMEOUT = timedelta(seconds=120)
 """A session whose agent has not reported this long after it got its nodes will never come up."""
+_OF_ONE_RUN = (
+    *("allocated_at", "started_at", "ready_at", "expires_at", "address", "url"),
+    *("idle_ends_at", "gpu_idle_since"),
+)
+"""What no longer holds of a run that the scheduler started anew."""
 EXPECTED_START_NOISE = timedelta(seconds=30)
 END_NOISE = timedelta(seconds=5)
 EXPECTED_START_PART = 0.2
@@ -83,6 +88,8 @@ def outcome(
         message = record.pending_reason
     if reason is TerminationReason.FAILED and record.exit_code is not None:
         reason, message = _own_end(job, record.exit_code, left) or (reason, message)
+    # A run that was over before a poll saw it has begun all the same.
+    began = record.started_at or job.allocated_at
     return JobChanges(
         reason=reason,
         message=message,
@@ -92,7 +99,8 @@ def outcome(
         partition=record.partition or job.partition,
         scheduler_record=dict(record.raw),
         restart_count=record.restart_count,
-        allocated_at=job.allocated_at or record.started_at,
+        allocated_at=began,
+        started_at=job.started_at or began,
         ended_at=record.ended_at or now,
     )
 
@@ -169,8 +177,7 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
     if state is JobState.QUEUED:
         if job.state is not JobState.QUEUED:
             # A requeue: what the run before had reached is over.
-            for field in ("allocated_at", "started_at", "ready_at", "expires_at", "address", "url"):
-                values[field] = None
+            values |= dict.fromkeys(_OF_ONE_RUN)
         if record.pending_reason != job.message and not ending:
             values["message"] = record.pending_reason
         expected, known = record.expected_start_at, job.expected_start_at

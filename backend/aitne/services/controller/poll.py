@@ -88,6 +88,8 @@ class Poller:
         self._doubt = Doubt(self._missing, clock)
         self._phantoms = Phantoms(store, scheduler, counts, self._doubt)
         self._polls = 0
+        self.behind = False
+        """Whether the last answer said something of a job that only the next one can be applied to."""
         self._settled: dict[int, Entry] = {}
         """By the identity of their record, entries of which nothing is to be written."""
         self._foreign: dict[int, SchedulerJob] = {}
@@ -114,10 +116,13 @@ class Poller:
         await self._note(answering=True, message=None)
         self._counts.note(SCHEDULER_LAST_POLL, self._clock().timestamp())
         self._polls += 1
+        self.behind = False
         news, strangers = self._news(answer)
         for entry, records in news:
             if entry.changed_at <= tick and entry.submitted:
                 await self._guarded(entry.job, self._apply(entry, records))
+            else:
+                self.behind = True
         await self._search(tick)
         for job, verdict in await self._doubt.over(lambda: self._running(tick)):
             self._judged(job, verdict)
@@ -309,6 +314,7 @@ class Poller:
         if await self._never_started(job):
             return
         state, changes = progress(job, record, self._clock())
+        self.behind |= record.state.active and not state.active
         if job.scheduler_id is not None and record.scheduler_id != job.scheduler_id:
             # Of several runs of one attempt it is the one that got through.
             changes = changes.model_copy(update={"scheduler_id": record.scheduler_id})
