@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.bootstrap.adapters import (
     job_files,
     make_accounting,
     make_channels,
     make_runtimes,
     make_scheduler,
+    make_store,
     utc_now,
 )
 from aitne.bootstrap.renderer import make_renderer
@@ -42,7 +42,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     # It brings httpx along, which the API's process does without.
     from aitne.adapters.hub import HubClient
 
-    store = SqlStore(settings.database_url)
+    store = make_store(settings)
     scheduler = make_scheduler(settings)
     hub = HubClient(
         f"http://127.0.0.1:{settings.port_of_hub}", read_secret(settings, "hub_api_token")

@@ -83,7 +83,7 @@ class Transaction:
 class Database:
     """The engine, its two kinds of transaction, and the feed that tells of changes."""
 
-    def __init__(self, address: Address, clock: Clock) -> None:
+    def __init__(self, address: Address, clock: Clock, *, outlived: bool) -> None:
         self.address = address
         self._clock = clock
         # In one process writers queue here, in order, instead of polling for SQLite's lock.
@@ -95,7 +95,9 @@ class Database:
         if address.path is not None:
             self.feed = SqliteFeed(address.path)
             self._connector = Connector(address.path, BUSY_TIMEOUT_S)
-            self._engine = _sqlite_engine(address, self._connector)
+            self._engine = _sqlite_engine(
+                address, self._connector, "FULL" if outlived else "NORMAL"
+            )
             self._reader = self._engine
         else:
             self.feed = PostgresFeed(address.dsn)
@@ -149,7 +151,7 @@ class Database:
                 await transaction.finish()
 
 
-def _sqlite_engine(address: Address, connector: Connector) -> AsyncEngine:
+def _sqlite_engine(address: Address, connector: Connector, synchronous: str) -> AsyncEngine:
     engine = create_async_engine(
         address.engine_url, async_creator=connector.connect, pool_size=4, max_overflow=4
     )
@@ -158,10 +160,11 @@ def _sqlite_engine(address: Address, connector: Connector) -> AsyncEngine:
     def _set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys=ON")
-        # With the write-ahead log a commit then outlives the death of any process, and the file is
-        # never damaged; only a loss of power may take the last commits with it. The jobs of this
-        # machine die of that too, and each commit saves the milliseconds of an fsync.
-        cursor.execute("PRAGMA synchronous=NORMAL")
+        # With the write-ahead log and NORMAL a commit outlives the death of any process, and the file
+        # is never damaged; only a loss of power may take the last commits with it. Jobs of this machine
+        # die of that too, and each commit saves the milliseconds of an fsync. FULL is for those that
+        # live on: what was answered is on the disk.
+        cursor.execute(f"PRAGMA synchronous={synchronous}")
         cursor.close()
 
     @event.listens_for(engine.sync_engine, "begin")

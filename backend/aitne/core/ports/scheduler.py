@@ -107,6 +107,8 @@ class Scheduler(Protocol):
     name: str
     shared: bool
     """Whether several processes may hold one at once (the API asks it for forecasts)."""
+    outlives: bool
+    """Whether its jobs live on when the platform's machine loses power."""
     settle_s: float
     """How long after a submission without an answer the job may still turn up."""
 
