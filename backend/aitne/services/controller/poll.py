@@ -29,6 +29,7 @@ from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Move, Store
 from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason, retries
 from aitne.core.together import together
+from aitne.services.controller.cancellers import with_cancellers
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.doubt import Doubt
 from aitne.services.controller.judge import (
@@ -118,6 +119,9 @@ class Poller:
         self._polls += 1
         self.behind = False
         news, strangers = self._news(answer)
+        if any(record.state is JobState.NODE_FAILED for _, records in news for record in records):
+            await self._look_at_cluster(changed=True)
+        news = await with_cancellers(self._store, self._scheduler, self._live, news)
         for entry, records in news:
             if entry.changed_at <= tick and entry.submitted:
                 await self._guarded(entry.job, self._apply(entry, records))
@@ -303,7 +307,7 @@ class Poller:
             left = None
             if record.state is JobState.FAILED and of_the_agent(job, record.exit_code):
                 left = await self._missing.agents_word(job, record)
-            changes = outcome(job, record, self._clock(), left)
+            changes = outcome(job, record, self._clock(), left, self._cluster)
             # Of what the agent did the scheduler only knows that it failed.
             state = STATE_OF_REASON[changes.reason] if left and changes.reason else record.state
             self._end(job, state, changes)
