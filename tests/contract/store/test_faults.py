@@ -81,8 +81,49 @@ class TestAddress:
         await store.close()
         assert path.exists()
 
-    def test_a_password_is_never_shown(self) -> None:
-        assert "geheim" not in parse("postgresql://ada:geheim@host/name").shown
+    @pytest.mark.parametrize(
+        ("url", "shown"),
+        [
+            ("postgresql://ada:geheim@host/name", "postgresql://ada:***@host/name"),
+            ("postgres:///name?password=geheim&x=1", "postgres:///name?password=***&x=1"),
+            ("postgresql://a:geheim@x@[::1]:1,h2/n", "postgresql://a:***@[::1]:1,h2/n"),
+            ("postgresql://u@h1:5432,h2:5432/db", "postgresql://u@h1:5432,h2:5432/db"),
+        ],
+    )
+    def test_a_password_is_never_shown(self, url: str, shown: str) -> None:
+        address = parse(url)
+        assert (address.shown, address.dsn) == (shown, url)
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "postgresql://u@h1:,h2:5432/db",
+            "postgresql://u@h1:70000/db",
+            "postgresql://u@h1:0/db",
+            "postgresql://u:gehe/im@host/db",
+            "postgresql://[::1/db",
+            "postgresql://a b:1/db",
+        ],
+    )
+    def test_a_host_or_port_that_cannot_be_one_is_a_sentence(self, url: str) -> None:
+        with pytest.raises(SetupError, match="host or port that cannot be one") as caught:
+            SqlStore(url)
+        assert "gehe" not in caught.value.message
+
+    @pytest.mark.parametrize("option", ["port=abc", "target_session_attrs=fastest"])
+    async def test_an_option_that_cannot_be_one_is_a_sentence(self, option: str) -> None:
+        store = SqlStore(f"postgresql:///db?host=127.0.0.1&{option}")
+        with pytest.raises(SetupError, match="setting database has an option"):
+            await store.start()
+        await store.close()
+
+    @pytest.mark.postgres
+    async def test_the_host_that_answers_is_taken_of_several(self, postgres_url: str) -> None:
+        store = SqlStore(postgres_url.replace("@", "@127.0.0.1:1,"))
+        await store.start()
+        await store.create_job(make_job())
+        assert await store.wait_for_change(1)
+        await store.close()
 
     @pytest.mark.postgres
     async def test_a_socket_in_libpqs_spelling(

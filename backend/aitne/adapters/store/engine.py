@@ -22,6 +22,7 @@ from aitne.adapters.store.faults import BUSY_TIMEOUT_S, translated, translated_a
 from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
 from aitne.adapters.store.sqlite_driver import Connector
 from aitne.adapters.store.urls import Address
+from aitne.core.errors import SetupError
 
 Clock = Callable[[], datetime]
 
@@ -181,17 +182,23 @@ def _postgres_engine(address: Address, dsn: str) -> AsyncEngine:
     import asyncpg
 
     async def connect() -> Any:
-        return await asyncpg.connect(
-            dsn,
-            timeout=10,
-            server_settings={
-                "application_name": "aitne",
-                "jit": "off",
-                "lock_timeout": f"{BUSY_TIMEOUT_S:g}s",
-                # A process that hangs inside a transaction must not stop all others for ever.
-                "idle_in_transaction_session_timeout": f"{2 * BUSY_TIMEOUT_S:g}s",
-            },
-        )
+        try:
+            return await asyncpg.connect(
+                dsn,
+                timeout=10,
+                server_settings={
+                    "application_name": "aitne",
+                    "jit": "off",
+                    "lock_timeout": f"{BUSY_TIMEOUT_S:g}s",
+                    # A process that hangs inside a transaction must not stop all others for ever.
+                    "idle_in_transaction_session_timeout": f"{2 * BUSY_TIMEOUT_S:g}s",
+                },
+            )
+        except ValueError as error:
+            raise SetupError(
+                f"The setting database has an option that PostgreSQL's driver refuses: {error}. "
+                "See https://www.postgresql.org/docs/current/libpq-connect.html for what may stand there."
+            ) from error
 
     return create_async_engine(
         address.engine_url,
