@@ -7,6 +7,8 @@ events takes one advisory lock first. Ids are therefore given out in commit orde
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
@@ -22,12 +24,15 @@ from aitne.adapters.store.faults import BUSY_TIMEOUT_S, translated, translated_a
 from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
 from aitne.adapters.store.sqlite_driver import Connector
 from aitne.adapters.store.urls import Address
-from aitne.core.errors import SetupError
+from aitne.core.errors import SetupError, StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
 _WRITES = "aitne_writes"
 _THREADS_END_S = 2.0
+_NOTE_AGAIN_S = 30.0
 # Numbers that say nothing, as advisory locks want them; all of a database's users must agree on them.
 _EVENT_LOCK = 4_158_320_901
 MIGRATION_LOCK = 4_158_320_902
@@ -91,6 +96,7 @@ class Database:
         self._turn: AbstractAsyncContextManager[None] = (
             asyncio.Lock() if address.path is not None else nullcontext()
         )
+        self._note_again_at = float("-inf")
         self.feed: Feed
         self._connector: Connector | None
         if address.path is not None:
@@ -150,6 +156,21 @@ class Database:
                 transaction = Transaction(connection, self._clock)
                 yield transaction
                 await transaction.finish()
+
+    async def note(self, statement: Executable) -> None:
+        """Write something that no request may fail for, such as when a token was used last.
+
+        While the database cannot be written, as with a full disk, it is left out, and tried again
+        only after ``_NOTE_AGAIN_S``: each try may wait for a lock.
+        """
+        if time.monotonic() < self._note_again_at:
+            return
+        try:
+            async with self.write() as tx:
+                await tx.execute(statement)
+        except StoreUnavailable as error:
+            self._note_again_at = time.monotonic() + _NOTE_AGAIN_S
+            log.warning("The time of a use is not stored: %s", error.message)
 
 
 def _sqlite_engine(address: Address, connector: Connector, synchronous: str) -> AsyncEngine:
