@@ -25,6 +25,7 @@ NAMES = (
     "manifest",
     "nodes",
     "slurm_submit",
+    "slurm_array",
     "slurm_poll",
     "slurm_browsers",
     "slurm_start",

@@ -8,7 +8,7 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +161,7 @@ def platform(
     *,
     poll_interval_s: float | None = None,
     software_dir: Path | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> Iterator[OnSlurm]:
     """The API with the cluster's broker, or for an adapter that this has not, with one of its own."""
     settings = load_settings(
@@ -169,6 +170,7 @@ def platform(
         port=free_ports(4),
         slurm={"dev_cluster": slurm.about.name, "software_dir": software_dir},
         poll_interval_s=poll_interval_s,
+        limits=None if limits is None else dict(limits),
     )
     if scheduler == "slurm":
         with _api(settings) as found:

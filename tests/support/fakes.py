@@ -21,6 +21,7 @@ class FakeScheduler:
 
     name = "fake"
     shared = False
+    outlives = False
     settle_s = 15.0
 
     def __init__(self) -> None:

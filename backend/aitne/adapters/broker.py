@@ -104,6 +104,7 @@ class BrokerScheduler:
     """Fulfils ``core.ports.scheduler.Scheduler``: the adapter itself lives in the broker."""
 
     shared = True
+    outlives = True
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -80,6 +80,7 @@ def create_app(platform: Platform) -> FastAPI:
             await platform.hub_logouts.stop()
             await platform.health.stop()
             await platform.events.stop()
+            await platform.agents.stop()
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             if platform.scheduler is not None:

@@ -14,6 +14,7 @@ from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.adapters.places import BrokerPlaces, OwnPlaces
+from aitne.adapters.store.sql import SqlStore
 from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.attach import Attacher
@@ -56,6 +57,18 @@ def make_scheduler(settings: Settings) -> Scheduler:
         return BrokerScheduler(settings)
     make = SCHEDULERS.get(settings.scheduler)
     return make(settings, Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles()))
+
+
+def make_store(settings: Settings) -> SqlStore:
+    """The store, which is not open yet. Of a scheduler that does not say it, jobs outlive the machine.
+
+    Raises:
+        SetupError: there is no such scheduler, or the database's address is none.
+    """
+    outlived = settings.broker.socket is not None or getattr(
+        SCHEDULERS.get(settings.scheduler), "outlives", True
+    )
+    return SqlStore(settings.database_url, outlived=outlived)
 
 
 def shared_scheduler(settings: Settings) -> Scheduler | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.bootstrap.adapters import (
     job_files,
     make_accounting,
     make_channels,
     make_runtimes,
     make_scheduler,
+    make_store,
     utc_now,
 )
 from aitne.bootstrap.renderer import make_renderer
@@ -43,7 +43,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     from aitne.adapters.hub import HubClient
     from aitne.adapters.syslog import SyslogReceiver
 
-    store = SqlStore(settings.database_url)
+    store = make_store(settings)
     scheduler = make_scheduler(settings)
     hub = HubClient(
         f"http://127.0.0.1:{settings.port_of_hub}", read_secret(settings, "hub_api_token")

@@ -25,6 +25,7 @@ from aitne.bootstrap.adapters import (
     make_attacher,
     make_places,
     make_runtimes,
+    make_store,
     shared_scheduler,
     unix_name,
     utc_now,
@@ -136,7 +137,7 @@ class Platform:
 
 def build(settings: Settings) -> Platform:
     """Everything over a store that is not open yet: call ``platform.store.start()``."""
-    store = SqlStore(settings.database_url)
+    store = make_store(settings)
     accounts = PasswordIdentity()
     audit = AuditService(store, utc_now)
     factors = SecondFactors(store, settings, utc_now)

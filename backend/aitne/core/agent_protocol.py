@@ -150,7 +150,8 @@ class AgentReport(Frozen):
     protocol: int
     attempt: int
     task: int | None = None
-    restart_count: int = 0
+    restart_count: int = Field(0, ge=0, le=1_000_000)
+    """How often the scheduler has started the attempt again, as the agent's environment says."""
     phase: Phase
     node: str = Field(max_length=253)
     address: str | None = Field(None, pattern=r"^[A-Za-z0-9_.:\[\]-]{1,255}:[0-9]{1,5}$")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,8 +14,9 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from aitne.core.agent_protocol import AgentReply, AgentReport, Handover, Phase
-from aitne.core.errors import Conflict, NotAuthenticated, NotFound
+from aitne.core.errors import AitneError, Conflict, NotAuthenticated, NotFound
 from aitne.core.models.base import Frozen
+from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.profile import MOST_BYTES, Profile
 from aitne.core.ports.store import Store
@@ -33,21 +35,15 @@ MOST_IDLE_S = 366 * 86_400.0
 LONGEST_TOLERANCE_S = 300.0
 """So old, or a twentieth of the time after which it ends, may be what is known of a session's activity."""
 _RACES = 5
-_BEFORE_RUNNING = frozenset(
-    {JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED, JobState.STARTING}
-)
-"""A program can begin before the scheduler's answer to its submission is written down."""
-_OVER = JobChanges(
-    allocated_at=None,
-    started_at=None,
-    ready_at=None,
-    expires_at=None,
-    idle_ends_at=None,
-    gpu_idle_since=None,
-    address=None,
-    url=None,
-)
-"""What no longer holds of a run that the scheduler started anew."""
+_STORED: dict[str, object] = {
+    "samples": (),
+    **dict.fromkeys(("profile", "snapshot", "results", "files", "message")),
+}
+"""What of a report needs no confirmation, and may be large."""
+MOST_EARLY = 10_000
+"""So many reports wait at most for the scheduler to confirm their runs; the oldest gives way."""
+_UNCONFIRMED = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED})
+"""The scheduler has not said that the job has its nodes, although a program can begin before."""
 
 
 class HubJob(Frozen):
@@ -63,8 +59,20 @@ class HubJob(Frozen):
     """Why its address must not be used."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Early:
+    """A report of a run that the scheduler's poll has not seen yet."""
+
+    report: AgentReport
+    received_at: datetime
+
+
 class AgentService:
     """An agent says when the program runs and what it uses; the scheduler decides how it ended.
+
+    An agent runs as the job's owner. That a job has its nodes, since when, and how often it was started
+    again is therefore taken from the scheduler's poll alone: a report that is ahead of the poll is kept
+    and applied once the poll agrees.
 
     ``trusted``: agents run as the platform's own account, so they may name their node.
     """
@@ -87,6 +95,17 @@ class AgentService:
         self._trusted = trusted
         self._clock = clock
         self._events = events
+        self._early: dict[UUID, _Early] = {}
+        self._confirmed: set[UUID] = set()
+        """Those whose rows have changed since their early reports were looked at."""
+        self._settling: asyncio.Task[None] | None = None
+        events.on_events(self._on_events)
+
+    async def stop(self) -> None:
+        """Apply no more early reports."""
+        if self._settling is not None:
+            self._settling.cancel()
+            await asyncio.wait({self._settling})
 
     async def report(self, token: str, job_id: UUID, report: AgentReport) -> AgentReply:
         """Take a report. One of an earlier attempt is answered like any other, and ignored.
@@ -109,16 +128,48 @@ class AgentService:
             await self._store.note_activity(
                 job.id, active_at=active_at, seen_at=now, tolerance_s=tolerance_s
             )
-        if report.node_rank is not None:
-            return AgentReply()
-        for _ in range(_RACES):
+        if report.node_rank is None:
+            early = _Early(report.model_copy(update=_STORED), self._clock())
+            if _is_early(job, report):
+                self._early.pop(job.id, None)
+                self._early[job.id] = early
+                if len(self._early) > MOST_EARLY:
+                    del self._early[next(iter(self._early))]
+                # The poll may have been written since the row was read.
+                job = await self._store.get_job(job.id)
+            await self._settle(job, early)
+        return AgentReply()
+
+    def _on_events(self, events: Sequence[Event]) -> None:
+        """Note which of the early reports may be due, and look at those."""
+        changed = {event.job_id for event in events if event.job_id is not None}
+        self._confirmed |= changed & self._early.keys()
+        if self._confirmed and (self._settling is None or self._settling.done()):
+            self._settling = asyncio.create_task(self._settle_early(), name="early-reports")
+
+    async def _settle_early(self) -> None:
+        while self._confirmed:
+            job_id = self._confirmed.pop()
+            early = self._early.get(job_id)
             try:
-                await self._apply(job, report)
+                if early is not None:
+                    await self._settle(await self._store.get_job(job_id), early)
+            except AitneError as error:
+                log.warning("A report of job %s is left to the next: %s", job_id, error.message)
+
+    async def _settle(self, job: Job, early: _Early) -> None:
+        """Apply a report if the scheduler has confirmed its run; else it is left where it is kept."""
+        for _ in range(_RACES):
+            if _is_early(job, early.report):
+                return
+            try:
+                await self._apply(job, early)
                 break
             except Conflict:
                 # The controller was there in between: look again.
                 job = await self._store.get_job(job.id)
-        return AgentReply()
+        if self._early.get(job.id) is early:
+            del self._early[job.id]
 
     async def _keep_documents(self, job: Job, report: AgentReport) -> None:
         """What the agent has found out beside the job's program."""
@@ -201,8 +252,7 @@ class AgentService:
         """The row the report is about: tasks share their array's token, but for one tried again."""
         if not job.is_array:
             return job if job.array_task_id == task else None
-        tasks = await self._store.array_tasks(job.id)
-        return next((each for each in tasks if each.array_task_id == task), None)
+        return None if task is None else await self._store.array_task(job.id, task)
 
     async def _session(self, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)
@@ -210,47 +260,36 @@ class AgentService:
             raise NotFound("session", job_id)
         return job
 
-    async def _apply(self, job: Job, report: AgentReport) -> None:
+    async def _apply(self, job: Job, early: _Early) -> None:
         """Raises ``Conflict`` when the row is no longer as it was read."""
-        if job.attempt != report.attempt or report.restart_count < job.restart_count:
+        report = early.report
+        if (job.attempt, job.restart_count) != (report.attempt, report.restart_count):
+            return
+        if job.state not in ACTIVE or job.state is JobState.COMPLETING:
             return
         if report.phase is Phase.FINISHED:
-            if job.state in ACTIVE and job.state is not JobState.COMPLETING:
-                await self._move(job, JobState.COMPLETING, JobChanges())
+            await self._move(job, JobState.COMPLETING, JobChanges())
             return
-        if job.state not in ACTIVE | _BEFORE_RUNNING or job.state is JobState.COMPLETING:
-            return
-        if report.restart_count > job.restart_count and job.state not in _BEFORE_RUNNING:
-            # The scheduler started the same job again, and its poll was not read yet.
-            # The nodes it had are none of this run's; an agent that is trusted names its own.
-            over = _OVER if self._trusted else _OVER.model_copy(update={"nodes": ()})
-            job = await self._move(job, JobState.QUEUED, over)
-        to = JobState.RUNNING if job.state in _BEFORE_RUNNING else job.state
-        await self._move(job, to, self._news(job, report))
+        to = JobState.RUNNING if job.state is JobState.STARTING else job.state
+        await self._move(job, to, self._news(job, early))
 
-    def _news(self, job: Job, report: AgentReport) -> JobChanges:
-        """What the report says that the row does not."""
-        now = self._clock()
-        found: dict[str, object] = {}
-        if report.restart_count != job.restart_count:
-            found["restart_count"] = report.restart_count
+    def _news(self, job: Job, early: _Early) -> JobChanges:
+        """Collect what the report says that the row does not."""
+        report, values = early.report, dict[str, object]()
         # An app's address never changes while it runs, and the Hub leads others' browsers there.
         if report.address is not None and job.address is None:
-            found["address"] = report.address
+            values["address"] = report.address
         if report.phase is Phase.READY and job.ready_at is None and not self._trusted:
-            # The Hub leads nobody there before: until now anybody on the node may have answered.
-            found["ready_at"] = now
+            # The Hub leads no browser there before: until now any account of the node may have answered.
+            values["ready_at"] = self._clock()
         if job.started_at is None:
-            found["started_at"] = now
-        if job.allocated_at is None:
-            found["allocated_at"] = now
-        if job.expires_at is None:
-            found["expires_at"] = now + timedelta(seconds=job.spec.max_duration_s)
+            # No program begins before its job has nodes, whatever its agent says.
+            values["started_at"] = max(early.received_at, job.allocated_at or early.received_at)
         if not job.nodes and self._trusted:
-            found["nodes"] = (report.node,)
-        if job.state in _BEFORE_RUNNING and job.message is not None:
-            found["message"] = None  # it said why the job waited
-        return JobChanges.model_validate(found)
+            values["nodes"] = (report.node,)
+        if job.state is JobState.STARTING and job.message is not None:
+            values["message"] = None  # it said why the job waited
+        return JobChanges.model_validate(values)
 
     async def _move(self, job: Job, to: JobState, changes: JobChanges) -> Job:
         if to is job.state and not changes.model_fields_set:
@@ -258,3 +297,9 @@ class AgentService:
         return await self._store.transition(
             job.id, to, changes, attempt=job.attempt, version=job.version
         )
+
+
+def _is_early(job: Job, report: AgentReport) -> bool:
+    """Tell whether the report is of a run of this attempt that the scheduler's poll has not seen yet."""
+    ahead = job.state in _UNCONFIRMED or report.restart_count > job.restart_count
+    return ahead and job.attempt == report.attempt and not job.state.terminal

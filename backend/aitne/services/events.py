@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -100,6 +100,7 @@ class EventHub:
         """Every event after this one is in the history."""
         self._last_id = 0
         self._listeners: set[Subscription] = set()
+        self._callbacks: list[Callable[[Sequence[Event]], None]] = []
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.problem: str | None = "The event stream has not started."
@@ -146,6 +147,10 @@ class EventHub:
             yield subscription
         finally:
             self._listeners.discard(subscription)
+
+    def on_events(self, callback: Callable[[Sequence[Event]], None]) -> None:
+        """Call ``callback`` with each batch of new events, oldest first. It must not block."""
+        self._callbacks.append(callback)
 
     def mark(self) -> asyncio.Event:
         """Taken before a look at the store, for ``changed`` after it: no change falls between."""
@@ -196,6 +201,8 @@ class EventHub:
             self._remember(messages)
             for listener in self._listeners:
                 listener.offer(messages)
+            for callback in self._callbacks:
+                callback(batch)
         self.pulse()
         return len(batch) == _BATCH
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,11 +12,12 @@ from pathlib import Path
 from aitne import __version__
 from aitne.core.errors import AitneError, Unavailable
 from aitne.core.models.health import HealthState
+from aitne.core.models.node import Node
 from aitne.core.ports.probes import Probes
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.storage_settings import PLACEHOLDER
-from aitne.core.units import format_duration
+from aitne.core.units import compress_hostlist, format_duration
 from aitne.services.cluster import ClusterService
 from aitne.services.events import EventHub
 from aitne.services.isolation import shared_origin
@@ -30,6 +31,8 @@ LITTLE_SHARE = 0.10
 RATHER_LITTLE_BYTES = 50 << 30
 LITTLE_BYTES = 5 << 30
 NO_BYTES = 500 << 20
+_MOST_GROUPS = 5
+"""So many reasons of nodes are named."""
 _LOGS = "`aitne status` shows the processes; their logs lie in `logs` of the data directory."
 
 
@@ -76,6 +79,7 @@ class Checks:
             "database": self._database,
             "controller": self._controller,
             "scheduler": self._scheduler,
+            "nodes": self._nodes,
             "queue": self._queue,
             "events": self._event_stream,
             "hub": self._hub,
@@ -153,6 +157,23 @@ class Checks:
             says = f"{name} was asked last {format_duration(int(age))} ago."
             return Finding(DEGRADED, says, "States may be old. See the controller.", None, facts)
         return Finding(OK, f"{name} answers; asked {age:.0f} s ago.", None, status.since, facts)
+
+    async def _nodes(self) -> Finding:
+        nodes = (await self._cluster.look()).cluster.nodes
+        out = [node for node in nodes if not node.state.usable]
+        facts: Facts = {"nodes": len(nodes), "unusable": len(out)}
+        if not nodes:
+            says = "The scheduler has named no node yet."
+            return Finding(HealthState.UNKNOWN, says, "See the scheduler.", None, facts)
+        if not out:
+            return Finding(OK, f"{len(nodes)} of {len(nodes)} nodes take jobs.", None, None, facts)
+        says = f"{len(out)} of {len(nodes)} nodes take no jobs: {_with_reasons(out)}."
+        if held_because(await self._store.maintenance(), self._clock()):
+            return Finding(OK, f"Maintenance: {says}", None, None, facts)
+        advice = (
+            "Repair what the reason names, then resume them: the page of nodes can, and `scontrol`."
+        )
+        return Finding(DOWN if len(out) == len(nodes) else DEGRADED, says, advice, None, facts)
 
     async def _queue(self) -> Finding:
         depth, oldest_s = await self._store.outbox_depth()
@@ -255,6 +276,19 @@ class Checks:
                 facts,
             )
         return Finding(OK, f"{facts['templates']} templates can be launched.", None, None, facts)
+
+
+def _with_reasons(nodes: Iterable[Node]) -> str:
+    """Name nodes, those together that have the same state and reason; the largest groups come first."""
+    groups: dict[str, list[str]] = {}
+    for node in nodes:
+        # Slurm adds by whom and when a reason was given, which differs from node to node.
+        reason = (node.reason or "no reason is given").partition(" [")[0]
+        groups.setdefault(f"{node.state} ({reason})", []).append(node.name)
+    largest = sorted(groups.items(), key=lambda group: -len(group[1]))
+    words = [f"{compress_hostlist(names)} {why}" for why, names in largest[:_MOST_GROUPS]]
+    rest = sum(len(names) for _, names in largest[_MOST_GROUPS:])
+    return "; ".join([*words, *([f"and {rest} more"] if rest else [])])
 
 
 def _gib(amount_bytes: int) -> str:

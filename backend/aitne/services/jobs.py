@@ -264,9 +264,9 @@ class JobService:
             if task is not None and task != job.array_task_id:
                 raise InvalidInput.field("task", "this job has no such task", value=task)
             return job
-        for row in await self._store.array_tasks(job_id) if task is not None else ():
-            if row.array_task_id == task:
-                return row
+        row = None if task is None else await self._store.array_task(job_id, task)
+        if row is not None:
+            return row
         raise InvalidInput.field(
             "task",
             "say which task's log" if task is None else "this array has no such task",

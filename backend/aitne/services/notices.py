@@ -10,12 +10,14 @@ from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobType
 from aitne.core.models.notification import Level, Notice, NotificationKind
-from aitne.core.states import JobState, TerminationReason
+from aitne.core.states import TERMINAL, JobState, TerminationReason
 from aitne.core.units import format_duration
 
 IDLE, GPU_IDLE, ENDING = "session.idle", "job.gpu_idle", "job.ending"
 JOB_EVENTS = frozenset({"job.state", IDLE, GPU_IDLE, ENDING})
 PROJECT_EVENTS = frozenset({"project.invited", "project.requested", "project.expiring"})
+_TOLD = TERMINAL | {JobState.READY, JobState.RUNNING}
+"""The states of which something is said."""
 MOST_LINES = 20
 INBOX_LINES = 3
 MOST_IN_LINE = 300
@@ -33,6 +35,13 @@ _BADLY = {
     JobState.LOST: "was lost",
     JobState.CANCELLED: "was cancelled",
 }
+
+
+def may_tell(event: Event) -> bool:
+    """Tell by the event alone whether ``of_job`` may have something to say of it."""
+    if event.data.get("array_job_id") is not None:
+        return False
+    return event.kind != "job.state" or JobState(event.data["state"]) in _TOLD
 
 
 def of_job(event: Event, job: Job, now: datetime) -> Notice | None:

@@ -22,6 +22,7 @@ const PART_NAMES: Partial<Record<string, string>> = {
   database: msg("Database"),
   controller: msg("Controller"),
   scheduler: msg("Scheduler"),
+  nodes: msg("Nodes"),
   queue: msg("Orders to the scheduler"),
   events: msg("Live updates"),
   hub: msg("JupyterHub"),

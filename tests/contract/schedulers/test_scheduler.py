@@ -12,12 +12,16 @@ from uuid import uuid4
 
 import pytest
 
+from aitne.adapters.store import SqlStore
 from aitne.core.errors import SchedulerRejected
 from aitne.core.models.node import NodeState
 from aitne.core.states import JobState, TerminationReason
 from aitne.core.units import expand_hostlist
+from aitne.services.controller.actions import Actions
+from aitne.services.controller.leader import Leader
 from tests.support import realtime
 from tests.support.alive import alive
+from tests.support.jobs import make_array
 from tests.support.schedulers import Bench, mode
 
 pytestmark = realtime.SLURM
@@ -276,11 +280,27 @@ async def test_rows_survive_json(bench: Bench) -> None:
     assert type(row).model_validate(json.loads(row.model_dump_json())) == row
 
 
-async def test_no_task_of_a_cancelled_array_starts_meanwhile(bench: Bench) -> None:
+async def test_no_task_of_a_cancelled_array_starts_meanwhile(bench: Bench, tmp_path: Path) -> None:
+    """With the platform's one order for all of its tasks."""
     fit, wants = len(bench.stand.nodes), {"cpu": bench.stand.cpus}
-    number, request = await bench.submit("echo up; sleep 60", array="0-20", resources=wants)
+    number, request = await bench.submit("echo up; sleep 60", array="0-99", resources=wants)
     await bench.until(number, lambda rows: sum(r.state is JobState.RUNNING for r in rows) == fit)
-    await bench.cancel(number)
+    facts = {"id": request.job_id, "account": request.account, "state": JobState.QUEUED}
+    array, tasks = make_array("0-99", **facts)
+    store = SqlStore(f"sqlite:///{tmp_path}/orders.db")
+    await store.start()
+    try:
+        leader = Leader(store, "test")
+        await leader.acquire()
+        array = array.model_copy(update={"scheduler_id": number})
+        await store.create_job(array, tasks)
+        [submit] = await store.lease_outbox(epoch=leader.epoch, limit=9, lease_s=60)
+        await store.finish_outbox(submit.id, epoch=leader.epoch)
+        await store.request_cancel(array.id, datetime.now(UTC))
+        assert (await store.outbox_depth())[0] == 1, "one order"
+        await Actions(store, bench.scheduler, leader, lambda: datetime.now(UTC)).drain()
+    finally:
+        await store.close()
     rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
     assert {row.state for row in rows} == {JobState.CANCELLED}
     assert [row.array_task_id for row in rows if row.started_at] == list(range(fit))

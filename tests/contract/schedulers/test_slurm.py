@@ -311,6 +311,23 @@ async def test_accounting_knows_what_has_ended(slurm: Bench) -> None:
     assert found[dead].reason is TerminationReason.FAILED
 
 
+async def test_search_names_the_account_that_cancelled_a_job(slurm: Bench) -> None:
+    by_root, _ = await slurm.submit("sleep 60")
+    by_owner, _ = await slurm.submit("sleep 60")
+    for number, account in ((by_root, cluster_of(slurm).operator), (by_owner, "alice")):
+        await slurm.running(number)
+        run_as(cluster_of(slurm), account, "scancel", number)
+        await slurm.ended(number)
+        expected = f"Cancelled in Slurm by {account}."
+        async with asyncio.timeout(slurm.stand.patience_s):
+            while True:
+                [row] = await slurm.scheduler.find([slurm.run(number)])
+                if row.pending_reason == expected:
+                    break
+                await change(slurm.scheduler)  # slurmctld tells slurmdbd when it comes to it
+        assert row.state is JobState.CANCELLED
+
+
 async def test_drain_and_resume(slurm: Bench) -> None:
     name = slurm.stand.nodes[-1]
     reason = "it's hot |\nState=IDLE"

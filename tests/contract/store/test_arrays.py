@@ -10,7 +10,7 @@ from aitne.core.errors import IllegalTransition
 from aitne.core.models.job import JobChanges
 from aitne.core.states import JobState, TerminationReason
 from tests.contract.store.conftest import Clock
-from tests.support.jobs import make_array
+from tests.support.jobs import make_array, make_task
 
 S = JobState
 
@@ -102,12 +102,37 @@ class TestArray:
         wished = await store.request_cancel(array.id, clock.now)
         assert wished.cancel_requested_at == clock.now
         items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
-        assert [item.job_id for item in items] == [task.id for task in tasks[1:]]
-        assert {item.kind for item in items} == {"cancel"}
+        assert [(item.kind, item.job_id) for item in items] == [("cancel", array.id)]
         now = await store.array_tasks(array.id)
         assert [task.cancel_requested_at for task in now] == [None, *[clock.now] * 3]
         await store.request_cancel(array.id, clock.pass_(1))
         assert await store.lease_outbox(epoch=epoch, limit=9, lease_s=60) == []
+
+    async def test_cancelled_with_a_retried_task_or_without_one_to_keep(
+        self, store: SqlStore, clock: Clock, epoch: int
+    ) -> None:
+        array, tasks = make_array("0-3", state=S.RUNNING)
+        await store.create_job(array, tasks)
+        again = await store.retry(tasks[0].id, S.FAILED, epoch=epoch)
+        await store.transition(again.id, S.SUBMITTING)
+        submits = await store.lease_outbox(epoch=epoch, limit=9, lease_s=600)
+        await store.finish_outbox(*(item.id for item in submits), epoch=epoch)
+        await store.request_cancel(array.id, clock.now, keep={tasks[3].id})
+        items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=600)
+        assert {item.job_id for item in items} == {task.id for task in tasks[:3]}
+        await store.finish_outbox(*(item.id for item in items), epoch=epoch)
+        await store.request_cancel(array.id, clock.now)
+        items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=600)
+        assert {(item.job_id, item.attempt) for item in items} == {(again.id, 2), (array.id, 1)}
+
+    async def test_task_is_read_by_its_index(self, store: SqlStore) -> None:
+        array, tasks = make_array("0-3,7")
+        other, _ = make_array("5")
+        await store.create_job(array, tasks)
+        await store.create_job(other, [make_task(other, 5)])
+        assert await store.array_task(array.id, 7) == tasks[4]
+        for missing in (5, -1, 1 << 40, 1 << 80):
+            assert await store.array_task(array.id, missing) is None
 
     async def test_a_task_cancelled_while_its_array_is_being_submitted(
         self, store: SqlStore, clock: Clock

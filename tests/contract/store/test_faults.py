@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import sqlite3
 import stat
 import sys
@@ -22,6 +23,27 @@ from aitne.core.errors import NotFound, SetupError, StoreUnavailable
 from aitne.core.models.job import JobFilter
 from tests.support.jobs import make_job, make_spec
 from tests.support.postgres import PostgresServer
+
+_STORES_A_JOB = """
+import asyncio, os, sys
+from pathlib import Path
+from aitne.bootstrap.platform import build
+from aitne.core.settings import Settings
+from tests.support.jobs import make_job
+
+async def main():
+    folder, scheduler = Path(sys.argv[1]), sys.argv[2]
+    slurm = {"software_dir": folder}
+    store = build(Settings(data_dir=folder, scheduler=scheduler, slurm=slurm)).store
+    await store.start()
+    await store.create_job(make_job())
+    os.write(1, b"begin")
+    await store.create_job(make_job())
+    os.write(1, b"answer")
+    await store.close()
+
+asyncio.run(main())
+"""
 
 
 @pytest.fixture
@@ -59,8 +81,49 @@ class TestAddress:
         await store.close()
         assert path.exists()
 
-    def test_a_password_is_never_shown(self) -> None:
-        assert "geheim" not in parse("postgresql://ada:geheim@host/name").shown
+    @pytest.mark.parametrize(
+        ("url", "shown"),
+        [
+            ("postgresql://ada:geheim@host/name", "postgresql://ada:***@host/name"),
+            ("postgres:///name?password=geheim&x=1", "postgres:///name?password=***&x=1"),
+            ("postgresql://a:geheim@x@[::1]:1,h2/n", "postgresql://a:***@[::1]:1,h2/n"),
+            ("postgresql://u@h1:5432,h2:5432/db", "postgresql://u@h1:5432,h2:5432/db"),
+        ],
+    )
+    def test_a_password_is_never_shown(self, url: str, shown: str) -> None:
+        address = parse(url)
+        assert (address.shown, address.dsn) == (shown, url)
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "postgresql://u@h1:,h2:5432/db",
+            "postgresql://u@h1:70000/db",
+            "postgresql://u@h1:0/db",
+            "postgresql://u:gehe/im@host/db",
+            "postgresql://[::1/db",
+            "postgresql://a b:1/db",
+        ],
+    )
+    def test_a_host_or_port_that_cannot_be_one_is_a_sentence(self, url: str) -> None:
+        with pytest.raises(SetupError, match="host or port that cannot be one") as caught:
+            SqlStore(url)
+        assert "gehe" not in caught.value.message
+
+    @pytest.mark.parametrize("option", ["port=abc", "target_session_attrs=fastest"])
+    async def test_an_option_that_cannot_be_one_is_a_sentence(self, option: str) -> None:
+        store = SqlStore(f"postgresql:///db?host=127.0.0.1&{option}")
+        with pytest.raises(SetupError, match="setting database has an option"):
+            await store.start()
+        await store.close()
+
+    @pytest.mark.postgres
+    async def test_the_host_that_answers_is_taken_of_several(self, postgres_url: str) -> None:
+        store = SqlStore(postgres_url.replace("@", "@127.0.0.1:1,"))
+        await store.start()
+        await store.create_job(make_job())
+        assert await store.wait_for_change(1)
+        await store.close()
 
     @pytest.mark.postgres
     async def test_a_socket_in_libpqs_spelling(
@@ -83,15 +146,43 @@ class TestSqliteFile:
         assert modes == {0o600}
         await store.close()
 
-    async def test_how_connections_are_set_up(self, path: Path) -> None:
-        store = await start(path)
+    @pytest.mark.parametrize(("outlived", "synchronous"), [(False, 1), (True, 2)])
+    async def test_how_connections_are_set_up(
+        self, path: Path, outlived: bool, synchronous: int
+    ) -> None:
+        store = SqlStore(f"sqlite:///{path}", outlived=outlived)
+        await store.start()
         async with store._db.raw_read() as connection:
             found = [
                 (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
                 for name in ("journal_mode", "foreign_keys", "synchronous", "busy_timeout")
             ]
-        assert found == ["wal", 1, 1, 15_000]
+        assert found == ["wal", 1, synchronous, 15_000]
         await store.close()
+
+    @pytest.mark.skipif(shutil.which("strace") is None, reason="takes strace, to see the fsync")
+    @pytest.mark.parametrize(("scheduler", "synced"), [("slurm", True), ("local", False)])
+    async def test_a_job_is_on_the_disk_before_it_is_answered_where_it_outlives_the_machine(
+        self, path: Path, scheduler: str, synced: bool
+    ) -> None:
+        await (await start(path)).close()
+        program = [sys.executable, "-c", _STORES_A_JOB, str(path.parent), scheduler]
+        trace = path.with_name("trace")
+        strace = ["strace", "-f", "-y", "-o", str(trace), "-e", "trace=write,fsync,fdatasync"]
+        process = await asyncio.create_subprocess_exec(
+            *strace, *program, stderr=asyncio.subprocess.PIPE
+        )
+        _, said = await process.communicate()
+        if b"PTRACE" in said:
+            pytest.skip(f"nothing can be traced here: {said.decode()}")
+        assert process.returncode == 0, said.decode()
+        lines = trace.read_text().splitlines()
+        begin, answer = (
+            next(place for place, line in enumerate(lines) if f'"{word}"' in line)
+            for word in ("begin", "answer")
+        )
+        found = [line for line in lines[begin:answer] if "sync(" in line and "aitne.db-wal" in line]
+        assert bool(found) is synced, lines[begin:answer]
 
     @pytest.mark.parametrize("content", [b"not a database at all\n" * 500, b"x" * 16])
     async def test_not_a_database(self, path: Path, content: bytes) -> None:

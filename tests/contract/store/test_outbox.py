@@ -6,6 +6,8 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
+from aitne.core.models.job import JobChanges
+from aitne.core.states import JobState
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 
@@ -54,7 +56,8 @@ async def test_finish_and_return(store: SqlStore, epoch: int, clock: Clock) -> N
 
 
 async def test_only_the_leader_touches_it(store: SqlStore, epoch: int, clock: Clock) -> None:
-    await store.create_job(make_job())
+    job = make_job()
+    await store.create_job(job)
     [item] = await store.lease_outbox(epoch=epoch, limit=1, lease_s=30)
     clock.pass_(7_200)
     successor = await store.take_lease("controller", "two", duration_s=30)
@@ -63,6 +66,7 @@ async def test_only_the_leader_touches_it(store: SqlStore, epoch: int, clock: Cl
         store.lease_outbox(epoch=epoch, limit=1, lease_s=30),
         store.finish_outbox(item.id, epoch=epoch),
         store.return_outbox(item.id, epoch=epoch, delay_s=0),
+        store.hold_outbox({item.id: job}, epoch=epoch),
     ):
         with pytest.raises(StaleEpoch, match="Another controller"):
             await act
@@ -84,3 +88,90 @@ async def test_two_who_lease_at_once_never_get_the_same_item(
     )
     ids = [item.id for batch in batches for item in batch]
     assert len(ids) == len(set(ids))
+
+
+async def test_owners_take_turns(store: SqlStore, epoch: int, clock: Clock) -> None:
+    bobs = [make_job(owner="bob") for _ in range(5)]
+    for job in bobs:
+        await store.create_job(job)
+    clock.pass_(1)
+    alices = [make_job(owner="alice") for _ in range(2)]
+    for job in alices:
+        await store.create_job(job)
+    served = []
+    while items := await store.lease_outbox(epoch=epoch, limit=2, lease_s=30):
+        served += [item.job_id for item in items]
+    order = (bobs[0], alices[0], bobs[1], alices[1], *bobs[2:])
+    assert served == [job.id for job in order]
+
+
+async def test_items_come_in_the_order_in_which_they_became_due(
+    store: SqlStore, epoch: int, clock: Clock
+) -> None:
+    first, second = make_job(), make_job()
+    await store.create_job(first)
+    [item] = await store.lease_outbox(epoch=epoch, limit=1, lease_s=30)
+    await store.return_outbox(item.id, epoch=epoch, delay_s=5)
+    clock.pass_(1)
+    await store.create_job(second)
+    clock.pass_(10)
+    items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=30)
+    assert [each.job_id for each in items] == [second.id, first.id]
+
+
+@pytest.mark.parametrize(
+    ("state", "changes"),
+    [
+        (JobState.COMPLETED, JobChanges()),
+        (JobState.CANCELLED, JobChanges()),
+        (JobState.RUNNING, JobChanges(scheduler_id="7")),
+    ],
+)
+async def test_an_item_is_held_until_its_dependency_ends_or_has_an_id(
+    store: SqlStore, epoch: int, clock: Clock, state: JobState, changes: JobChanges
+) -> None:
+    parent, child = make_job(state=JobState.QUEUED), make_job()
+    for job in (parent, child):
+        await store.create_job(job)
+    own, held = await store.lease_outbox(epoch=epoch, limit=2, lease_s=600)
+    await store.finish_outbox(own.id, epoch=epoch)
+    await store.hold_outbox({held.id: parent}, epoch=epoch)
+    await store.transition(parent.id, JobState.STARTING)
+    clock.pass_(7_200)
+    assert await store.lease_outbox(epoch=epoch, limit=2, lease_s=30) == []
+    assert await store.outbox_depth() == (0, 0.0)
+    await store.transition(parent.id, state, changes)
+    [due] = await store.lease_outbox(epoch=epoch, limit=2, lease_s=30)
+    assert (due.id, due.tries) == (held.id, 2)
+
+
+async def test_an_item_is_not_held_for_a_dependency_that_has_changed_since(
+    store: SqlStore, epoch: int
+) -> None:
+    parent, child = make_job(state=JobState.QUEUED), make_job()
+    for job in (parent, child):
+        await store.create_job(job)
+    own, held = await store.lease_outbox(epoch=epoch, limit=2, lease_s=600)
+    await store.finish_outbox(own.id, epoch=epoch)
+    await store.transition(parent.id, JobState.COMPLETED)
+    await store.hold_outbox({held.id: parent}, epoch=epoch)
+    [due] = await store.lease_outbox(epoch=epoch, limit=2, lease_s=30)
+    assert due.id == held.id
+
+
+async def test_no_item_stays_held_when_its_dependency_ends_at_the_same_time(
+    store: SqlStore, other: SqlStore, epoch: int
+) -> None:
+    parents = [make_job(state=JobState.QUEUED) for _ in range(10)]
+    children = [make_job() for _ in parents]
+    for job in (*parents, *children):
+        await store.create_job(job)
+    items = await store.lease_outbox(epoch=epoch, limit=20, lease_s=600)
+    await store.finish_outbox(*(item.id for item in items[:10]), epoch=epoch)
+    held = {item.id: parent for item, parent in zip(items[10:], parents, strict=True)}
+    await asyncio.gather(
+        *(store.hold_outbox({number: parent}, epoch=epoch) for number, parent in held.items()),
+        *(other.transition(parent.id, JobState.COMPLETED) for parent in parents),
+    )
+    due = await store.lease_outbox(epoch=epoch, limit=20, lease_s=30)
+    assert {item.id for item in due} == set(held)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from aitne.adapters.probes import LocalProbes
-from aitne.core.models.node import SchedulerStatus
+from aitne.core.models.node import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
 from aitne.services.isolation import shared_origin
 from tests.support.stage import Stage
@@ -59,6 +59,31 @@ async def test_users_of_one_origin_must_trust_each_other(stage: Stage) -> None:
     assert "must trust each other" in (await part(stage, root, "isolation"))["says"]
     domains = stage.settings.model_copy(update={"sessions_url": "https://*.sessions.test"})
     assert await shared_origin(stage.store, domains) is None
+
+
+async def test_nodes_that_take_no_jobs_are_named_with_their_reasons(stage: Stage) -> None:
+    root = await stage.token(await stage.add_user("root", Role.ADMIN))
+    assert (await part(stage, root, "nodes"))["state"] == "unknown"
+    epoch = await stage.add_node()
+    [node] = (await stage.store.cluster()).nodes
+    good = await part(stage, root, "nodes")
+    assert (good["state"], good["says"]) == ("ok", "1 of 1 nodes take jobs.")
+
+    def out(names: str, state: NodeState, reason: str | None) -> list[Node]:
+        fields = {"state": state, "reason": reason}
+        return [node.model_copy(update={"name": name, **fields}) for name in names.split()]
+
+    drained = out("n1 n2 n3", NodeState.DRAINED, "Duplicate jobid [slurm@2026-03-01T11:00:00]")
+    down = out("n4", NodeState.DOWN, None)
+    await stage.store.save_cluster(Cluster(nodes=(node, *drained, *down)), epoch=epoch)
+    some = await part(stage, root, "nodes")
+    assert some["state"] == "degraded"
+    assert some["says"] == (
+        "4 of 5 nodes take no jobs: n[1-3] drained (Duplicate jobid); n4 down (no reason is given)."
+    )
+    assert some["advice"]
+    await stage.store.save_cluster(Cluster(nodes=tuple(drained)), epoch=epoch)
+    assert (await part(stage, root, "nodes"))["state"] == "down"
 
 
 async def test_the_worst_comes_first_and_names_the_whole(stage: Stage) -> None:

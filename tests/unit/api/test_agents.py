@@ -15,6 +15,7 @@ from tests.support.jobs import make_array, make_job, make_session
 from tests.support.stage import SECRETS, Stage
 
 TOKEN = "the-jobs-own-token"
+STARTING = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING)
 HUB = {"Authorization": f"Bearer {SECRETS['hub_service_secret']}"}
 
 
@@ -38,8 +39,17 @@ async def send(
         return await agent.post(f"/agent/v1/jobs/{job.id}/report", json=body)
 
 
-async def test_started_makes_a_queued_job_run(stage: Stage) -> None:
-    job = await stored(stage, make_session(), JobState.SUBMITTING, JobState.QUEUED)
+async def becomes(stage: Stage, job: Job, state: JobState) -> Job:
+    """Wait until what is kept for the job has been applied."""
+    async with asyncio.timeout(10):
+        while (now := await stage.store.get_job(job.id)).state is not state:
+            await stage.store.wait_for_change(1)
+    return now
+
+
+async def test_started_makes_a_starting_job_run(stage: Stage) -> None:
+    job = await stored(stage, make_session(), *STARTING)
+    stage.clock.move(3)
     answer = await send(stage, job, report(address="node01:40123"))
     assert answer.json() == {"protocol": 1}
     job = await stage.store.get_job(job.id)
@@ -47,12 +57,28 @@ async def test_started_makes_a_queued_job_run(stage: Stage) -> None:
     assert job.address == "node01:40123"
     assert job.nodes == ("node01",)
     assert job.started_at == stage.clock.now
-    assert job.expires_at is not None
-    assert (job.expires_at - stage.clock.now).total_seconds() == job.spec.max_duration_s
+    assert (job.allocated_at, job.expires_at) == (None, None), "for the scheduler to say"
+
+
+@pytest.mark.parametrize("state", [JobState.SUBMITTING, JobState.QUEUED])
+async def test_a_report_ahead_of_the_poll_counts_once_the_poll_agrees(
+    stage: Stage, state: JobState
+) -> None:
+    job = await stored(stage, make_session(), *STARTING[: STARTING.index(state) + 1])
+    before = await stage.store.get_job(job.id)
+    await send(stage, job, report(address="node01:40123"))
+    await send(stage, job, report("running", address="node01:40123"))
+    assert await stage.store.get_job(job.id) == before
+    stage.clock.move(100)
+    start = JobChanges(allocated_at=stage.clock.now)
+    await stage.store.transition(job.id, JobState.STARTING, start)
+    now = await becomes(stage, job, JobState.RUNNING)
+    assert now.address == "node01:40123"
+    assert now.started_at == now.allocated_at == stage.clock.now
 
 
 async def test_a_heartbeat_stores_samples_and_makes_good_a_lost_start(stage: Stage) -> None:
-    job = await stored(stage, make_job(), JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING)
+    job = await stored(stage, make_job(), *STARTING)
     sample = {"time": "2026-03-01T12:00:00Z", "node": "node01", "cpu": 1.5, "memory_bytes": 1000}
     await send(stage, job, report("running", samples=[sample]))
     assert (await stage.store.get_job(job.id)).state is JobState.RUNNING
@@ -141,13 +167,6 @@ async def test_what_is_no_profile_is_left_and_the_samples_count(
     assert len(await stage.store.samples(job.id)) == 1
 
 
-async def test_an_agent_that_is_quicker_than_the_schedulers_answer_is_heard(stage: Stage) -> None:
-    job = await stored(stage, make_job(), JobState.SUBMITTING)
-    async with asyncio.timeout(5):
-        assert (await send(stage, job, report())).status_code == 200
-    assert (await stage.store.get_job(job.id)).state is JobState.RUNNING
-
-
 @pytest.mark.parametrize(
     "address", ["node01", "node01:x", "u:p@node01:80", "node01:80/x", "a" * 999]
 )
@@ -173,18 +192,33 @@ async def test_an_earlier_attempt_is_answered_politely_and_ignored(stage: Stage)
     assert (await stage.store.get_job(job.id)).state is JobState.QUEUED
 
 
-async def test_a_run_that_the_scheduler_started_again_begins_anew(stage: Stage) -> None:
-    job = await stored(stage, make_session(), JobState.SUBMITTING, JobState.QUEUED)
+async def test_a_restart_is_believed_of_the_scheduler_alone(stage: Stage) -> None:
+    job = await stored(stage, make_session(), *STARTING)
     await send(stage, job, report(address="node01:1"))
-    await stage.store.transition(job.id, JobState.READY, JobChanges(url="http://x/lab"))
+    ready = JobChanges(url="http://x/lab", allocated_at=stage.clock.now)
+    before = await stage.store.transition(job.id, JobState.READY, ready)
     stage.clock.move(100)
-    await send(stage, job, report(address="node02:2", node="node02", restart_count=1))
-    job = await stage.store.get_job(job.id)
-    assert (job.state, job.restart_count) == (JobState.RUNNING, 1)
-    assert (job.address, job.url) == ("node02:2", None)
-    assert job.started_at == stage.clock.now
+    again = report(address="node02:2", node="node02", restart_count=1)
+    await send(stage, job, again)
+    assert await stage.store.get_job(job.id) == before
+
+    over = dict.fromkeys(("allocated_at", "started_at", "address", "url"))
+    requeued = JobChanges(restart_count=1, **over)
+    await stage.store.transition(job.id, JobState.QUEUED, requeued)
+    start = JobChanges(allocated_at=stage.clock.now)
+    await stage.store.transition(job.id, JobState.STARTING, start)
+    now = await becomes(stage, job, JobState.RUNNING)
+    assert (now.restart_count, now.address, now.url) == (1, "node02:2", None)
+    assert now.started_at == stage.clock.now
     await send(stage, job, report(address="node01:1", restart_count=0))
     assert (await stage.store.get_job(job.id)).address == "node02:2"
+
+
+@pytest.mark.parametrize("count", [-1, 1_000_001, 2**40])
+async def test_a_restart_count_is_bounded(stage: Stage, count: int) -> None:
+    job = await stored(stage, make_job(), *STARTING)
+    assert (await send(stage, job, report(restart_count=count))).status_code == 422
+    assert (await stage.store.get_job(job.id)).state is JobState.STARTING
 
 
 async def test_tasks_of_an_array_report_with_its_token(stage: Stage) -> None:
@@ -192,13 +226,13 @@ async def test_tasks_of_an_array_report_with_its_token(stage: Stage) -> None:
     epoch = await stage.add_node()
     await stage.store.create_job(parent, tasks)
     for job in tasks:
-        for state in (JobState.SUBMITTING, JobState.QUEUED):
+        for state in STARTING:
             await stage.store.transition(job.id, state)
     await stage.store.set_job_token(parent.id, hashed(TOKEN), epoch=epoch)
     await send(stage, parent, report(task=1))
     await send(stage, parent, report(task=9))
     states = [task.state for task in await stage.store.array_tasks(parent.id)]
-    assert states == [JobState.QUEUED, JobState.RUNNING]
+    assert states == [JobState.STARTING, JobState.RUNNING]
 
 
 async def test_only_the_jobs_own_token_opens_it(stage: Stage) -> None:
@@ -229,7 +263,7 @@ async def test_the_hand_over_reaches_the_agent_that_waits(stage: Stage) -> None:
 
 
 async def test_the_hub_learns_what_it_may_know(stage: Stage) -> None:
-    session = await stored(stage, make_session(), JobState.SUBMITTING, JobState.QUEUED)
+    session = await stored(stage, make_session(), *STARTING)
     batch = make_job()
     await stage.store.create_job(batch)
     await send(stage, session, report(address="node01:40123"))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,8 @@ from aitne.core import metric_names
 from aitne.core.errors import StoreUnavailable
 from aitne.core.metric_names import Metric
 from aitne.core.models.user import Role
+from tests.support.jobs import make_job
+from tests.support.mounts import mounted
 from tests.support.stage import SCRAPER, SECRETS, Stage, open_stage
 
 
@@ -52,6 +55,30 @@ async def test_a_database_that_is_away_is_a_503_with_a_hint(
         answer = await client.get("/api/v1/me")
     assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
     assert int(answer.headers["retry-after"]) > 0
+
+
+async def test_reads_are_answered_while_the_disk_is_full(tmp_path: Path, blank: Path) -> None:
+    with mounted(tmp_path / "small", "size=8m") as disk:
+        async with open_stage(disk / "data", blank) as stage:
+            root = await stage.add_user("root", Role.ADMIN)
+            secret = await stage.token(root)
+            job = make_job(owner="root")
+            await stage.store.create_job(job)
+            async with stage.client(secret) as program, stage.browser("root") as browser:
+                with suppress(OSError), (disk / "rest").open("wb", buffering=0) as rest:
+                    while rest.write(b"\0" * 4_096):
+                        pass
+                stage.clock.move(3_600)  # when credentials were used last is due to be noted
+                for client in (program, browser):
+                    refused = await client.post(f"/api/v1/jobs/{job.id}/cancel")
+                    assert refused.status_code == 503
+                    assert "is full. Free some space" in refused.json()["detail"]
+                    jobs = await client.get("/api/v1/jobs")
+                    assert [each["id"] for each in jobs.json()["items"]] == [str(job.id)]
+                    parts = (await client.get("/api/v1/admin/health")).json()["parts"]
+                    assert next(each for each in parts if each["name"] == "disk")["state"] == "down"
+                (disk / "rest").unlink()
+                assert (await program.post(f"/api/v1/jobs/{job.id}/cancel")).status_code == 202
 
 
 async def test_the_document_is_served(stage: Stage) -> None:

@@ -12,6 +12,7 @@ from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.core.errors import SchedulerUnavailable, StoreUnavailable
 from aitne.core.models.job import Job
+from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.states import JobState
 from aitne.services.controller import Controller
 from aitne.services.render import Renderer
@@ -20,7 +21,7 @@ from tests.support.jobs import make_job, make_session
 
 
 @asynccontextmanager
-async def living(b: Any) -> AsyncIterator[None]:
+async def living(b: Any, poll_interval_s: float = 0.1) -> AsyncIterator[None]:
     """A whole controller over the bench's parts."""
     await b.leader.release()
     controller = Controller(
@@ -32,7 +33,7 @@ async def living(b: Any) -> AsyncIterator[None]:
         b.clock,
         holder="one",
         sessions_url="http://sessions.test",
-        poll_interval_s=0.1,
+        poll_interval_s=poll_interval_s,
     )
     life = asyncio.create_task(controller.run())
     try:
@@ -63,6 +64,27 @@ async def test_a_scheduler_that_cannot_say_when_something_changes_is_asked_at_in
     b = await bench(Speechless())
     job = make_job()
     async with living(b):
+        await b.store.create_job(job)
+        await until(b, job, JobState.STARTING)
+
+
+class PolledDuringSubmission(FakeScheduler):
+    """Starts a job, and answers its submission only after a poll that has it."""
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """Wait for the poll that comes with the change."""
+        scheduler_id, polls = self._accept(request), self.polls
+        while self.polls == polls:
+            await asyncio.sleep(0.01)
+        return scheduler_id
+
+
+async def test_a_job_that_starts_during_its_submission_does_not_wait_for_the_next_poll(
+    bench: Any,
+) -> None:
+    b = await bench(PolledDuringSubmission())
+    job = make_job()
+    async with living(b, poll_interval_s=60):
         await b.store.create_job(job)
         await until(b, job, JobState.STARTING)
 

@@ -17,6 +17,7 @@ from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.answer import RETRY_S
 from aitne.services.controller.leader import Leader
+from aitne.services.controller.submit import BATCH
 from tests.support.fakes import AmbiguousSubmit, ControllerDown, FakeScheduler, SlowStart
 from tests.support.files import key_of
 from tests.support.jobs import make_array, make_job, make_session
@@ -262,8 +263,6 @@ async def test_a_dependency_is_handed_on_and_a_failed_one_cancels(bench: Any) ->
     await b.store.create_job(first)
     await b.store.create_job(second)
     await b.outbox.drain()
-    b.clock.advance(1)
-    await b.outbox.drain()
     assert b.scheduler.requests[1].after == ("1",)
 
     b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, 1)
@@ -306,6 +305,37 @@ async def test_cancel_reaches_the_scheduler(bench: Any) -> None:
     assert b.scheduler.cancelled == ["1"]
     await b.poller.poll()
     assert await b.state(job.id) is JobState.CANCELLED
+
+
+async def test_an_array_is_cancelled_by_one_order(bench: Any) -> None:
+    b = await bench(SlowStart())
+    array, tasks = make_array("0-9")
+    await b.store.create_job(array, tasks)
+    await b.outbox.drain()
+    await b.store.request_cancel(array.id, b.clock(), "Cancelled by ada.")
+    await b.outbox.drain()
+    assert b.scheduler.cancelled == ["1"]
+    await b.poller.poll()
+    rows = await b.store.array_tasks(array.id)
+    assert {(row.state, row.message) for row in rows} == {(JobState.CANCELLED, "Cancelled by ada.")}
+
+
+async def test_an_array_that_is_cancelled_during_its_submission_ends_by_its_id(bench: Any) -> None:
+    b = await bench(SlowStart())
+    array, tasks = make_array("0-2")
+    await b.store.create_job(array, tasks)
+    original = b.scheduler.submit
+
+    async def cancelled_meanwhile(request: SubmitRequest) -> str:
+        await b.store.request_cancel(array.id, b.clock())
+        scheduler_id: str = await original(request)
+        return scheduler_id
+
+    b.scheduler.submit = cancelled_meanwhile
+    await b.outbox.drain()
+    assert b.scheduler.cancelled == ["1"]
+    await b.poller.poll()
+    assert await b.state(array.id) is JobState.CANCELLED
 
 
 async def test_a_controller_that_lost_the_lead_changes_nothing(bench: Any) -> None:
@@ -367,11 +397,33 @@ async def test_a_dependency_that_may_be_retried_is_waited_for_here(bench: Any) -
     assert waits.message == f"Waits for job {first.id} to complete."
     b.scheduler.finish("2")
     await b.poller.poll()
-    b.clock.advance(1)
     await b.outbox.drain()
     assert await b.state(second.id) is JobState.QUEUED
     assert (await b.job(second.id)).message is None
     assert b.scheduler.requests[-1].after == ()
+
+
+async def test_jobs_that_wait_for_a_retry_delay_no_other_owner(bench: Any) -> None:
+    b = await bench()
+    policy = RetryPolicy(max=1, on=frozenset({TerminationReason.FAILED}))
+    parent = make_job(owner="bob", spec={"retry": policy})
+    children = [make_job(owner="bob", spec={"after": (parent.id,)}) for _ in range(3 * BATCH)]
+    for job in (parent, *children):
+        await b.store.create_job(job)
+    await b.outbox.drain()
+    b.clock.advance(3_600)
+    other = make_job(owner="alice")
+    await b.store.create_job(other)
+    items = await b.store.lease_outbox(epoch=b.leader.epoch, limit=9, lease_s=0)
+    assert [item.job_id for item in items] == [other.id]
+
+    b.scheduler.finish("1")
+    await b.poller.poll()
+    await b.outbox.drain()
+    assert b.scheduler.requests[1].job_id in {other.id, children[0].id}
+    assert other.id in {request.job_id for request in b.scheduler.requests[1:3]}
+    assert {await b.state(job.id) for job in children} == {JobState.QUEUED}
+    assert [request.after for request in b.scheduler.requests[1:]] == [()] * (1 + len(children))
 
 
 async def test_the_scheduler_may_spend_the_retries_of_a_failing_node(bench: Any) -> None:

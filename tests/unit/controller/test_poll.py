@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from aitne.core.agent_protocol import (
 )
 from aitne.core.errors import SchedulerRejected
 from aitne.core.models.image import ImageUse
-from aitne.core.models.job import RetryPolicy
+from aitne.core.models.job import JobChanges, RetryPolicy
+from aitne.core.models.node import NodeState
 from aitne.core.ports.files import Fence
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.missing import SILENCE_S
@@ -76,6 +78,79 @@ async def test_the_agent_says_when_it_runs_and_the_scheduler_how_it_ended(bench:
     ended = await b.job(job.id)
     assert (ended.state, ended.exit_code) == (JobState.FAILED, 3)
     assert "exit code 3" in (ended.message or "")
+
+
+async def test_the_start_of_an_ended_run_is_the_schedulers(bench: Any) -> None:
+    b = await bench()
+    job, other = await _submitted(b, make_job()), await _submitted(b, make_job())
+    start = b.clock() + timedelta(seconds=1)
+    for number in ("1", "2"):
+        b.scheduler.change(number, started_at=start)
+    late = JobChanges(allocated_at=start + timedelta(seconds=90), started_at=None)
+    await b.store.transition(other.id, JobState.STARTING, late)
+    b.clock.advance(100)
+    for number in ("1", "2"):
+        b.scheduler.finish(number)
+    await b.poller.poll()
+    for each in (job, other):
+        ended = await b.job(each.id)
+        assert (ended.state, ended.allocated_at) == (JobState.COMPLETED, start)
+        assert ended.started_at == start
+
+
+@pytest.mark.parametrize("by", ["Cancelled in Slurm by alice.", None])
+async def test_cancellation_past_the_platform_says_so(bench: Any, by: str | None) -> None:
+    b = await bench()
+    jobs = [await _submitted(b, make_job()) for _ in range(2)]
+    await b.poller.poll()
+    await b.begins(*jobs)
+    find = b.scheduler.find
+
+    async def accounting(runs: Any) -> Any:
+        return [row.model_copy(update={"pending_reason": by}) for row in await find(runs)]
+
+    b.scheduler.find = accounting
+    for number in ("1", "2"):
+        b.scheduler.finish(number, JobState.CANCELLED, TerminationReason.CANCELLED, None)
+    await b.poller.poll()
+    assert b.scheduler.searches == 1
+    for job in jobs:
+        ended = await b.job(job.id)
+        assert ended.state is JobState.CANCELLED
+        assert ended.message == (by or "Cancelled in the scheduler, not through the platform.")
+
+
+async def test_cancellation_by_the_platform_needs_no_search(bench: Any) -> None:
+    b = await bench()
+    array, tasks = make_array("0-9")
+    await b.store.create_job(array, tasks)
+    await b.outbox.drain()
+    await b.poller.poll()
+    await b.store.request_cancel(array.id, b.clock(), "Cancelled by ada.")
+    await b.outbox.drain()
+    await b.poller.poller.poll()  # before it has heard of the request
+    await b.poller.poll()
+    assert b.scheduler.searches == 0
+    rows = await b.store.array_tasks(array.id)
+    assert {(row.state, row.message) for row in rows} == {(JobState.CANCELLED, "Cancelled by ada.")}
+
+
+async def test_failed_node_is_named_with_its_reason_and_no_exit_code(bench: Any) -> None:
+    b = await bench()
+    job = await _submitted(b, make_job())
+    await b.poller.poll()
+    await b.begins(job)
+    reason = "Not responding [slurm@2026-01-02T03:04:05]"
+    b.scheduler.node = b.scheduler.node.model_copy(
+        update={"state": NodeState.DOWN, "reason": reason}
+    )
+    b.scheduler.finish("1", JobState.NODE_FAILED, TerminationReason.NODE_FAILED, 0)
+    await b.poller.poll()
+    ended = await b.job(job.id)
+    assert (ended.state, ended.exit_code) == (JobState.NODE_FAILED, None)
+    assert ended.message == (
+        "Node node01 (Not responding) failed under it; nothing that it did was wrong."
+    )
 
 
 async def test_a_silent_agent_does_not_hold_a_batch_job_back(bench: Any) -> None:

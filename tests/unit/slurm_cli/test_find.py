@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
+import pytest
+
 from aitne.adapters.schedulers._slurm import queue
 from aitne.adapters.schedulers._slurm.accounting import FIELDS
 from aitne.adapters.schedulers._slurm.site import Site
@@ -21,8 +23,11 @@ ARRAY = UUID(int=7)
 class Slurm:
     """Answers like one whose array 12 has lost its tasks 0 and 2 from the queue since they ended."""
 
-    def __init__(self, *, alone: bool = False) -> None:
+    def __init__(
+        self, *, alone: bool = False, state: str = "RUNNING", ended: str = "NODE_FAIL"
+    ) -> None:
         self.alone = alone
+        self.state, self.ended = state, ended
         self.asked: list[Sequence[str]] = []
 
     async def run(
@@ -49,14 +54,14 @@ class Slurm:
             "JobArrayID": "12_1",
             "ArrayTaskID": "1",
             "UserName": "alice",
-            "State": "RUNNING",
+            "State": self.state,
             "NodeList": "n1",
         }
         return queue.SEPARATOR.join(facts.values()) + f"{mark}\n"
 
     def _sacct(self, argv: Sequence[str]) -> str:
         lines = []
-        for task, state in (("0", "TIMEOUT"), ("1", "NODE_FAIL"), ("2", "CANCELLED by 0")):
+        for task, state in (("0", "TIMEOUT"), ("1", self.ended), ("2", "CANCELLED by 0")):
             facts = dict.fromkeys(FIELDS, "") | {
                 "End": "300",
                 "JobName": f"aitne-{ARRAY}-1",
@@ -64,6 +69,7 @@ class Slurm:
                 "User": "alice",
                 "State": state,
                 "ExitCode": "0:0",
+                "NodeList": "n1",
             }
             lines.append(queue.SEPARATOR.join(facts.values()))
         return "\n".join(lines)
@@ -86,6 +92,23 @@ async def test_a_task_that_left_the_queue_is_looked_up_while_others_of_its_array
         (1, JobState.RUNNING),
         (2, JobState.CANCELLED),
     }
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ("by 0", "Cancelled in Slurm by root."),
+        ("by 4294967294", "Cancelled in Slurm by uid 4294967294."),
+        ("", None),
+    ],
+)
+async def test_accounting_names_the_canceller_of_a_job_in_the_queue(
+    tmp_path: Path, by: str, message: str | None
+) -> None:
+    slurm = Slurm(state="CANCELLED", ended=f"CANCELLED {by}".strip())
+    site = Site(Settings(data_dir=tmp_path), slurm)
+    found = await site.find([Run(job_id=ARRAY, attempt=1, account="alice", scheduler_id="12_1")])
+    assert {row.array_task_id: row.pending_reason for row in found}[1] == message
 
 
 async def test_without_a_broker_other_accounts_jobs_are_not_even_read(tmp_path: Path) -> None:

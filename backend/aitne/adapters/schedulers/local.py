@@ -39,6 +39,7 @@ class LocalScheduler:
 
     name = "local"
     shared = False
+    outlives = False
     attacher = LocalAttacher
     settle_s = 0.0
 

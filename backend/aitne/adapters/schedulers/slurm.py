@@ -41,6 +41,7 @@ from aitne.core.errors import (
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
+from aitne.core.states import JobState
 from aitne.core.units import format_duration
 
 log = logging.getLogger(__name__)
@@ -182,7 +183,9 @@ class SlurmScheduler(SlurmCliScheduler):
                 for row in records.rows(record)
                 if (row.job_id, row.attempt) == (run.job_id, run.attempt)
             ]
-            if len(rows) != 1 or rows[0].array_task_id is not None:
+            # Who cancelled a job is known to accounting alone.
+            plain = len(rows) == 1 and rows[0].array_task_id is None
+            if not plain or rows[0].state is JobState.CANCELLED:
                 return None
             found += rows
         return found

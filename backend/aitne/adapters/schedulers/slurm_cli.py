@@ -51,6 +51,7 @@ class SlurmCliScheduler:
 
     name = "slurm_cli"
     shared = True
+    outlives = True
     attacher = SlurmAttacher
     settle_s: float
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import RowMapping, Select, Table, select, text, update
+from sqlalchemy import ColumnElement, RowMapping, Select, Table, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.adapters.store import tables
@@ -50,31 +49,68 @@ async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | 
         )
 
 
+def in_turn(
+    table: Table,
+    is_due: ColumnElement[bool],
+    is_leased: ColumnElement[bool],
+    most_of_one: int | None = None,
+) -> Select[tuple[int]]:
+    """Select the ids of what is due: every owner's first before any owner's second.
+
+    What is leased counts as the first of its owner. ``most_of_one``: no more of one owner at once.
+    """
+    leased = (
+        select(table.c.owner, func.count().label("count"))
+        .where(is_leased)
+        .group_by(table.c.owner)
+        .subquery()
+    )
+    nth = func.row_number().over(
+        partition_by=table.c.owner, order_by=(table.c.available_at, table.c.id)
+    )
+    turns = (
+        select(
+            table.c.id,
+            table.c.available_at,
+            (nth + func.coalesce(leased.c.count, 0)).label("turn"),
+        )
+        .outerjoin(leased, leased.c.owner == table.c.owner)
+        .where(is_due)
+        .subquery()
+    )
+    ids = select(turns.c.id).order_by(turns.c.turn, turns.c.available_at, turns.c.id)
+    return ids if most_of_one is None else ids.where(turns.c.turn <= most_of_one)
+
+
 async def take_due(
     db: Database,
     table: Table,
-    due: Select[Any],
-    lockable: Select[Any],
+    due: Select[tuple[int]],
+    is_due: ColumnElement[bool],
     *,
     epoch: int,
     until: datetime,
 ) -> Sequence[RowMapping]:
     """Lease rows to the controller that leads, until then: of two who ask, each row goes to one.
 
-    ``due`` finds their ids, and ``lockable`` too, by a query whose rows can be locked.
+    ``due`` selects their ids, in the order in which they are served; ``is_due`` is asked once more
+    of the rows that it has selected, for they are not locked by then.
     """
-    # Mostly there is nothing to do; then nothing is written, and nobody is woken.
+    # Mostly there is nothing to do; then nothing is written, and nothing is woken.
     async with db.read() as connection:
         await require_epoch(connection, epoch)
-        if (await connection.execute(due)).first() is None:
-            return []
+        ids = (await connection.execute(due)).scalars().all()
+    if not ids:
+        return []
     async with db.write() as tx:
         await require_epoch(tx, epoch)
+        still = select(table.c.id).where(table.c.id.in_(ids), is_due)
         taken = (
             update(table)
-            .where(table.c.id.in_(lockable.with_for_update(skip_locked=True)))
+            .where(table.c.id.in_(still.with_for_update(skip_locked=True)))
             .values(tries=table.c.tries + 1, available_at=until, leased_in=epoch)
             .returning(*table.c)
         )
         rows = (await tx.execute(taken)).mappings().all()
-    return sorted(rows, key=lambda row: int(row["id"]))
+    turn = {number: place for place, number in enumerate(ids)}
+    return sorted(rows, key=lambda row: turn[row["id"]])

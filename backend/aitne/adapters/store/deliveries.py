@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, delete, func, insert, or_, select, update
+from sqlalchemy import Select, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from aitne.adapters.store import notification_tables as tables
-from aitne.adapters.store.base import StorePart, require_epoch, take_due
+from aitne.adapters.store.base import StorePart, in_turn, require_epoch, take_due
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.jobs import MOST_IDS, batched
 from aitne.adapters.store.notifications import delivery_row
@@ -147,12 +147,10 @@ class Deliveries(StorePart):
         waiting = _deliveries.c.state == DeliveryState.WAITING
         void = _deliveries.c.leased_in.is_not(None) & (_deliveries.c.leased_in != epoch)
         is_due = waiting & or_(_deliveries.c.available_at <= now, void)
-        due = _in_turn(is_due, waiting & ~is_due & (_deliveries.c.leased_in == epoch), most_of_one)
-        due = due.limit(limit)
-        # Rows that were counted cannot be locked, so they are looked up once more.
-        mine = select(_deliveries.c.id).where(is_due, _deliveries.c.id.in_(due))
+        is_leased = waiting & ~is_due & (_deliveries.c.leased_in == epoch)
+        due = in_turn(_deliveries, is_due, is_leased, most_of_one).limit(limit)
         until = now + timedelta(seconds=lease_s)
-        rows = await take_due(self._db, _deliveries, due, mine, epoch=epoch, until=until)
+        rows = await take_due(self._db, _deliveries, due, is_due, epoch=epoch, until=until)
         return [Delivery.model_validate(dict(row)) for row in rows]
 
     async def finish_delivery(
@@ -215,30 +213,3 @@ async def _read_webhook(tx: Transaction, query: Select[Any], webhook_id: str) ->
     if row is None:
         raise NotFound("webhook", webhook_id)
     return Webhook.model_validate(dict(row))
-
-
-def _in_turn(
-    is_due: ColumnElement[bool], is_leased: ColumnElement[bool], most_of_one: int | None
-) -> Select[tuple[int]]:
-    """The ids of what is due: everybody's first before anybody's second."""
-    leased = (
-        select(_deliveries.c.owner, func.count().label("count"))
-        .where(is_leased)
-        .group_by(_deliveries.c.owner)
-        .subquery()
-    )
-    nth = func.row_number().over(
-        partition_by=_deliveries.c.owner, order_by=(_deliveries.c.available_at, _deliveries.c.id)
-    )
-    turns = (
-        select(
-            _deliveries.c.id,
-            _deliveries.c.available_at,
-            (nth + func.coalesce(leased.c.count, 0)).label("turn"),
-        )
-        .outerjoin(leased, leased.c.owner == _deliveries.c.owner)
-        .where(is_due)
-        .subquery()
-    )
-    ids = select(turns.c.id).order_by(turns.c.turn, turns.c.available_at, turns.c.id)
-    return ids if most_of_one is None else ids.where(turns.c.turn <= most_of_one)

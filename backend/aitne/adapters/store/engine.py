@@ -7,6 +7,8 @@ events takes one advisory lock first. Ids are therefore given out in commit orde
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
@@ -22,11 +24,15 @@ from aitne.adapters.store.faults import BUSY_TIMEOUT_S, translated, translated_a
 from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
 from aitne.adapters.store.sqlite_driver import Connector
 from aitne.adapters.store.urls import Address
+from aitne.core.errors import SetupError, StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
 _WRITES = "aitne_writes"
 _THREADS_END_S = 2.0
+_NOTE_AGAIN_S = 30.0
 # Numbers that say nothing, as advisory locks want them; all of a database's users must agree on them.
 _EVENT_LOCK = 4_158_320_901
 MIGRATION_LOCK = 4_158_320_902
@@ -83,19 +89,22 @@ class Transaction:
 class Database:
     """The engine, its two kinds of transaction, and the feed that tells of changes."""
 
-    def __init__(self, address: Address, clock: Clock) -> None:
+    def __init__(self, address: Address, clock: Clock, *, outlived: bool) -> None:
         self.address = address
         self._clock = clock
         # In one process writers queue here, in order, instead of polling for SQLite's lock.
         self._turn: AbstractAsyncContextManager[None] = (
             asyncio.Lock() if address.path is not None else nullcontext()
         )
+        self._note_again_at = float("-inf")
         self.feed: Feed
         self._connector: Connector | None
         if address.path is not None:
             self.feed = SqliteFeed(address.path)
             self._connector = Connector(address.path, BUSY_TIMEOUT_S)
-            self._engine = _sqlite_engine(address, self._connector)
+            self._engine = _sqlite_engine(
+                address, self._connector, "FULL" if outlived else "NORMAL"
+            )
             self._reader = self._engine
         else:
             self.feed = PostgresFeed(address.dsn)
@@ -148,8 +157,23 @@ class Database:
                 yield transaction
                 await transaction.finish()
 
+    async def note(self, statement: Executable) -> None:
+        """Write something that no request may fail for, such as when a token was used last.
 
-def _sqlite_engine(address: Address, connector: Connector) -> AsyncEngine:
+        While the database cannot be written, as with a full disk, it is left out, and tried again
+        only after ``_NOTE_AGAIN_S``: each try may wait for a lock.
+        """
+        if time.monotonic() < self._note_again_at:
+            return
+        try:
+            async with self.write() as tx:
+                await tx.execute(statement)
+        except StoreUnavailable as error:
+            self._note_again_at = time.monotonic() + _NOTE_AGAIN_S
+            log.warning("The time of a use is not stored: %s", error.message)
+
+
+def _sqlite_engine(address: Address, connector: Connector, synchronous: str) -> AsyncEngine:
     engine = create_async_engine(
         address.engine_url, async_creator=connector.connect, pool_size=4, max_overflow=4
     )
@@ -158,10 +182,11 @@ def _sqlite_engine(address: Address, connector: Connector) -> AsyncEngine:
     def _set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys=ON")
-        # With the write-ahead log a commit then outlives the death of any process, and the file is
-        # never damaged; only a loss of power may take the last commits with it. The jobs of this
-        # machine die of that too, and each commit saves the milliseconds of an fsync.
-        cursor.execute("PRAGMA synchronous=NORMAL")
+        # With the write-ahead log and NORMAL a commit outlives the death of any process, and the file
+        # is never damaged; only a loss of power may take the last commits with it. Jobs of this machine
+        # die of that too, and each commit saves the milliseconds of an fsync. FULL is for those that
+        # live on: what was answered is on the disk.
+        cursor.execute(f"PRAGMA synchronous={synchronous}")
         cursor.close()
 
     @event.listens_for(engine.sync_engine, "begin")
@@ -178,17 +203,23 @@ def _postgres_engine(address: Address, dsn: str) -> AsyncEngine:
     import asyncpg
 
     async def connect() -> Any:
-        return await asyncpg.connect(
-            dsn,
-            timeout=10,
-            server_settings={
-                "application_name": "aitne",
-                "jit": "off",
-                "lock_timeout": f"{BUSY_TIMEOUT_S:g}s",
-                # A process that hangs inside a transaction must not stop all others for ever.
-                "idle_in_transaction_session_timeout": f"{2 * BUSY_TIMEOUT_S:g}s",
-            },
-        )
+        try:
+            return await asyncpg.connect(
+                dsn,
+                timeout=10,
+                server_settings={
+                    "application_name": "aitne",
+                    "jit": "off",
+                    "lock_timeout": f"{BUSY_TIMEOUT_S:g}s",
+                    # A process that hangs inside a transaction must not stop all others for ever.
+                    "idle_in_transaction_session_timeout": f"{2 * BUSY_TIMEOUT_S:g}s",
+                },
+            )
+        except ValueError as error:
+            raise SetupError(
+                f"The setting database has an option that PostgreSQL's driver refuses: {error}. "
+                "See https://www.postgresql.org/docs/current/libpq-connect.html for what may stand there."
+            ) from error
 
     return create_async_engine(
         address.engine_url,

@@ -26,6 +26,7 @@ from aitne.core.states import LIVE, JobState
 T = TypeVar("T")
 _jobs = tables.jobs
 _MAX_PAGE = 1_000
+_LARGEST_INDEX = (1 << 31) - 1
 # In a fixed order, so that the statement is the same text every time.
 LIVE_STATES = sorted(LIVE)
 
@@ -173,6 +174,17 @@ class JobRecords(StorePart):
         async with self._db.read() as connection:
             rows = await connection.execute(query.order_by(_jobs.c.array_task_id))
             return [job_of(row) for row in rows.mappings()]
+
+    async def array_task(self, array_job_id: UUID, index: int) -> Job | None:
+        """Read one row by the unique index of tasks, however many the array has."""
+        if not 0 <= index <= _LARGEST_INDEX:
+            return None  # the databases refuse to compare the column with it
+        query = select(*JOB_COLUMNS).where(
+            _jobs.c.array_job_id == array_job_id, _jobs.c.array_task_id == index
+        )
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else job_of(row)
 
     async def live_jobs(self) -> Sequence[Job]:
         """See the port."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy import and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.adapters.store import tables
-from aitne.adapters.store.base import StorePart, require_epoch, take_due
+from aitne.adapters.store.base import StorePart, in_turn, require_epoch, take_due
 from aitne.adapters.store.engine import Transaction
 from aitne.core.models.job import Job
 from aitne.core.ports.store import OutboxItem, OutboxKind
 
 _outbox = tables.outbox
+_jobs = tables.jobs
 
 
 async def queue(
@@ -31,6 +33,7 @@ async def queue(
         {
             "kind": kind,
             "job_id": job.id,
+            "owner": job.owner,
             "attempt": job.attempt,
             "data": dict(data or {}),
             "tries": 0,
@@ -71,6 +74,12 @@ async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
     await tx.execute(delete(_outbox).where(_outbox.c.id.in_(item_ids)))
 
 
+async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
+    """Make the items due that were held for one of the jobs."""
+    held = update(_outbox).where(_outbox.c.dependency.in_(job_ids))
+    await tx.execute(held.values(dependency=None))
+
+
 class Outbox(StorePart):
     """``JobStore``, the part about the outbox."""
 
@@ -90,17 +99,17 @@ class Outbox(StorePart):
     ) -> Sequence[OutboxItem]:
         """See the port."""
         now = self._clock()
-        free = (
-            select(_outbox.c.id)
-            # Only one controller leads, so what was leased under another epoch nobody works on.
-            .where(_outbox.c.kind.in_(sorted(kinds)))
-            .where(_outbox.c.tries >= int(begun))
-            .where(or_(_outbox.c.available_at <= now, _outbox.c.leased_in != epoch))
-            .order_by(_outbox.c.id)
-            .limit(limit)
+        mine = and_(
+            _outbox.c.kind.in_(sorted(kinds)),
+            _outbox.c.tries >= int(begun),
+            _outbox.c.dependency.is_(None),
         )
+        # Only one controller leads, so what was leased under another epoch is not worked on.
+        is_due = mine & or_(_outbox.c.available_at <= now, _outbox.c.leased_in != epoch)
+        is_leased = mine & (_outbox.c.available_at > now) & (_outbox.c.leased_in == epoch)
+        due = in_turn(_outbox, is_due, is_leased).limit(limit)
         until = now + timedelta(seconds=lease_s)
-        rows = await take_due(self._db, _outbox, free, free, epoch=epoch, until=until)
+        rows = await take_due(self._db, _outbox, due, is_due, epoch=epoch, until=until)
         return [OutboxItem.model_validate(dict(row)) for row in rows]
 
     async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
@@ -120,9 +129,35 @@ class Outbox(StorePart):
                 .values(available_at=later, leased_in=None)
             )
 
+    async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
+        """Give items back until their dependencies change, whichever transaction comes first."""
+        items: dict[UUID, list[int]] = defaultdict(list)
+        for item_id, job in dependencies.items():
+            items[job.id].append(item_id)
+        async with self._db.write() as tx:
+            await require_epoch(tx, epoch)
+            # Locked against its end, which then comes after and releases what is held here.
+            query = (
+                select(_jobs.c.id, _jobs.c.version)
+                .where(_jobs.c.id.in_(items))
+                .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
+                .with_for_update(read=True)
+            )
+            versions = {row.id: row.version for row in await tx.execute(query)}
+            now = self._clock()
+            for job in {job.id: job for job in dependencies.values()}.values():
+                same = versions.get(job.id) == job.version
+                held = update(_outbox).where(_outbox.c.id.in_(items[job.id]))
+                dependency = job.id if same else None
+                await tx.execute(
+                    held.values(dependency=dependency, available_at=now, leased_in=None)
+                )
+
     async def outbox_depth(self) -> tuple[int, float]:
         """See the port."""
-        query = select(func.count(), func.min(_outbox.c.created_at))
+        query = select(func.count(), func.min(_outbox.c.created_at)).where(
+            _outbox.c.dependency.is_(None)
+        )
         async with self._db.read() as connection:
             count, oldest = (await connection.execute(query)).one()
         if oldest is None:

@@ -88,9 +88,8 @@ class SignIns(StorePart):
         )
         if now - sign_in.last_seen_at >= _USE_NOTED_EVERY:
             seen = {"last_seen_at": now, "address": address or sign_in.address}
-            async with self._db.write() as tx:
-                used = update(_sessions).where(_sessions.c.token_hash == token_hash)
-                await tx.execute(used.values(seen))
+            used = update(_sessions).where(_sessions.c.token_hash == token_hash)
+            await self._db.note(used.values(seen))
             sign_in = sign_in.model_copy(update=seen)
         user = other if acts and other is not None else owner
         return OpenSignIn(

@@ -61,15 +61,18 @@ class SqlStore(
 ):
     """``core.ports.store.Store`` on SQLite or PostgreSQL, whichever ``url`` names.
 
+    ``outlived``: jobs run on other machines and outlive this one, so on SQLite too each commit is on
+    the disk before it is answered.
+
     Raises:
         SetupError: ``url`` names neither.
     """
 
-    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, *, clock: Clock | None = None, outlived: bool = False) -> None:
         self._clock = clock or _now
         # Leases are counted by the database's own clock: those of its users may differ.
         self._by_own_clock = clock is not None
-        self._db = Database(parse(url), self._clock)
+        self._db = Database(parse(url), self._clock, outlived=outlived)
 
     async def start(self) -> None:
         """See the port."""

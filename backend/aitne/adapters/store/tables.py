@@ -126,6 +126,8 @@ outbox = Table(
     Column("id", BigId, primary_key=True),
     Column("kind", String(20), nullable=False),
     Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False, index=True),
+    # Of the job: owners take turns.
+    Column("owner", String(32), nullable=False, server_default=text("''")),
     Column("attempt", Integer, nullable=False),
     Column("data", JSON, nullable=False),
     Column("tries", Integer, nullable=False),
@@ -134,6 +136,14 @@ outbox = Table(
     Column("available_at", UtcDateTime, nullable=False),
     # The epoch of the lead that works on it; under another lead the lease is void.
     Column("leased_in", BigInteger),
+    # The job that the item's job depends on: until that one ends or has an id, nothing is done.
+    Column("dependency", Uuid),
+    Index(
+        "ix_outbox_dependency",
+        "dependency",
+        sqlite_where=text("dependency IS NOT NULL"),
+        postgresql_where=text("dependency IS NOT NULL"),
+    ),
     sqlite_autoincrement=True,
 )
 

@@ -14,7 +14,14 @@ from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.jobs import LIVE_STATES, MOST_IDS, batched
-from aitne.adapters.store.outbox import drop, drop_submits, longest_asked, queue, queued
+from aitne.adapters.store.outbox import (
+    drop,
+    drop_submits,
+    longest_asked,
+    queue,
+    queued,
+    release,
+)
 from aitne.adapters.store.portable import upsert_many
 from aitne.adapters.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
 from aitne.core.arrays import array_state
@@ -154,8 +161,9 @@ class Transitions(StorePart):
                 (task, task.id in pending_ids and not submits.isdisjoint((task.id, job_id)))
                 for task in tasks
             ]
-            changes = await self._cancel(tx, wishes, now, message, reason)
-            wish = {} if len(tasks) < len(live) else _wish(job, now, message)
+            some = len(tasks) < len(live)
+            changes = await self._cancel(tx, wishes, now, message, reason, None if some else job)
+            wish = {} if some else _wish(job, now, message)
             changed = await _change(tx, job, wish)
             return await _roll_up(tx, changed, changes)
 
@@ -166,9 +174,16 @@ class Transitions(StorePart):
         now: datetime,
         message: str | None,
         reason: TerminationReason | None = None,
+        array: Job | None = None,
     ) -> Sequence[Job]:
-        """Cancel each job: at once, or by way of the outbox."""
+        """Cancel each job: at once, or by way of the outbox.
+
+        ``array``: they are all that lives of it, so one item ends the tasks of its submission.
+        """
         later = [job for job, at_once in wishes if not at_once]
+        if array is not None:
+            retried = [task for task in later if task.attempt != array.attempt]
+            later = [*retried, array] if len(retried) < len(later) else retried
         waiting = await queued(tx, OutboxKind.CANCEL, [job.id for job in later])
         await queue(tx, OutboxKind.CANCEL, [job for job in later if job.id not in waiting], now)
         ended = {
@@ -355,6 +370,7 @@ async def _change_all(
     updates: dict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
     ended: list[UUID] = []
     requeued: list[UUID] = []
+    decided: list[UUID] = []
     for job, values in wishes:
         different = {name: value for name, value in values.items() if value != getattr(job, name)}
         if not different:
@@ -365,6 +381,9 @@ async def _change_all(
         result.append(changed)
         updates[frozenset(different)].append({**columns_of(different), "row_id": job.id})
         moved = changed.state is not job.state
+        has_id = changed.scheduler_id not in (None, job.scheduler_id)
+        if has_id or (moved and changed.state.terminal):
+            decided.append(job.id)
         if moved and changed.state.terminal:
             ended.append(job.id)
         elif moved and changed.state is JobState.QUEUED:
@@ -381,6 +400,8 @@ async def _change_all(
         await tx.execute(statement.values({name: bindparam(name) for name in sorted(names)}), rows)
     if ended:
         await tx.execute(delete(_secrets).where(_secrets.c.job_id.in_(ended)))
+    if decided:
+        await release(tx, decided)
     if requeued:
         # What the Hub left was for the run that is over.
         dropped = update(_secrets).where(_secrets.c.job_id.in_(requeued)).values(handover=None)

@@ -234,9 +234,8 @@ class Credentials(StorePart):
         if token.expires_at is not None and token.expires_at <= now:
             return None
         if token.last_used_at is None or now - token.last_used_at >= _USE_NOTED_EVERY:
-            async with self._db.write() as tx:
-                used = update(_tokens).where(_tokens.c.id == token.id)
-                await tx.execute(used.values(last_used_at=now))
+            used = update(_tokens).where(_tokens.c.id == token.id)
+            await self._db.note(used.values(last_used_at=now))
             token = token.model_copy(update={"last_used_at": now})
         return user_of(row), token
 

@@ -73,7 +73,7 @@ class SchedulerJob(Frozen):
     state: JobState
     reason: TerminationReason | None = None
     pending_reason: str | None = None
-    """Why it waits, in plain words."""
+    """Why it waits, in plain words; of one that has ended, what the scheduler says beside the reason."""
     restart_count: int = 0
     exit_code: int | None = None
     signal: int | None = None
@@ -107,6 +107,8 @@ class Scheduler(Protocol):
     name: str
     shared: bool
     """Whether several processes may hold one at once (the API asks it for forecasts)."""
+    outlives: bool
+    """Whether its jobs live on when the platform's machine loses power."""
     settle_s: float
     """How long after a submission without an answer the job may still turn up."""
 
@@ -143,7 +145,8 @@ class Scheduler(Protocol):
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """All that the scheduler holds, live or ended (accounting included), for these attempts.
 
-        An empty answer means the scheduler answered and has none. One row per array task.
+        An empty answer means the scheduler answered and has none. One row per array task. Of a cancelled
+        one ``pending_reason`` names the account that cancelled it, where the scheduler knows.
         """
         ...
 

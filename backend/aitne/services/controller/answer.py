@@ -15,7 +15,10 @@ RETRY_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one: the state of the job's rows, and what to write. ``delay_s``: try again."""
+    """What became of one: the state of the job's rows, and what to write.
+
+    ``delay_s``: try again after so long. ``dependency``: try again when that job has ended or an id.
+    """
 
     item: OutboxItem
     job: Job
@@ -24,6 +27,7 @@ class Answer:
     since: frozenset[JobState] | None = None
     scheduler_id: str | None = None
     delay_s: float | None = None
+    dependency: Job | None = None
 
 
 def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> Answer:

@@ -46,6 +46,7 @@ class CountedScheduler:
         self._counts = counts
         self.name = scheduler.name
         self.shared = scheduler.shared
+        self.outlives = scheduler.outlives
 
     @property
     def settle_s(self) -> float:

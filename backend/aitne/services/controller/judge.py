@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -13,6 +14,7 @@ from aitne.core.agent_protocol import (
     EXIT_PREEMPTED,
 )
 from aitne.core.models.job import Job, JobChanges, JobType
+from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import Outcome
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason
@@ -31,10 +33,19 @@ _AGENTS_REASONS = (
     TerminationReason.OUT_OF_MEMORY,
     TerminationReason.FAILED,
 )
+_CANCELLED = "Cancelled in the scheduler, not through the platform."
+_BY_WHOM = re.compile(r" \[[^\]]*\]$")
+"""Slurm adds to a node's reason the account that gave it, and when."""
+_UNUSABLE = frozenset({NodeState.DOWN, NodeState.DRAINED, NodeState.DRAINING})
 SILENT_AGENT_S = 15.0
 """A batch job whose agent cannot reach the platform is believed to run after this."""
 START_TIMEOUT = timedelta(seconds=120)
 """A session whose agent has not reported this long after it got its nodes will never come up."""
+_OF_ONE_RUN = (
+    *("allocated_at", "started_at", "ready_at", "expires_at", "address", "url"),
+    *("idle_ends_at", "gpu_idle_since"),
+)
+"""What no longer holds of a run that the scheduler started anew."""
 EXPECTED_START_NOISE = timedelta(seconds=30)
 END_NOISE = timedelta(seconds=5)
 EXPECTED_START_PART = 0.2
@@ -54,12 +65,18 @@ def of_the_agent(job: Job, exit_code: int | None) -> bool:
 
 
 def outcome(
-    job: Job, record: SchedulerJob, now: datetime, left: Outcome | None = None
+    job: Job,
+    record: SchedulerJob,
+    now: datetime,
+    left: Outcome | None = None,
+    cluster: Cluster | None = None,
 ) -> JobChanges:
     """What to write of a run that has ended, as the scheduler tells it.
 
-    ``left`` is what the agent wrote down, of a run that ended with one of its codes.
+    ``left`` is what the agent wrote down, of a run that ended with one of its codes; ``cluster`` says
+    why a node failed.
     """
+    exit_code = record.exit_code
     reason = record.reason
     message = None
     if job.cancel_requested_at is not None and record.state is JobState.CANCELLED:
@@ -76,23 +93,28 @@ def outcome(
             else f"The program ended with exit code {record.exit_code}."
         )
     elif reason is TerminationReason.NODE_FAILED:
-        message = (
-            f"{_named(record.nodes or job.nodes)} failed under it; nothing that it did was wrong."
-        )
+        exit_code = None  # Slurm says 0 of a script whose end it has not seen
+        nodes = named(record.nodes or job.nodes, cluster)
+        message = f"{nodes} failed under it; nothing that it did was wrong."
+    elif reason is TerminationReason.CANCELLED:
+        message = record.pending_reason or _CANCELLED
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
     if reason is TerminationReason.FAILED and record.exit_code is not None:
         reason, message = _own_end(job, record.exit_code, left) or (reason, message)
+    # A run that was over before a poll saw it has begun all the same.
+    began = record.started_at or job.allocated_at
     return JobChanges(
         reason=reason,
         message=message,
-        exit_code=record.exit_code,
+        exit_code=exit_code,
         signal=record.signal,
         nodes=record.nodes or job.nodes,
         partition=record.partition or job.partition,
         scheduler_record=dict(record.raw),
         restart_count=record.restart_count,
-        allocated_at=job.allocated_at or record.started_at,
+        allocated_at=began,
+        started_at=job.started_at or began,
         ended_at=record.ended_at or now,
     )
 
@@ -119,10 +141,17 @@ def _may_say(reason: TerminationReason, exit_code: int) -> bool:
     return reason in _AGENTS_REASONS
 
 
-def _named(nodes: Sequence[str]) -> str:
-    if not nodes:
+def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
+    """Name the nodes of a run for a sentence, with the scheduler's reasons for those that failed."""
+    reasons = {
+        node.name: _BY_WHOM.sub("", node.reason)
+        for node in (() if cluster is None else cluster.nodes)
+        if node.state in _UNUSABLE and node.reason
+    }
+    words = [f"{name} ({reasons[name]})" if name in reasons else name for name in nodes]
+    if not words:
         return "Its node"
-    return f"Node {nodes[0]}" if len(nodes) == 1 else f"One of its nodes ({', '.join(nodes)})"
+    return f"Node {words[0]}" if len(words) == 1 else f"One of its nodes ({', '.join(words)})"
 
 
 def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
@@ -169,8 +198,7 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
     if state is JobState.QUEUED:
         if job.state is not JobState.QUEUED:
             # A requeue: what the run before had reached is over.
-            for field in ("allocated_at", "started_at", "ready_at", "expires_at", "address", "url"):
-                values[field] = None
+            values |= dict.fromkeys(_OF_ONE_RUN)
         if record.pending_reason != job.message and not ending:
             values["message"] = record.pending_reason
         expected, known = record.expected_start_at, job.expected_start_at

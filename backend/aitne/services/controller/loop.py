@@ -131,12 +131,17 @@ class Controller:
             await self._store.wait_for_change(FOLLOW_S)
 
     async def _poll(self) -> None:
+        # A scheduler that reports changes is asked again at once: that is cheap.
+        tells = False
         while True:
             await self._poller.poll()
             await asyncio.sleep(LEAST_BETWEEN_POLLS_S)
+            if tells and self._poller.behind:
+                continue
             try:
                 async with asyncio.timeout(self._poll_interval_s - LEAST_BETWEEN_POLLS_S):
                     await self._scheduler.changed()
+                    tells = True
             except TimeoutError:
                 continue
             except SchedulerUnavailable:

@@ -20,7 +20,7 @@ from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobPlace, Outcome
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Store
 from aitne.core.states import JobState, TerminationReason
-from aitne.services.controller.judge import told_by_agent
+from aitne.services.controller.judge import named, told_by_agent
 from aitne.services.controller.runs import records_of, run_of
 
 log = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ class Missing:
         if job.nodes and len(down) == len(job.nodes):
             changes = JobChanges(
                 reason=TerminationReason.NODE_FAILED,
-                message=f"Node {', '.join(down)} failed while it ran.",
+                message=f"{named(down, cluster)} failed while it ran.",
                 ended_at=now,
             )
             return Verdict(JobState.NODE_FAILED, changes)

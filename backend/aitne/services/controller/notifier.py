@@ -173,7 +173,7 @@ class Notifier:
         return None, ()
 
     async def _of_job(self, event: Event) -> Notice | None:
-        if event.job_id is None:
+        if event.job_id is None or not notices.may_tell(event):
             return None
         try:
             job = await self._store.get_job(event.job_id)

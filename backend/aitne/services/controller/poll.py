@@ -29,6 +29,7 @@ from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Move, Store
 from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason, retries
 from aitne.core.together import together
+from aitne.services.controller.cancellers import with_cancellers
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.doubt import Doubt
 from aitne.services.controller.judge import (
@@ -88,6 +89,8 @@ class Poller:
         self._doubt = Doubt(self._missing, clock)
         self._phantoms = Phantoms(store, scheduler, counts, self._doubt)
         self._polls = 0
+        self.behind = False
+        """Whether the last answer said something of a job that only the next one can be applied to."""
         self._settled: dict[int, Entry] = {}
         """By the identity of their record, entries of which nothing is to be written."""
         self._foreign: dict[int, SchedulerJob] = {}
@@ -114,10 +117,16 @@ class Poller:
         await self._note(answering=True, message=None)
         self._counts.note(SCHEDULER_LAST_POLL, self._clock().timestamp())
         self._polls += 1
+        self.behind = False
         news, strangers = self._news(answer)
+        if any(record.state is JobState.NODE_FAILED for _, records in news for record in records):
+            await self._look_at_cluster(changed=True)
+        news = await with_cancellers(self._store, self._scheduler, self._live, news)
         for entry, records in news:
             if entry.changed_at <= tick and entry.submitted:
                 await self._guarded(entry.job, self._apply(entry, records))
+            else:
+                self.behind = True
         await self._search(tick)
         for job, verdict in await self._doubt.over(lambda: self._running(tick)):
             self._judged(job, verdict)
@@ -298,7 +307,7 @@ class Poller:
             left = None
             if record.state is JobState.FAILED and of_the_agent(job, record.exit_code):
                 left = await self._missing.agents_word(job, record)
-            changes = outcome(job, record, self._clock(), left)
+            changes = outcome(job, record, self._clock(), left, self._cluster)
             # Of what the agent did the scheduler only knows that it failed.
             state = STATE_OF_REASON[changes.reason] if left and changes.reason else record.state
             self._end(job, state, changes)
@@ -309,6 +318,7 @@ class Poller:
         if await self._never_started(job):
             return
         state, changes = progress(job, record, self._clock())
+        self.behind |= record.state.active and not state.active
         if job.scheduler_id is not None and record.scheduler_id != job.scheduler_id:
             # Of several runs of one attempt it is the one that got through.
             changes = changes.model_copy(update={"scheduler_id": record.scheduler_id})

@@ -57,9 +57,18 @@ def records_by_job(
 ) -> dict[UUID, list[SchedulerJob]]:
     """Of one answer about many jobs, what ``records_of`` gives for each, by the job's id."""
     by_run: dict[tuple[UUID, int], list[SchedulerJob]] = {}
+    by_key: dict[Key, list[SchedulerJob]] = {}
     for record in records:
         by_run.setdefault((record.job_id, record.attempt), []).append(record)
-    return {job.id: records_of(job, by_run.get(key_of(job)[:2], ())) for job in jobs}
+        key = (record.job_id, record.attempt, record.array_task_id)
+        by_key.setdefault(key, []).append(record)
+    return {
+        job.id: records_of(
+            job,
+            by_run.get(key_of(job)[:2], ()) if job.is_array else by_key.get(key_of(job), ()),
+        )
+        for job in jobs
+    }
 
 
 def records_of(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:

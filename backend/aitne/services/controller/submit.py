@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -22,7 +22,6 @@ from uuid import UUID
 from aitne.core.errors import (
     InvalidInput,
     NotAllowed,
-    NotFound,
     NotSupported,
     SchedulerRejected,
     SchedulerUnavailable,
@@ -50,7 +49,6 @@ BATCH = 32
 MOST_AT_ONCE = 4
 LEASE_S = 60.0
 LONGEST_PAUSE_S = 15.0
-DEPENDENCY_RETRY_S = 0.5
 HELD_S = 10.0
 IDLE_S = 0.5
 """Items that were put off become due without any change, so they are looked for this often."""
@@ -157,6 +155,8 @@ class Submitter:
 
         ``held`` is why none may begin."""
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
+        needed = {dependency for job in jobs.values() for dependency in job.spec.after}
+        dependencies = {job.id: job for job in await self._store.get_jobs(needed)} if needed else {}
         unknown: list[tuple[OutboxItem, Job]] = []
         ready: list[Begun] = []
         tokens: dict[UUID, str] = {}
@@ -169,7 +169,7 @@ class Submitter:
                 changes = JobChanges(message=held)
                 self._answer(Answer(item, job, job.state, changes, delay_s=HELD_S))
             elif job.state is JobState.PENDING_SUBMIT:
-                begun = await self._prepare(item, job)
+                begun = self._prepare(item, job, dependencies)
                 if begun is not None:
                     # Of one task that is tried again the token is its own: its array's may be gone.
                     token = begun.request.files["token"]
@@ -219,12 +219,15 @@ class Submitter:
         for item, job in unknown:
             self._answer(await self._search.judge(item, job, found[job.id]))
 
-    async def _prepare(self, item: OutboxItem, job: Job) -> Begun | None:
-        """What to submit; None if there is nothing, then that is an answer already."""
+    def _prepare(self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]) -> Begun | None:
+        """Render what to submit; None if there is nothing, then that is an answer already.
+
+        ``jobs`` are those that it depends on.
+        """
         if job.cancel_requested_at is not None:
             self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
             return None
-        after = await self._dependencies(item, job)
+        after = self._dependencies(item, job, jobs)
         if after is None:
             return None
         try:
@@ -234,14 +237,13 @@ class Submitter:
             return None
         return Begun(item, job, request)
 
-    async def _dependencies(self, item: OutboxItem, job: Job) -> list[str] | None:
-        """Scheduler ids to wait for; None when one has none yet, or has failed."""
+    def _dependencies(
+        self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]
+    ) -> list[str] | None:
+        """List the scheduler ids to wait for; None when one has none yet, or has failed."""
         wait_for: list[str] = []
         for dependency in job.spec.after:
-            try:
-                other = await self._store.get_job(dependency)
-            except NotFound:
-                other = None
+            other = jobs.get(dependency)
             if other is None or (other.state.terminal and other.state is not JobState.COMPLETED):
                 state = "is gone" if other is None else f"ended {other.state}"
                 message = f"It was to run after job {dependency}, which {state}."
@@ -253,8 +255,8 @@ class Submitter:
             # The scheduler would wait for this attempt only, and a retry is another one.
             if other.scheduler_id is None or other.spec.retry.max:
                 why = f"Waits for job {dependency} to complete."
-                told = JobChanges() if job.message == why else JobChanges(message=why)
-                self._answer(Answer(item, job, job.state, told, delay_s=DEPENDENCY_RETRY_S))
+                changes = JobChanges() if job.message == why else JobChanges(message=why)
+                self._answer(Answer(item, job, job.state, changes, dependency=other))
                 return None
             wait_for.append(other.scheduler_id)
         return wait_for
@@ -333,6 +335,7 @@ class Submitter:
             answers, self._answers = self._answers, []
             moves: list[Move] = []
             later: dict[float, list[int]] = {}
+            held: dict[int, Job] = {}
             done: list[int] = []
             for answer in answers:
                 if answer.changes.model_fields_set or answer.scheduler_id is not None:
@@ -344,13 +347,17 @@ class Submitter:
                         answer.since,
                         answer.scheduler_id,
                     )
-                if answer.delay_s is None:
+                if answer.dependency is not None:
+                    held[answer.item.id] = answer.dependency
+                elif answer.delay_s is None:
                     done.append(answer.item.id)
                 else:
                     later.setdefault(answer.delay_s, []).append(answer.item.id)
             epoch = self._leader.epoch
             if moves or done:
                 self._live.put(await self._store.apply(moves, epoch=epoch, done=done))
+            if held:
+                await self._store.hold_outbox(held, epoch=epoch)
             for delay_s, ids in later.items():
                 await self._store.return_outbox(*ids, epoch=epoch, delay_s=delay_s)
             self._leave([answer.item.id for answer in answers])

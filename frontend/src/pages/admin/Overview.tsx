@@ -20,6 +20,7 @@ import classes from "./Admin.module.css";
 /** Where the cause of a part's problem is looked for. */
 const WHERE: Partial<Record<string, PagePath>> = {
   scheduler: "/admin/nodes",
+  nodes: "/admin/nodes",
   queue: "/admin/jobs",
   templates: "/admin/catalogue",
   storage: "/admin/settings",

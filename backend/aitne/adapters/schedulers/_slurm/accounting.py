@@ -5,6 +5,7 @@ Asked by name, which only ours have; comments are stored only where the site say
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from aitne.adapters.schedulers._slurm.identity import of_name
@@ -14,6 +15,7 @@ from aitne.adapters.schedulers._slurm.times import parse_exit, parse_minutes, pa
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.units import parse_array
 
+_CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})")
 FIELDS = (
     "JobName",
     "JobID",
@@ -57,6 +59,12 @@ def parse(output: str) -> list[SchedulerJob]:
         for key, job in last.items()
         if job.state.terminal and job.ended_at is not None and not _written_off(job)
     ]
+
+
+def canceller(job: SchedulerJob) -> int | None:
+    """The uid of the account that cancelled it, as in ``CANCELLED by 1001``; None: it is not said."""
+    match = _CANCELLED_BY.fullmatch(job.raw["State"])
+    return None if match is None else int(match[1])
 
 
 def _written_off(job: SchedulerJob) -> bool:

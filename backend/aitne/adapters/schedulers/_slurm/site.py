@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import pwd
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -20,10 +22,15 @@ from aitne.core.models.node import Cluster
 from aitne.core.ports.command import Command
 from aitne.core.ports.scheduler import Run, SchedulerJob
 from aitne.core.settings import Settings
+from aitne.core.states import JobState
+
+log = logging.getLogger(__name__)
 
 _MARGIN_S = 5.0
 """How much longer than Slurm's own MessageTimeout a command may take: then it says what failed."""
 _ACCOUNTING_TIMEOUT_S = 60.0
+_CANCELLER_TIMEOUT_S = 5.0
+"""Who cancelled a job is worth no longer wait: a poll may depend on it."""
 _NAMES_AT_ONCE = 500
 """Names of about 50 bytes in one argument, which may have 128 KiB."""
 _LOOK_BACK = "now-30days"
@@ -33,6 +40,7 @@ _QOS_S = 60.0
 _AFTER_TROUBLE_S = 2.0
 _NO_SUCH_FIELD = re.compile(r"Invalid job format specification: (\S+)")
 
+_Key = tuple[UUID, int, int | None]
 QosFlags = Mapping[str, frozenset[str]]
 
 
@@ -141,7 +149,33 @@ class Site:
             held = {_key(row) for row in rows}
             ended = [row for row in await self.ended(missing) if _key(row) not in held]
             rows = [*rows, *ended]
-        return rows
+        return await self._with_cancellers(runs, rows)
+
+    async def _with_cancellers(
+        self, runs: Sequence[Run], rows: Sequence[SchedulerJob]
+    ) -> Sequence[SchedulerJob]:
+        """Add the account that cancelled a job: accounting alone says it, and may do so a moment later."""
+        uids = _cancellers(rows)
+        cancelled = {
+            (row.job_id, row.attempt)
+            for row in rows
+            if row.state is JobState.CANCELLED and _key(row) not in uids
+        }
+        which = [run for run in runs if (run.job_id, run.attempt) in cancelled]
+        if which and (await self.config()).accounting:
+            try:
+                uids |= _cancellers(await self.ended(which, timeout_s=_CANCELLER_TIMEOUT_S))
+            except SchedulerUnavailable as error:
+                log.warning(
+                    "Accounting does not say by whom jobs were cancelled: %s", error.message
+                )
+        names = await asyncio.to_thread(_accounts, set(uids.values()))
+        return [
+            row.model_copy(update={"pending_reason": f"Cancelled in Slurm by {names[uid]}."})
+            if row.state is JobState.CANCELLED and (uid := uids.get(_key(row))) is not None
+            else row
+            for row in rows
+        ]
 
     async def live(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """What slurmctld itself holds for these attempts, whatever ids it has."""
@@ -150,7 +184,9 @@ class Site:
         wanted = {(run.job_id, run.attempt) for run in runs}
         return [row for row in read if row is not None and (row.job_id, row.attempt) in wanted]
 
-    async def ended(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def ended(
+        self, runs: Sequence[Run], *, timeout_s: float = _ACCOUNTING_TIMEOUT_S
+    ) -> Sequence[SchedulerJob]:
         """What accounting knows of these attempts, as far as they have ended."""
         output = await self.ask(
             "sacct",
@@ -163,7 +199,7 @@ class Site:
             f"--starttime={_LOOK_BACK}",
             f"--name={_names(runs)}",
             f"--format={','.join(accounting.FIELDS)}",
-            timeout_s=_ACCOUNTING_TIMEOUT_S,
+            timeout_s=timeout_s,
         )
         return accounting.parse(output)
 
@@ -227,7 +263,23 @@ def _names(runs: Sequence[Run]) -> str:
     return ",".join(dict.fromkeys(names))  # the tasks of an array have one
 
 
-def _key(row: SchedulerJob) -> tuple[UUID, int, int | None]:
+def _cancellers(rows: Iterable[SchedulerJob]) -> dict[_Key, int]:
+    """Collect the uids of cancellers from rows of accounting."""
+    return {_key(row): uid for row in rows if (uid := accounting.canceller(row)) is not None}
+
+
+def _accounts(uids: Collection[int]) -> Mapping[int, str]:
+    """The names of accounts, as this machine knows them."""
+    names = {}
+    for uid in uids:
+        try:
+            names[uid] = pwd.getpwuid(uid).pw_name
+        except (KeyError, OverflowError):
+            names[uid] = f"uid {uid}"
+    return names
+
+
+def _key(row: SchedulerJob) -> _Key:
     return row.job_id, row.attempt, row.array_task_id
 
 

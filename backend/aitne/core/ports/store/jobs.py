@@ -76,6 +76,10 @@ class JobStore(Protocol):
         """The task rows of an array job, by index."""
         ...
 
+    async def array_task(self, array_job_id: UUID, index: int) -> Job | None:
+        """Read the row of one task of an array job; None if the array has no such task."""
+        ...
+
     async def live_jobs(self) -> Sequence[Job]:
         """Every job that is not in a terminal state, oldest first."""
         ...
@@ -162,7 +166,8 @@ class JobStore(Protocol):
         unless_cancelled: UUID | None = None,
     ) -> Job:
         """Note the wish and queue a CANCEL in the outbox; of an array, for every live task that is not
-        among those to ``keep``.
+        among those to ``keep``. Where there are none to keep, one CANCEL of the array's row stands for
+        the tasks that were submitted with it; a task that was retried has its own.
 
         ``message`` says who ended it; it becomes the message of each job that is concerned, unless
         its end was wished before. ``reason`` is then why a single job ended, or each of the tasks.
@@ -192,8 +197,9 @@ class JobStore(Protocol):
         kinds: Collection[OutboxKind] = frozenset(OutboxKind),
         begun: bool = False,
     ) -> Sequence[OutboxItem]:
-        """Take up to ``limit`` items of these kinds that nobody works on, oldest first; with
-        ``begun`` only those that were taken before.
+        """Take up to ``limit`` items of these kinds that are due and not worked on. Owners take
+        turns; of one owner the item comes first that became due first. With ``begun`` only those that
+        were taken before.
 
         A lease holds for ``lease_s`` and only under the lead that took it: the next leader need not
         wait for the leases of one that died. Raises ``StaleEpoch``.
@@ -208,8 +214,18 @@ class JobStore(Protocol):
         """Try again after ``delay_s``. Raises ``StaleEpoch``."""
         ...
 
+    async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
+        """Give items back until the job that each depends on ends or has another scheduler id.
+
+        ``dependencies`` has that job, as it was read, by the item's id. The transaction that changes
+        the job makes the items due; if it has changed since it was read, they are due at once.
+        Raises ``StaleEpoch``.
+        """
+        ...
+
     async def outbox_depth(self) -> tuple[int, float]:
-        """How many items wait, and the age of the oldest in seconds (0.0 if none)."""
+        """How many items wait, and the age of the oldest in seconds (0.0 if none); without those
+        that are held for another job."""
         ...
 
     async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:

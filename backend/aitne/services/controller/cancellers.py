@@ -1,0 +1,51 @@
+"""Who cancelled a job past the platform: the scheduler's accounting says it, its queue does not."""
+
+from __future__ import annotations
+
+import logging
+
+from aitne.core.errors import SchedulerUnavailable
+from aitne.core.models.job import Job
+from aitne.core.ports.scheduler import Scheduler, SchedulerJob
+from aitne.core.ports.store import JobStore
+from aitne.core.states import TerminationReason
+from aitne.services.controller.live import Entry, LiveJobs
+from aitne.services.controller.runs import records_by_job, run_of
+
+log = logging.getLogger(__name__)
+
+News = list[tuple[Entry, list[SchedulerJob]]]
+MOST = 500
+"""So many jobs are looked for with one search; the others' messages name no account."""
+
+
+async def with_cancellers(
+    store: JobStore, scheduler: Scheduler, live: LiveJobs, news: News
+) -> News:
+    """Replace the records of jobs that were cancelled past the platform by those of one search."""
+    jobs = _unexpected(news)
+    if not jobs:
+        return news
+    # The copies may be behind a request of the platform's own, which then explains it.
+    live.put(await store.get_jobs([job.id for job in jobs]))
+    jobs = _unexpected(news)[:MOST]
+    if not jobs:
+        return news
+    try:
+        records_found = await scheduler.find([run_of(job) for job in jobs])
+    except SchedulerUnavailable as error:
+        log.warning("The accounts that cancelled %d jobs are unknown: %s", len(jobs), error.message)
+        return news
+    by_job = records_by_job(jobs, records_found)
+    return [(entry, by_job.get(entry.job.id) or records) for entry, records in news]
+
+
+def _unexpected(news: News) -> list[Job]:
+    """List the jobs that a record says cancelled and that the platform did not cancel."""
+    return [
+        entry.job
+        for entry, records in news
+        if entry.submitted
+        and entry.job.cancel_requested_at is None
+        and any(record.reason is TerminationReason.CANCELLED for record in records)
+    ]
