@@ -37,7 +37,11 @@ def make_plan(settings: Settings) -> Plan:
                 port=settings.port,
                 probe=f"{settings.internal_url}/healthz",
             ),
-            ChildPlan(name="controller", argv=[python, "-m", "aitne.controller", "run"]),
+            ChildPlan(
+                name="controller",
+                argv=[python, "-m", "aitne.controller", "run"],
+                heartbeat=True,
+            ),
             hub_child(settings),
             proxy_child(settings),
         ],

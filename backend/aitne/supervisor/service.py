@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from aitne.core import hung_processes
+from aitne.core.hung_processes import HungRestart
 from aitne.supervisor import probe
 from aitne.supervisor.child import Child, launch, rotate, tail
 from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, Plan
@@ -148,10 +150,21 @@ class Supervisor:
             status = child.died()
             if status is not None and self._ending is None:
                 _log(f"{child.plan.name} ended with status {status}; it is started again")
+                self._note_hung(child)
                 self._restart_later(child)
             if status is not None:
                 self._ready = False
                 self._look_now.set()
+
+    def _note_hung(self, child: Child) -> None:
+        if child.killed_after_s is None:
+            return
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        restart = HungRestart(child.plan.name, now, child.killed_after_s)
+        try:
+            hung_processes.leave(self.run_dir, restart)
+        except OSError as error:
+            _log(f"the restart of {child.plan.name} could not be recorded: {error}")
 
     def _restart_later(self, child: Child) -> None:
         loop = asyncio.get_running_loop()
@@ -177,6 +190,7 @@ class Supervisor:
 
     async def _look(self) -> None:
         await asyncio.gather(*(self._probe(child) for child in self.children.values()))
+        self._kill_hung()
         answering = all(child.alive and child.answers for child in self.children.values())
         if answering and self._routes_due:
             # A proxy that was started anew knows no routes until the Hub tells it.
@@ -188,7 +202,19 @@ class Supervisor:
         self._ready = ready and all(child.alive for child in self.children.values())
         self._was_ready |= self._ready
 
+    def _kill_hung(self) -> None:
+        for child in self.children.values():
+            killed = child.killed_after_s is not None
+            if child.alive and child.silence.hung and not killed and self._ending is None:
+                silent = f"{child.silence.seconds:.0f} s"
+                _log(f"{child.plan.name} has not answered for {silent}; it is killed")
+                child.kill_hung()
+
     async def _probe(self, child: Child) -> None:
+        if child.plan.heartbeat:
+            child.silence.note(child.heartbeat())
+            child.answers = child.alive and not child.silence.late
+            return
         if child.plan.probe is None:
             child.answers = child.alive
             return
@@ -197,6 +223,8 @@ class Supervisor:
         status = await probe.ask(child.plan.probe, token=token) if child.alive else None
         if child.process is process:
             child.answers = status is not None and status < 500
+            # An error is an answer too: what is wrong may be elsewhere, and a restart mends nothing.
+            child.silence.note(status is not None)
 
     async def _end(self, *, keep_jobs: bool, say: Say) -> None:
         for timer in self._restarts:

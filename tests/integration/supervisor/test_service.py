@@ -67,6 +67,24 @@ def test_a_killed_child_is_back_within_two_seconds(supervised: Supervised, name:
     assert set(restarts.values()) == {0}
 
 
+def test_process_that_answers_with_an_error_is_not_killed(supervised: Supervised) -> None:
+    supervised.hub = ("200,503",)
+    supervised.hung_after_s = 0.3
+    supervised.start()
+    eventually("it runs", lambda: supervised.pid("hub"))
+    eventually("it was probed often", lambda: len(supervised.asked("hub")) > 20)
+    hub = next(one for one in supervised.status()["processes"] if one["name"] == "hub")
+    assert (hub["restarts"], hub["answers"]) == (0, False)
+
+
+def test_process_that_starts_slowly_is_not_killed(supervised: Supervised) -> None:
+    supervised.hub = ("200", "1.5")
+    supervised.hung_after_s = 0.3
+    supervised.start()
+    supervised.until_ready()
+    assert [one["restarts"] for one in supervised.status()["processes"]] == [0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("name", ["hub", "proxy"])
 def test_the_hub_is_asked_to_restore_the_routes(supervised: Supervised, name: str) -> None:
     def asked() -> int:

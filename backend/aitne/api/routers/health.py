@@ -8,6 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from aitne import __version__
 from aitne.api.deps import MetricsDep, PlatformDep
 from aitne.bootstrap.platform import Platform
+from aitne.core import hung_processes
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
 
@@ -55,9 +56,9 @@ async def readyz(platform: PlatformDep, response: Response) -> Readiness:
 @router.get("/metrics")
 async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
     """Numbers in Prometheus' text format."""
-    return Response(
-        await metrics.render(platform.store), headers={"Content-Type": CONTENT_TYPE_LATEST}
-    )
+    restarts = hung_processes.totals(platform.settings.run_dir)
+    text = await metrics.render(platform.store, restarts)
+    return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 async def _database(platform: Platform) -> Part:
