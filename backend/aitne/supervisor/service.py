@@ -19,7 +19,7 @@ from typing import Any
 
 from aitne.core import hung_processes
 from aitne.core.hung_processes import HungRestart
-from aitne.supervisor import probe
+from aitne.supervisor import notify, probe
 from aitne.supervisor.child import Child, launch, rotate, tail
 from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, Plan
 
@@ -102,6 +102,7 @@ class Supervisor:
     def end(self, *, keep_jobs: bool, say: Say | None = None) -> asyncio.Task[None]:
         """End the platform; a second call joins the first."""
         if self._ending is None:
+            _notify("STOPPING=1")
             self._ending = asyncio.create_task(self._end(keep_jobs=keep_jobs, say=say or _silent))
         return self._ending
 
@@ -114,7 +115,7 @@ class Supervisor:
             "url": self.plan.url,
             "sessions_url": self.plan.sessions_url,
             "data_dir": self.plan.data_dir,
-            "pid": os.getpid(),
+            "supervisor_pid": os.getpid(),
             "since": self._since.isoformat(timespec="seconds"),
             "processes": [child.status(brief=brief) for child in live],
         }
@@ -176,6 +177,7 @@ class Supervisor:
     async def _watch(self) -> None:
         while True:
             await self._look()
+            _notify("WATCHDOG=1")
             for log in [child.log for child in self.children.values()] + [
                 self.logs / "supervisor.log"
             ]:
@@ -200,7 +202,9 @@ class Supervisor:
             self._routes_due = done is None or done >= 300
         ready = answering and await probe.ask(self.plan.ready_url) == 200
         self._ready = ready and all(child.alive for child in self.children.values())
-        self._was_ready |= self._ready
+        if self._ready and not self._was_ready:
+            _notify("READY=1")
+            self._was_ready = True
 
     def _kill_hung(self) -> None:
         for child in self.children.values():
@@ -335,6 +339,13 @@ class Supervisor:
 
 async def _silent(line: str) -> None:
     _log(line)
+
+
+def _notify(state: str) -> None:
+    try:
+        notify.notify(state)
+    except OSError as error:
+        _log(f"the service manager did not take {state}: {error}")
 
 
 def _log(line: str) -> None:

@@ -85,7 +85,7 @@ class Supervised:
     def status(self) -> dict[str, Any]:
         found = eventually("it answers", lambda: control.status(self.data_dir))
         assert isinstance(found, dict)
-        self.pids |= {found["pid"], *(process["pid"] for process in found["processes"])}
+        self.pids |= {found["supervisor_pid"], *(process["pid"] for process in found["processes"])}
         return found
 
     def pid(self, name: str) -> int:
