@@ -24,7 +24,7 @@ def measure(*, quick: bool) -> Figure:
         time.sleep(idle_s)
         status = whole.status()
         names = {entry["pid"]: entry["name"] for entry in status["processes"]}
-        names[status["pid"]] = "supervisor"
+        names[status["supervisor_pid"]] = "supervisor"
         seen: list[dict[str, float]] = []
         for _ in range(looks):
             seen.append(_look(names))

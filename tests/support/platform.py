@@ -19,6 +19,7 @@ from aitne.core.settings import cache_dir
 from aitne.supervisor import control, environments
 from tests.support.ports import free_ports
 from tests.support.requirements import lacking
+from tests.support.waiting import eventually
 
 AITNE = Path(sys.executable).parent / "aitne"
 
@@ -91,6 +92,14 @@ class RunningPlatform:
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
         return done.stdout + done.stderr
 
+    def start_in_foreground(self) -> subprocess.Popen[bytes]:
+        """``aitne up``, as a service manager runs it; returned when the platform is ready."""
+        where = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
+        command = subprocess.Popen([AITNE, "up", *where], env=self.env, stdin=subprocess.DEVNULL)
+        eventually("the platform is ready", lambda: self.ready() or command.poll() is not None)
+        assert command.poll() is None, self.logs()
+        return command
+
     def stop(self, *, keep_jobs: bool = False) -> None:
         """``aitne down``."""
         options = ["--keep-jobs"] if keep_jobs else []
@@ -106,7 +115,7 @@ class RunningPlatform:
         """``kill -9`` of one process; ``supervisor`` is one too."""
         status = control.status(self.data_dir)
         assert status is not None, "the platform does not run"
-        pids = {"supervisor": status["pid"]} | self.pids()
+        pids = {"supervisor": status["supervisor_pid"]} | self.pids()
         os.kill(pids[name], signal.SIGKILL)
 
     def ready(self) -> bool:

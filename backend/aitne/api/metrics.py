@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import (
     CollectorRegistry,
@@ -48,8 +48,8 @@ class Metrics:
         self._depth = self._gauge(names.OUTBOX_DEPTH)
         self._oldest = self._gauge(names.OUTBOX_OLDEST)
         self._last_poll = self._gauge(names.SCHEDULER_LAST_POLL)
-        self._controller = _ControllerCounters()
-        self.registry.register(self._controller)
+        self._elsewhere = _CountersElsewhere()
+        self.registry.register(self._elsewhere)
 
     def _gauge(self, metric: Metric) -> Gauge:
         return Gauge(metric.name, metric.help, metric.labels, registry=self.registry)
@@ -63,8 +63,8 @@ class Metrics:
         if not isinstance(error, Unavailable):
             self._failures.labels(f"{credential}_{error.code}").inc()
 
-    async def render(self, store: Store) -> bytes:
-        """Everything in Prometheus' text format."""
+    async def render(self, store: Store, hung_restarts: Mapping[str, float]) -> bytes:
+        """Everything in Prometheus' text format. ``hung_restarts`` counts by process."""
         counts = await store.count_by_state()
         for state in JobState:
             self._jobs.labels(state.value).set(counts.get(state, 0))
@@ -72,20 +72,27 @@ class Metrics:
         self._depth.set(depth)
         self._oldest.set(oldest)
         lease = await store.current_lease("controller")
-        self._controller.counters = {} if lease is None else lease.counters
-        for last in self._controller.counters.get(names.SCHEDULER_LAST_POLL.name, {}).values():
+        counters = {} if lease is None else lease.counters
+        for last in counters.get(names.SCHEDULER_LAST_POLL.name, {}).values():
             self._last_poll.set(last)
+        restarts = {names.HUNG_RESTARTS.name: dict(hung_restarts)}
+        self._elsewhere.counters = counters | restarts
         return generate_latest(self.registry)
 
 
-class _ControllerCounters(Collector):
-    """The counters of the controller that leads, from its lease: it has no port of its own."""
+class _CountersElsewhere(Collector):
+    """The counters of processes without a port: the controller's, from its lease, and the supervisor's."""
 
     def __init__(self) -> None:
         self.counters: dict[str, dict[str, float]] = {}
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        for metric in (names.SUBMISSIONS, names.SCHEDULER_RPC, names.RECONCILE):
+        for metric in (
+            names.SUBMISSIONS,
+            names.SCHEDULER_RPC,
+            names.RECONCILE,
+            names.HUNG_RESTARTS,
+        ):
             family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
             for label, value in self.counters.get(metric.name, {}).items():
                 family.add_metric([label], value)

@@ -66,6 +66,7 @@ from aitne.services.notifications import NotificationService
 from aitne.services.oauth import OAuthService
 from aitne.services.offers import Offers
 from aitne.services.preferences import PreferenceService
+from aitne.services.process_restarts import ProcessRestarts
 from aitne.services.project_life import ProjectLife
 from aitne.services.project_report import ReportService
 from aitne.services.projects import ProjectService
@@ -243,6 +244,8 @@ def build(settings: Settings) -> Platform:
         announcements=AnnouncementService(store, utc_now),
         maintenance=MaintenanceService(store, utc_now),
         health=HealthService(
-            Checks(store, settings, LocalProbes(), cluster, events, templates, utc_now), utc_now
+            Checks(store, settings, LocalProbes(), cluster, events, templates, utc_now),
+            ProcessRestarts(store, settings.run_dir),
+            utc_now,
         ),
     )

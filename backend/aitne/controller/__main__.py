@@ -15,6 +15,7 @@ import sys
 from aitne.bootstrap.adapters import SCHEDULERS
 from aitne.bootstrap.controller import build_controller
 from aitne.bootstrap.platform import build
+from aitne.controller.heartbeat import beat
 from aitne.controller.lock import hold_lock, new_holder
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings, load_settings
@@ -60,7 +61,11 @@ async def _run(settings: Settings) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await _with_controller(settings, stop)
+    heartbeat = asyncio.create_task(beat())
+    try:
+        await _with_controller(settings, stop)
+    finally:
+        heartbeat.cancel()
     return 0
 
 

@@ -34,6 +34,11 @@ SCHEDULER_LAST_POLL = Metric(
     "aitne_scheduler_last_poll_timestamp_seconds",
     "When the scheduler last answered the batched query, as a Unix time.",
 )
+HUNG_RESTARTS = Metric(
+    "aitne_hung_process_restarts_total",
+    "Processes of the platform that did not answer, and were killed and started again.",
+    ("process",),
+)
 RECONCILE = Metric("aitne_reconcile_total", "Discrepancies that were set right.", ("outcome",))
 
 # Of one job, as ``GET /api/v1/jobs/{id}/profile`` writes them for text/plain; the runtime's own text has

@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from aitne import __version__
-from aitne.core.errors import AitneError
+from aitne.core.errors import AitneError, StoreUnavailable
 from aitne.core.models.health import SEVERITY, Health, HealthState, PartHealth
 from aitne.core.models.user import Actor
 from aitne.core.policy import Action, require
 from aitne.core.together import together
 from aitne.services.health_checks import Checks, Finding
+from aitne.services.process_restarts import ProcessRestarts
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +27,11 @@ FRESH_S = 3.0
 class HealthService:
     """Keeps what was found, so that it can say since when."""
 
-    def __init__(self, checks: Checks, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, checks: Checks, restarts: ProcessRestarts, clock: Callable[[], datetime]
+    ) -> None:
         self._checks = checks
+        self._restarts = restarts
         self._clock = clock
         self._known: dict[str, PartHealth] = {}
         self._last: Health | None = None
@@ -52,6 +56,10 @@ class HealthService:
 
     async def _watch(self) -> None:
         while True:
+            try:
+                await self._restarts.store()
+            except StoreUnavailable as error:
+                log.warning("Restarts of hung processes are stored later: %s", error.message)
             await self._fresh()
             await asyncio.sleep(LOOK_EVERY_S)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from aitne import __version__
 from aitne.core.errors import AitneError, Unavailable
+from aitne.core.hung_processes import HUNG_AFTER_S
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Node
 from aitne.core.ports.probes import Probes
@@ -33,6 +34,10 @@ LITTLE_BYTES = 5 << 30
 NO_BYTES = 500 << 20
 _MOST_GROUPS = 5
 """So many reasons of nodes are named."""
+_RESTARTED = (
+    "The supervisor starts it again when it has ended, and kills it first when it has not answered for "
+    f"{HUNG_AFTER_S:.0f} s."
+)
 _LOGS = "`aitne status` shows the processes; their logs lie in `logs` of the data directory."
 
 
@@ -125,7 +130,7 @@ class Checks:
             return Finding(
                 DOWN,
                 "No controller leads, so nothing is submitted and no state is followed.",
-                f"It starts again by itself within seconds. If not: {_LOGS}",
+                f"{_RESTARTED} If it stays so: {_LOGS}",
                 None if lease is None else lease.expires_at,
             )
         facts: Facts = {"holder": lease.holder, "epoch": lease.epoch}
@@ -218,7 +223,7 @@ class Checks:
         try:
             await self._probes.http(url)
         except Unavailable as error:
-            advice = f"{consequence} It starts again by itself. If not: {_LOGS}"
+            advice = f"{consequence} {_RESTARTED} If it stays so: {_LOGS}"
             return Finding(DOWN, f"{who} does not answer: {error.message}", advice)
         return Finding(OK, f"{who} answers.")
 

@@ -8,12 +8,15 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
+from aitne.core.hung_processes import HEARTBEAT_VARIABLE
 from aitne.supervisor.plan import ChildPlan
+from aitne.supervisor.silence import Silence
 
 DELAYS_S = (0.0, 0.2, 0.5, 1.0, 1.5)
 """Before each restart in a row: a dead child is back within two seconds, for ever."""
@@ -33,7 +36,11 @@ def die_with(parent: int, number: int) -> None:
 
 
 def launch(
-    argv: list[str], env: dict[str, str], cwd: Path, log: IO[bytes]
+    argv: list[str],
+    env: dict[str, str],
+    cwd: Path,
+    log: IO[bytes],
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a process that dies with this one. Raises ``OSError``."""
     parent = os.getpid()
@@ -45,6 +52,7 @@ def launch(
         cwd=cwd,
         env=env,
         start_new_session=True,
+        pass_fds=pass_fds,
         # This process has one thread, so nothing can hold a lock over the fork.
         preexec_fn=lambda: die_with(parent, signal.SIGKILL),
     )
@@ -61,6 +69,10 @@ class Child:
         self.answers = False
         """What its last probe said."""
         self.process: subprocess.Popen[bytes] | None = None
+        self.silence = Silence(plan.hung_after_s)
+        self.killed_after_s: float | None = None
+        """Seconds of silence after which the hung process was killed; None: it was not."""
+        self._heartbeat: int | None = None
         self._env = env
         self._cwd = cwd
         self._in_a_row = 0
@@ -74,11 +86,37 @@ class Child:
     def start(self) -> None:
         """Start it. Raises ``OSError`` when its program cannot be run."""
         with self.log.open("ab") as log:
-            self.process = launch(self.plan.argv, self._env, self._cwd, log)
+            self.process = self._launch(log)
+        self.silence = Silence(self.plan.hung_after_s)
+        self.killed_after_s = None
         self.since = datetime.now(UTC)
         self._began = time.monotonic()
         self.restarts += 1
         self.answers = False
+
+    def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        if not self.plan.heartbeat:
+            return launch(self.plan.argv, self._env, self._cwd, log)
+        if self._heartbeat is not None:
+            os.close(self._heartbeat)
+        self._heartbeat, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            env = self._env | {HEARTBEAT_VARIABLE: str(writer)}
+            return launch(self.plan.argv, env, self._cwd, log, (writer,))
+        finally:
+            os.close(writer)
+
+    def heartbeat(self) -> bool:
+        """True when it has written a heartbeat since the last call."""
+        try:
+            return self._heartbeat is not None and bool(os.read(self._heartbeat, 65_536))
+        except BlockingIOError:
+            return False
+
+    def kill_hung(self) -> None:
+        """Kill it because it does not answer; it is started again like any that died."""
+        self.killed_after_s = self.silence.seconds
+        self.signal(signal.SIGKILL)
 
     def died(self) -> int | None:
         """The exit status, once, when it is found dead."""

@@ -44,6 +44,10 @@ NOTES_WITHIN_S = 5.0
 Progress = Callable[[str], None]
 
 
+class _Terminated(BaseException):
+    """SIGTERM arrived; like KeyboardInterrupt no ordinary error."""
+
+
 def up(
     settings: Settings,
     *,
@@ -58,7 +62,8 @@ def up(
     Ctrl-C at once; SIGTERM ends it and leaves the jobs running.
 
     Raises:
-        SetupError: something is missing, taken or wrong; the message says what to do.
+        SetupError: something is missing, taken or wrong; the message says what to do. In the
+            foreground also when the supervisor ends without being asked to.
     """
     data_dir = settings.data_dir
     ready = on_ready or (lambda: None)
@@ -97,7 +102,7 @@ def up(
         progress(f"Ready at {settings.portal_url} after {time.monotonic() - began:.1f} s.")
         ready()
         if not detach:
-            supervisor.wait()
+            _wait_end(supervisor, data_dir)
 
 
 def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:
@@ -123,7 +128,7 @@ def status(data_dir: Path) -> dict[str, Any] | None:
     """What the supervisor says of itself and its children; None: it does not run.
 
     ``{"state": "starting" | "ready" | "degraded" | "stopping", "url", "sessions_url", "data_dir",
-    "pid", "since", "processes": [{"name", "pid", "port", "memory_bytes", "restarts", "since"}]}``
+    "supervisor_pid", "since", "processes": [{"name", "pid", "port", "memory_bytes", "restarts", "since"}]}``
     """
     return next(_talk(data_dir, {"verb": "status"}), None)
 
@@ -236,6 +241,15 @@ def _tell_notes(settings: Settings, progress: Progress) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
+def _wait_end(supervisor: subprocess.Popen[bytes], data_dir: Path) -> None:
+    status = supervisor.wait()
+    if status != 0:
+        raise SetupError(
+            f"The supervisor ended with status {status}, and all processes of the platform with it. "
+            f"Its log ends with:\n{_tail(data_dir, 'supervisor')}"
+        )
+
+
 def _wait_gone(data_dir: Path) -> None:
     give_up = time.monotonic() + 2 * END_WITHIN_S
     while _where(data_dir) is not None and time.monotonic() < give_up:
@@ -282,10 +296,13 @@ def _tail(data_dir: Path, name: str) -> str:
 
 @contextmanager
 def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterator[None]:
-    """In the foreground: Ctrl-C ends all, a second one hurries, SIGTERM leaves the jobs."""
+    """In the foreground: Ctrl-C ends all, a second one hurries, SIGTERM leaves the jobs.
+
+    The block then ends without an error: it was asked to.
+    """
 
     def on_term(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+        raise _Terminated
 
     if not enabled:
         yield
@@ -300,10 +317,8 @@ def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterat
             progress("In a hurry.")
             next(_talk(data_dir, {"verb": "hurry"}), None)
             _wait_gone(data_dir)
-        raise
-    except SystemExit:
+    except _Terminated:
         down(data_dir, keep_jobs=True, progress=progress)
-        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 

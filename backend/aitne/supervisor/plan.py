@@ -10,6 +10,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from aitne.core.hung_processes import HUNG_AFTER_S
+
 FILE = "plan.json"
 SOCKET = "supervisor.sock"
 FAILURE = "failure"
@@ -32,6 +34,10 @@ class ChildPlan:
     port: int | None = None
     probe: str | None = None
     """``http://…`` that answers below 500 when the process is of use; None: it is once it lives."""
+    heartbeat: bool = False
+    """Writes to a pipe that ``HEARTBEAT_VARIABLE`` names, in place of answering a probe."""
+    hung_after_s: float = HUNG_AFTER_S
+    """Killed and started again when it has not answered for so long."""
     probe_secret: str | None = None
     """File in the secrets folder whose content goes with the probe as a token."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import aitne
 from aitne.core import settings_source
 from aitne.core.settings import Settings, config_path
-from aitne.supervisor import environments, software
+from aitne.supervisor import environments, notify, software
 from aitne.supervisor.plan import ChildPlan, Plan
 
 HUB = Path(aitne.__file__).parent / "hub"
@@ -37,7 +37,11 @@ def make_plan(settings: Settings) -> Plan:
                 port=settings.port,
                 probe=f"{settings.internal_url}/healthz",
             ),
-            ChildPlan(name="controller", argv=[python, "-m", "aitne.controller", "run"]),
+            ChildPlan(
+                name="controller",
+                argv=[python, "-m", "aitne.controller", "run"],
+                heartbeat=True,
+            ),
             hub_child(settings),
             proxy_child(settings),
         ],
@@ -109,7 +113,7 @@ def _base_env(settings: Settings) -> dict[str, str]:
     env = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("AITNE_") or name in _NOT_SETTINGS
+        if (not name.startswith("AITNE_") or name in _NOT_SETTINGS) and name not in notify.VARIABLES
     }
     env |= settings_env(settings)
     env[settings_source.VARIABLE] = settings_source.written(settings)

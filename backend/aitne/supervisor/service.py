@@ -17,7 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from aitne.supervisor import probe
+from aitne.core import hung_processes
+from aitne.core.hung_processes import HungRestart
+from aitne.supervisor import notify, probe
 from aitne.supervisor.child import Child, launch, rotate, tail
 from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, Plan
 
@@ -100,6 +102,7 @@ class Supervisor:
     def end(self, *, keep_jobs: bool, say: Say | None = None) -> asyncio.Task[None]:
         """End the platform; a second call joins the first."""
         if self._ending is None:
+            _notify("STOPPING=1")
             self._ending = asyncio.create_task(self._end(keep_jobs=keep_jobs, say=say or _silent))
         return self._ending
 
@@ -112,7 +115,7 @@ class Supervisor:
             "url": self.plan.url,
             "sessions_url": self.plan.sessions_url,
             "data_dir": self.plan.data_dir,
-            "pid": os.getpid(),
+            "supervisor_pid": os.getpid(),
             "since": self._since.isoformat(timespec="seconds"),
             "processes": [child.status(brief=brief) for child in live],
         }
@@ -148,10 +151,21 @@ class Supervisor:
             status = child.died()
             if status is not None and self._ending is None:
                 _log(f"{child.plan.name} ended with status {status}; it is started again")
+                self._note_hung(child)
                 self._restart_later(child)
             if status is not None:
                 self._ready = False
                 self._look_now.set()
+
+    def _note_hung(self, child: Child) -> None:
+        if child.killed_after_s is None:
+            return
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        restart = HungRestart(child.plan.name, now, child.killed_after_s)
+        try:
+            hung_processes.leave(self.run_dir, restart)
+        except OSError as error:
+            _log(f"the restart of {child.plan.name} could not be recorded: {error}")
 
     def _restart_later(self, child: Child) -> None:
         loop = asyncio.get_running_loop()
@@ -163,6 +177,7 @@ class Supervisor:
     async def _watch(self) -> None:
         while True:
             await self._look()
+            _notify("WATCHDOG=1")
             for log in [child.log for child in self.children.values()] + [
                 self.logs / "supervisor.log"
             ]:
@@ -177,6 +192,7 @@ class Supervisor:
 
     async def _look(self) -> None:
         await asyncio.gather(*(self._probe(child) for child in self.children.values()))
+        self._kill_hung()
         answering = all(child.alive and child.answers for child in self.children.values())
         if answering and self._routes_due:
             # A proxy that was started anew knows no routes until the Hub tells it.
@@ -186,9 +202,23 @@ class Supervisor:
             self._routes_due = done is None or done >= 300
         ready = answering and await probe.ask(self.plan.ready_url) == 200
         self._ready = ready and all(child.alive for child in self.children.values())
-        self._was_ready |= self._ready
+        if self._ready and not self._was_ready:
+            _notify("READY=1")
+            self._was_ready = True
+
+    def _kill_hung(self) -> None:
+        for child in self.children.values():
+            killed = child.killed_after_s is not None
+            if child.alive and child.silence.hung and not killed and self._ending is None:
+                silent = f"{child.silence.seconds:.0f} s"
+                _log(f"{child.plan.name} has not answered for {silent}; it is killed")
+                child.kill_hung()
 
     async def _probe(self, child: Child) -> None:
+        if child.plan.heartbeat:
+            child.silence.note(child.heartbeat())
+            child.answers = child.alive and not child.silence.late
+            return
         if child.plan.probe is None:
             child.answers = child.alive
             return
@@ -197,6 +227,8 @@ class Supervisor:
         status = await probe.ask(child.plan.probe, token=token) if child.alive else None
         if child.process is process:
             child.answers = status is not None and status < 500
+            # An error is an answer too: what is wrong may be elsewhere, and a restart mends nothing.
+            child.silence.note(status is not None)
 
     async def _end(self, *, keep_jobs: bool, say: Say) -> None:
         for timer in self._restarts:
@@ -307,6 +339,13 @@ class Supervisor:
 
 async def _silent(line: str) -> None:
     _log(line)
+
+
+def _notify(state: str) -> None:
+    try:
+        notify.notify(state)
+    except OSError as error:
+        _log(f"the service manager did not take {state}: {error}")
 
 
 def _log(line: str) -> None:

@@ -85,6 +85,10 @@ def test_a_killed_supervisor_leaves_the_work_and_up_takes_it_up_again(work: Work
     status = work.platform.aitne("status", "--json", "--data-dir", str(work.platform.data_dir))
     assert status.returncode == 1
     assert json.loads(status.stdout)["processes"] == []
+    command = work.platform.start_in_foreground()
+    work.goes_on()
+    work.platform.kill("supervisor")
+    assert command.wait(30) == 1
     work.platform.start()
     work.goes_on()
 
@@ -92,6 +96,10 @@ def test_a_killed_supervisor_leaves_the_work_and_up_takes_it_up_again(work: Work
 def test_down_may_keep_the_work_for_the_next_up(work: Work) -> None:
     work.platform.stop(keep_jobs=True)
     assert control.status(work.platform.data_dir) is None
+    command = work.platform.start_in_foreground()
+    work.goes_on()
+    command.send_signal(signal.SIGTERM)
+    assert command.wait(30) == 0
     work.platform.start()
     work.goes_on()
 
@@ -120,5 +128,7 @@ def test_labs_shut_down_completes_the_session(work: Work) -> None:
 def test_down_ends_what_is_left(work: Work) -> None:
     assert work.client.jobs.get(work.job).state == JobState.RUNNING
     work.platform.stop()
-    work.platform.start()
+    command = work.platform.start_in_foreground()
     assert work.client.jobs.get(work.job).state == JobState.CANCELLED
+    command.send_signal(signal.SIGINT)
+    assert command.wait(30) == 0

@@ -19,19 +19,22 @@ from tests.support.alive import alive
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
-# Answers everything with 200 and notes what it was asked.
+# Notes what it was asked. Arguments: the port, the statuses (200) of which the last is repeated, and the
+# seconds (0) until it listens.
 SERVER = """
-import sys
+import sys, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):
     def answer(self):
         print(self.command, self.path, self.headers.get("Authorization"), flush=True)
-        self.send_response(200)
+        self.send_response(int(statuses.pop(0) if len(statuses) > 1 else statuses[0]))
         self.send_header("Content-Length", "0")
         self.end_headers()
     do_GET = do_POST = answer
     def log_message(self, *args):
         pass
+statuses = (sys.argv[2:] or ["200"])[0].split(",")
+time.sleep(float((sys.argv[3:] or ["0"])[0]))
 HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 SLEEPER = "import time; time.sleep(1000)"
@@ -44,6 +47,9 @@ class Supervised:
         self.data_dir = data_dir
         self.init = [sys.executable, "-c", "pass"]
         self.drain = [sys.executable, "-c", f"open({str(data_dir / 'drained')!r}, 'a').write('x')"]
+        self.hub: tuple[str, ...] = ()
+        """More arguments of the Hub's stand-in."""
+        self.hung_after_s = 30.0
         self.port = free_ports()
         self.pids: set[int] = set()
         for name in ("run", "logs"):
@@ -57,7 +63,7 @@ class Supervised:
         children = [
             ChildPlan("api", [*server, str(self.port)], port=self.port, probe=f"{base}/healthz"),
             ChildPlan("controller", [sys.executable, "-c", SLEEPER]),
-            self._server("hub", self.port + 1),
+            self._server("hub", self.port + 1, *self.hub),
             self._server("proxy", self.port + 2),
         ]
         Plan(
@@ -79,7 +85,7 @@ class Supervised:
     def status(self) -> dict[str, Any]:
         found = eventually("it answers", lambda: control.status(self.data_dir))
         assert isinstance(found, dict)
-        self.pids |= {found["pid"], *(process["pid"] for process in found["processes"])}
+        self.pids |= {found["supervisor_pid"], *(process["pid"] for process in found["processes"])}
         return found
 
     def pid(self, name: str) -> int:
@@ -94,11 +100,12 @@ class Supervised:
         """What a child was asked."""
         return (self.data_dir / "logs" / f"{name}.log").read_text().splitlines()
 
-    def _server(self, name: str, port: int) -> ChildPlan:
+    def _server(self, name: str, port: int, *more: str) -> ChildPlan:
         return ChildPlan(
             name,
-            [sys.executable, "-c", SERVER, str(port)],
+            [sys.executable, "-c", SERVER, str(port), *more],
             port=port,
+            hung_after_s=self.hung_after_s,
             probe=f"http://127.0.0.1:{port}/{name}",
             probe_secret="proxy_auth_token" if name == "proxy" else None,
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import socket
 import sys
 import time
 from itertools import pairwise
@@ -37,8 +39,8 @@ def test_it_starts_everything_and_says_so(supervised: Supervised) -> None:
         assert process["restarts"] == 0
     assert status["url"] == f"http://127.0.0.1:{supervised.port}"
     assert status["data_dir"] == str(supervised.data_dir)
-    socket = supervised.data_dir / "run" / "supervisor.sock"
-    assert socket.stat().st_mode & 0o777 == 0o600
+    path = supervised.data_dir / "run" / "supervisor.sock"
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_second_one_is_refused(supervised: Supervised) -> None:
@@ -65,6 +67,24 @@ def test_a_killed_child_is_back_within_two_seconds(supervised: Supervised, name:
     restarts = {one["name"]: one["restarts"] for one in supervised.status()["processes"]}
     assert restarts.pop(name) == 4
     assert set(restarts.values()) == {0}
+
+
+def test_process_that_answers_with_an_error_is_not_killed(supervised: Supervised) -> None:
+    supervised.hub = ("200,503",)
+    supervised.hung_after_s = 0.3
+    supervised.start()
+    eventually("it runs", lambda: supervised.pid("hub"))
+    eventually("it was probed often", lambda: len(supervised.asked("hub")) > 20)
+    hub = next(one for one in supervised.status()["processes"] if one["name"] == "hub")
+    assert (hub["restarts"], hub["answers"]) == (0, False)
+
+
+def test_process_that_starts_slowly_is_not_killed(supervised: Supervised) -> None:
+    supervised.hub = ("200", "1.5")
+    supervised.hung_after_s = 0.3
+    supervised.start()
+    supervised.until_ready()
+    assert [one["restarts"] for one in supervised.status()["processes"]] == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("name", ["hub", "proxy"])
@@ -96,13 +116,36 @@ def test_children_die_with_their_supervisor(supervised: Supervised) -> None:
     supervised.start()
     supervised.until_ready()
     status = supervised.status()
-    os.kill(status["pid"], signal.SIGKILL)
+    os.kill(status["supervisor_pid"], signal.SIGKILL)
     pids = [process["pid"] for process in status["processes"]]
     eventually("all are gone", lambda: not any(map(alive, pids)))
     assert control.status(supervised.data_dir) is None
     # What it left behind is no obstacle, and jobs that it left can still be ended.
     assert supervised.start() == 0
     supervised.until_ready()
+
+
+def test_service_manager_is_notified(
+    supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(60)
+        manager.bind(str(tmp_path / "notify"))
+        supervised.start()
+        while (message := manager.recv(100)) != b"READY=1":
+            assert message == b"WATCHDOG=1"
+        assert supervised.status()["state"] == "ready"
+        pid = supervised.status()["supervisor_pid"]
+        os.kill(pid, signal.SIGSTOP)
+        eventually("it is stopped", lambda: " T " in Path(f"/proc/{pid}/stat").read_text())
+        while select.select([manager], [], [], 0)[0]:
+            assert manager.recv(100) == b"WATCHDOG=1"
+        os.kill(pid, signal.SIGCONT)
+        assert manager.recv(100) == b"WATCHDOG=1"
+        os.kill(pid, signal.SIGTERM)
+        while (message := manager.recv(100)) != b"STOPPING=1":
+            assert message == b"WATCHDOG=1"
 
 
 def test_down_ends_the_jobs_first_and_then_everything(supervised: Supervised) -> None:
@@ -131,7 +174,7 @@ def test_jobs_can_be_kept_and_ended_later(supervised: Supervised) -> None:
 def test_sigterm_keeps_the_jobs(supervised: Supervised) -> None:
     supervised.start()
     supervised.until_ready()
-    pid = supervised.status()["pid"]
+    pid = supervised.status()["supervisor_pid"]
     os.kill(pid, signal.SIGTERM)
     eventually("it is gone", lambda: not alive(pid))
     assert not (supervised.data_dir / "drained").exists()
@@ -167,7 +210,7 @@ def test_it_keeps_nothing_of_its_caller(supervised: Supervised, tmp_path: Path) 
     supervised.start()
     supervised.until_ready()
     status = supervised.status()
-    for pid in [status["pid"], *(process["pid"] for process in status["processes"])]:
+    for pid in [status["supervisor_pid"], *(process["pid"] for process in status["processes"])]:
         for descriptor in ("0", "1", "2"):
             target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
             assert target == "/dev/null" or target.startswith(str(supervised.data_dir / "logs"))

@@ -35,6 +35,16 @@ def test_children_load_the_same_settings(
     assert load_settings() == settings
 
 
+def test_children_cannot_speak_to_the_service_manager(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"):
+        monkeypatch.setenv(name, "1")
+    assert (
+        not {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} & make_plan(settings).base_env.keys()
+    )
+
+
 def test_the_plan_has_every_process_and_no_secret(settings: Settings) -> None:
     plan = make_plan(settings)
     assert [child.name for child in plan.children] == ["api", "controller", "hub", "proxy"]

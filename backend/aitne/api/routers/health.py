@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from aitne import __version__
 from aitne.api.deps import MetricsDep, PlatformDep, bearer, get_admin, get_caller
 from aitne.bootstrap.platform import Platform
+from aitne.core import hung_processes
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
 from aitne.services.secrets import read_secret
@@ -68,9 +69,9 @@ async def check_may_scrape(request: Request, platform: PlatformDep, metrics: Met
 @router.get("/metrics", dependencies=[Depends(check_may_scrape)])
 async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
     """Numbers in Prometheus' text format."""
-    return Response(
-        await metrics.render(platform.store), headers={"Content-Type": CONTENT_TYPE_LATEST}
-    )
+    restarts = hung_processes.totals(platform.settings.run_dir)
+    text = await metrics.render(platform.store, restarts)
+    return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 async def _database(platform: Platform) -> Part:

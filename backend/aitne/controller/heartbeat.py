@@ -1,0 +1,28 @@
+"""The controller's heartbeat: it has no port at which its supervisor could probe it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from aitne.core.hung_processes import HEARTBEAT_VARIABLE
+
+EVERY_S = 1.0
+
+
+async def beat() -> None:
+    """Write a byte to the supervisor's pipe every second, from the event loop, until cancelled.
+
+    Without a supervisor it returns at once.
+    """
+    descriptor = os.environ.pop(HEARTBEAT_VARIABLE, None)
+    if descriptor is None:
+        return
+    while True:
+        try:
+            os.write(int(descriptor), b".")
+        except BlockingIOError:
+            pass  # a supervisor that was stopped for long has the pipe full of heartbeats to read
+        except BrokenPipeError:
+            return  # it is dead, and the kernel ends this process too
+        await asyncio.sleep(EVERY_S)

@@ -1,0 +1,24 @@
+"""systemd's notification protocol (sd_notify), for a unit with ``Type=notify`` and ``WatchdogSec=``."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+"""What systemd sets for the main process; the platform's own processes get none of them."""
+
+
+def notify(state: str) -> None:
+    """Send ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1``; without a service manager do nothing.
+
+    Raises:
+        OSError: the service manager's socket is away or full.
+    """
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as line:
+        line.sendto(state.encode(), address)

@@ -1,0 +1,43 @@
+"""The time in which a process has not answered its supervisor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from aitne.core.hung_processes import START_WITHIN_S
+
+MOST_BETWEEN_S = 7.0
+"""Of the time between two probes at most so much counts: in a longer gap the supervisor was stopped,
+and the process could not have been heard."""
+LATE_AFTER_S = 5.0
+
+
+class Silence:
+    """Counts from one start of a process on; a suspended machine's clock stands still."""
+
+    def __init__(self, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = 0.0
+        self._hung_after_s = hung_after_s
+        self._clock = clock
+        self._noted = clock()
+        self._answered = False
+
+    def note(self, answered: bool) -> None:
+        """Take the result of one probe."""
+        now = self._clock()
+        between = min(now - self._noted, MOST_BETWEEN_S)
+        self.seconds = 0.0 if answered else self.seconds + between
+        self._noted = now
+        self._answered |= answered
+
+    @property
+    def hung(self) -> bool:
+        """True when the process is to be killed."""
+        limit = self._hung_after_s if self._answered else START_WITHIN_S
+        return self.seconds >= limit
+
+    @property
+    def late(self) -> bool:
+        """True before the first answer and once several heartbeats are missing."""
+        return not self._answered or self.seconds > LATE_AFTER_S

@@ -1,0 +1,38 @@
+"""Restarts of hung processes in the audit log and among the events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from aitne.adapters.store.sql import SqlStore
+from aitne.core import hung_processes
+from aitne.core.hung_processes import HungRestart
+from aitne.core.models.audit import AuditFilter
+from aitne.services.process_restarts import ProcessRestarts
+
+RESTART = HungRestart("hub", "2026-01-02T03:04:05+00:00", 31.4)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
+    store = SqlStore(f"sqlite:///{tmp_path / 'aitne.db'}")
+    await store.start()
+    yield store
+    await store.close()
+
+
+async def test_restart_is_stored_once(store: SqlStore, tmp_path: Path) -> None:
+    restarts = ProcessRestarts(store, tmp_path)
+    await restarts.store()
+    hung_processes.leave(tmp_path, RESTART)
+    await restarts.store()
+    await restarts.store()
+    [entry] = await store.audit_after(0, AuditFilter(), limit=10)
+    assert (entry.actor, entry.action, entry.object) == ("supervisor", "restart_process", "hub")
+    assert entry.details == {"reason": "no answer for 31 s"}
+    [event] = await store.events_after(0)
+    assert (event.kind, event.data) == ("process.restarted", {"process": "hub", "silent_s": 31})
+    assert hung_processes.totals(tmp_path) == {"hub": 1}
