@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, ClassVar
 
 import torch
 
 from aitne.distrib.compress.base import Compressor
+from aitne.distrib.exchange._payload import packed, unpacked
 from aitne.distrib.exchange._worker import Worker
 from aitne.distrib.exchange.base import Bucket, Settings
 from aitne.distrib.recording import WAIT
-from aitne.distrib.transport.base import TransportError
+from aitne.distrib.transport.base import Reduction, TransportError
+
+_COMBINE: Mapping[Reduction, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    Reduction.SUM: torch.add,
+    Reduction.MIN: torch.minimum,
+    Reduction.MAX: torch.maximum,
+    Reduction.PRODUCT: torch.mul,
+}
 
 
 class AllReduce:
@@ -97,7 +106,7 @@ class AllReduce:
             if reduced is not flat:
                 flat.copy_(compressor.decompress(reduced, context).reshape(-1))
         else:
-            self._sum_gathered(flat, row, compressor, context)
+            self._combine_gathered(flat, row, compressor, context)
         if settings.postscale != 1.0:
             flat.mul_(settings.postscale)
 
@@ -125,20 +134,25 @@ class AllReduce:
             wire = torch.view_as_complex(wire)
         return wire.to(row.dtype)
 
-    def _sum_gathered(
+    def _combine_gathered(
         self, flat: torch.Tensor, row: torch.Tensor, compressor: Compressor, context: Any
     ) -> None:
+        """Restore each rank's row with the context that came with it, and combine them in ``flat``."""
         settings = self._settings
-        size, count = settings.transport.size, row.numel()
-        rows = row.new_empty(size * count)
+        transport, size = settings.transport, settings.transport.size
+        mine = packed(row, context)
         began = time.monotonic_ns()
-        settings.transport.allgather(rows, row.contiguous().view(-1), [count] * size)
-        settings.recorder.add(
-            "allgather", count * row.element_size(), size, began, time.monotonic_ns()
+        counts = torch.empty(size, dtype=torch.int64, device=flat.device)
+        transport.allgather(counts, counts.new_tensor([mine.numel()]), [1] * size)
+        lengths = counts.tolist()
+        every = mine.new_empty(sum(lengths))
+        transport.allgather(every, mine, lengths)
+        settings.recorder.add("allgather", mine.numel(), size, began, time.monotonic_ns())
+        rows = (
+            compressor.decompress(*unpacked(each)).reshape(-1).to(flat.dtype)
+            for each in every.split(lengths)
         )
-        flat.zero_()
-        for each in rows.view(size, *row.shape):
-            flat.add_(compressor.decompress(each, context).view(-1))
+        flat.copy_(reduce(_COMBINE[settings.op], rows))
 
     def _parts(self, bucket: Bucket) -> list[tuple[str, slice]]:
         ends = [*bucket.offsets[1:], bucket.flat.numel()]
