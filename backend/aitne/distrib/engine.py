@@ -24,6 +24,7 @@ from aitne.distrib.lead import Follower, Leader, Side, Waits
 from aitne.distrib.pending import Pending, Requests, Task, carry_out
 from aitne.distrib.progress import Progress
 from aitne.distrib.reduction import UnsupportedError
+from aitne.distrib.stall import StepLimit
 from aitne.distrib.standin import StandIn, StepCallback
 from aitne.distrib.timeline import TIMELINE
 from aitne.distrib.transport.base import TransportError
@@ -67,6 +68,8 @@ class Engine:
         self._news = threading.Event()
         self._stand_in = StandIn(self._give_up_joined)
         self._joining: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self.limit = StepLimit(self._step_stalled)
+        """Around each wait in an optimizer's step."""
         self._lead: Side
         if self._rank == 0:
             self._lead = Leader(control, self._lock, self._free, self._take_up, self._take_part)
@@ -208,6 +211,7 @@ class Engine:
             self._requests.give_up(self._leaving)
             self._somebody_look()
         self._lead.close()
+        self.limit.close()
         self._stand_in.close(_LEAVE_S)
         worker = self._worker
         if worker is not None and worker is not threading.current_thread():
@@ -407,6 +411,14 @@ class Engine:
             self._take_part(channel, step)
 
     # The end
+
+    def _step_stalled(self, waited_s: float) -> None:
+        why = (
+            f"Stalled for too long: rank {self._rank} has waited for other ranks in an optimizer's step "
+            f"for {waited_s:.0f} s."
+        )
+        self._control.send(0, "fail", why)
+        self.fail(why)
 
     def _lost(self, rank: int, why: str) -> None:
         self.fail(f"Rank {rank} is gone: {why}.")

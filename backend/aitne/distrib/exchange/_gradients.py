@@ -216,7 +216,8 @@ class Gradients:
         waits = [(number, self._send_sparse(number, dim)) for number, dim in self._sparse]
         for lane in self._lanes[self._next :]:
             self._send(lane)
-        strategy.on_step()
+        with self._channel.limit:
+            strategy.on_step()
         for number, wait in waits:
             self._parameters[number].grad = wait()
         for number, place, dim in self._made_dense:
