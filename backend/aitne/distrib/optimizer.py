@@ -55,7 +55,7 @@ class _DistributedOptimizer(Named):
         sparse_as_dense: bool = False,
         process_set: ProcessSet = global_process_set,
     ) -> None:
-        super().__init__(params)  # type: ignore[call-arg]
+        super().__init__(params)
         self._distribute(
             _names_of(self, named_parameters),
             _options(
