@@ -26,7 +26,8 @@ _COMBINE: Mapping[Reduction, Callable[[torch.Tensor, torch.Tensor], torch.Tensor
 
 class AllReduce:
     """On a CPU, buckets before the last go through a thread of their own, and the last is exchanged by
-    who waits for it. On a GPU all are queued on a stream of their own."""
+    who waits for it; so are all where a rank has one processor, on which a thread would only hold backward
+    up. On a GPU all are queued on a stream of their own."""
 
     name: ClassVar[str] = "allreduce"
 
@@ -39,7 +40,8 @@ class AllReduce:
         self._buckets: Sequence[Bucket] = ()
         self._worker: Worker[Bucket] = Worker(self._exchange, "aitne-exchange")
         self._side: torch.cuda.Stream | None = None
-        self._tail: Bucket | None = None
+        self._left: list[Bucket] = []
+        """For ``on_step`` to exchange."""
 
     def setup(self, buckets: Sequence[Bucket]) -> None:
         """Nothing to agree on: buckets are alike on every rank. Residuals move to their new places."""
@@ -55,24 +57,24 @@ class AllReduce:
             self._side.wait_stream(torch.cuda.current_stream(bucket.flat.device))
             with torch.cuda.stream(self._side):
                 self._exchange(bucket)
-        elif bucket.index < self._last:
+        elif bucket.index < self._last and self._settings.overlap:
             self._worker.put(bucket)
         else:
-            self._tail = bucket
+            self._left.append(bucket)
 
     def on_step(self) -> None:
         """Return when every bucket given is exchanged."""
-        tail, self._tail = self._tail, None
+        left, self._left = self._left, []
         if self._side is not None:
             torch.cuda.current_stream(self._side.device).wait_stream(self._side)
             return
-        if self._last > 0:
+        if self._last > 0 and self._settings.overlap:
             now = time.monotonic_ns()
             # Not to have waited is worth a mark too: without any, nobody could tell what was hidden.
             waited = self._worker.drain() or (now, now)
             self._settings.recorder.add(WAIT, 0, self._settings.transport.size, *waited)
-        if tail is not None:
-            self._exchange(tail)
+        for bucket in left:
+            self._exchange(bucket)
 
     def state_dict(self) -> dict[str, Any]:
         """What compression has lost so far and the next step will send, by parameter."""
