@@ -332,11 +332,10 @@ def hears_no_more(me: Rank) -> str:
     if me.rank == 1:
         control.on("strange", lambda _sender, payload: payload["what is not there"])
         control.on_lost(lambda _rank, _why: over.set())
-        # A message that comes before its handler fails where the handler is registered.
-        current.store.set("listens", b"")
+        current.store.set("hears", b"")
         over.wait(30)
     else:
-        current.store.get("listens", 30.0)
+        current.store.get("hears", 30.0)
         control.send(1, "strange", {})
     error = failure(lambda: current.engine.run(summed("more", torch.ones(1))))
     current.store.set(f"heard{me.rank}", b"")

@@ -133,7 +133,7 @@ class CodeUse(Strict):
 
 
 class IdentityProof(Strict):
-    """What proves who is at the browser: one of the two."""
+    """A proof of who is at the browser: one of the two."""
 
     code: Code | None = None
     """Of the authenticator, or a recovery code."""

@@ -1,4 +1,4 @@
-"""Whether browsers keep the sessions of different users apart."""
+"""Checks that browsers keep the sessions of different users apart."""
 
 from __future__ import annotations
 

@@ -3804,7 +3804,7 @@ export interface components {
             /** @description The version of its GPU driver. */
             gpu_driver?: string | null;
         };
-        /** @description What proves who is at the browser: one of the two. */
+        /** @description A proof of who is at the browser: one of the two. */
         IdentityProof: {
             /** @description Of the authenticator, or a recovery code. */
             code?: string | null;

@@ -1,4 +1,4 @@
-"""How often a user's logins were ended that JupyterHub has not heard of; 0: of all."""
+"""Count the ended logins of a user that JupyterHub has not heard of; 0: none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose an outbox item is, so that owners take turns, and the job that it is held for."""
+"""Name the owner of an outbox item, so that owners take turns, and the job that it is held for."""
 
 from __future__ import annotations
 
