@@ -58,6 +58,7 @@ from aitne.services.maintenance import MaintenanceService
 from aitne.services.notifications import NotificationService
 from aitne.services.oauth import OAuthService
 from aitne.services.preferences import PreferenceService
+from aitne.services.process_restarts import ProcessRestarts
 from aitne.services.project_life import ProjectLife
 from aitne.services.project_report import ReportService
 from aitne.services.projects import ProjectService
@@ -299,7 +300,9 @@ def make_stage(
         announcements=AnnouncementService(store, clock),
         maintenance=MaintenanceService(store, clock),
         health=HealthService(
-            Checks(store, settings, LocalProbes(), cluster, events, templates, clock), clock
+            Checks(store, settings, LocalProbes(), cluster, events, templates, clock),
+            ProcessRestarts(store, settings.run_dir),
+            clock,
         ),
     )
     return Stage(platform, store, clock, files, create_app(platform), accounting, attacher)
