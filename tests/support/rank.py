@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import faulthandler
 import importlib
 import os
@@ -11,6 +10,7 @@ import queue
 import resource
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -93,8 +93,7 @@ def main() -> None:
     connection = ipc.Client(f"{folder}/socket", "AF_UNIX")
     connection.send((index, os.getpid()))
     calls: queue.Queue[Call] = queue.Queue()
-    # Not by ``threading``: it lists the program's own threads, and this one is none.
-    _thread.start_new_thread(_receive, (connection, calls))
+    threading.Thread(target=_receive, args=(connection, calls), daemon=True).start()
     while True:
         answer = _do(calls.get())
         sys.stdout.flush()

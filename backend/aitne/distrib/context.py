@@ -42,7 +42,6 @@ class Context:
         store: Store,
         prefix: str,
         control: Control,
-        secret: bytes,
     ) -> None:
         self.world = world
         self.nodes = nodes
@@ -51,8 +50,6 @@ class Context:
         self.prefix = prefix
         """Of keys in the store: no other ``init`` has it."""
         self.control = control
-        self.secret = secret
-        """Known to the ranks of this run alone."""
         self.recorder: Recorder = recording.recorder()
         self._execution = Execution(world.rank, nodes, store, prefix, self.recorder)
         self.engine = Engine(control, self._execution)
@@ -178,7 +175,7 @@ def _leave() -> None:
 
 def _connected() -> Context:
     world = detect(os.environ)
-    store = rendezvous.join(world, os.environ)
+    store: Store = rendezvous.join(world, os.environ)
     generation = _generations[store] = _generations.get(store, 0) + 1
     prefix = f"g{generation}"
     control = connect(world, store, prefix, _machine())
@@ -189,7 +186,7 @@ def _connected() -> Context:
         raise
     if world.source not in {"aitne", "horovod"}:
         world = settled(world, nodes)
-    return Context(world, nodes, store, prefix, control, store.token.encode())
+    return Context(world, nodes, store, prefix, control)
 
 
 def _nodes(world: World, control: Control) -> tuple[int, ...]:

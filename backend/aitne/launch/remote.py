@@ -82,14 +82,14 @@ def from_outside(found: Sequence[Host], launcher: str, settings: Settings) -> in
             "prefix": settings.prefix,
             "bind": settings.bind,
             "cwd": os.getcwd(),
+            "environ": _passed_on(launcher),
         }
         client = rendezvous.Client(addresses, token)
         client.set(_SPEC, json.dumps(spec).encode())
         client.close()
         outer.decide(names, server)
         outer.supervisor.passed_on = range(len(found))
-        # The environment, in which there are secrets, goes the way that ssh encrypts, not into the store.
-        way = json.dumps({"addresses": addresses, "token": token, "environ": _passed_on(launcher)})
+        way = json.dumps({"addresses": addresses, "token": token})
         starts = _ssh(found, way) if launcher == "ssh" else _srun(found, way)
         relay = _started(starts, outer)
         return outer.run()
@@ -166,6 +166,9 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
         outer.keeper.group(child.pid)
         if child.stdin is None or child.stdout is None or child.stderr is None:
             raise RuntimeError("pipes were asked for")
+        with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why
+            child.stdin.write(f"{start.way}\n".encode())
+            child.stdin.close()
         streams += [
             Stream(start.nodes[0], os.dup(child.stdout.fileno()), 1),
             Stream(start.nodes[0], os.dup(child.stderr.fileno()), 2),
@@ -174,20 +177,16 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
         child.stderr.close()
         threading.Thread(
             target=_watch,
-            args=(child, start, outer.supervisor),
+            args=(child, start.nodes, outer.supervisor),
             name="aitne-start",
             daemon=True,
         ).start()
     return Relay(streams, at_once=False)
 
 
-def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: Supervisor) -> None:
-    if child.stdin is not None:
-        # Here, as an environment may be more than a pipe holds before ssh is through to its node.
-        with contextlib.suppress(BrokenPipeError), child.stdin:  # it has ended, and says why
-            child.stdin.write(f"{start.way}\n".encode())
+def _watch(child: subprocess.Popen[bytes], nodes: Sequence[int], supervisor: Supervisor) -> None:
     code = child.wait()
-    for index in start.nodes:
+    for index in nodes:
         supervisor.child_ended(index, code)
 
 
@@ -226,7 +225,7 @@ def follow(index: int | None) -> int:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    os.environ.update(way["environ"])
+    os.environ.update(spec["environ"])
     try:
         os.chdir(spec["cwd"])
     except OSError as error:

@@ -40,8 +40,6 @@ class Settings:
     """Makes one for a bucket."""
     failure: Callable[[TransportError], HorovodInternalError]
     """What to raise when the transport raised: it names the rank that is gone."""
-    overlap: bool = True
-    """Whether buckets are exchanged while backward goes on; not where a rank has one processor."""
     error_feedback: bool = False
     """Whether what compressors lose is sent with the next step's gradients."""
     op: Reduction = Reduction.SUM
