@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 
 HUNG_AFTER_S = 30.0
@@ -44,18 +45,37 @@ def leave(run_dir: Path, restart: HungRestart) -> None:
 
 
 def left(run_dir: Path) -> Iterator[tuple[Path, HungRestart]]:
-    """Yield the records, oldest first; the reader removes each file that it has stored."""
+    """Yield the records, oldest first; the reader removes each file that it has stored.
+
+    A damaged record is renamed to ``*.damaged`` and left out.
+    """
     for path in sorted((run_dir / _FOLDER).glob("*.json")):
-        yield path, HungRestart(**json.loads(path.read_text()))
+        try:
+            restart = _restart(path.read_text())
+        except ValueError:
+            path.rename(path.with_suffix(".damaged"))
+            continue
+        yield path, restart
 
 
 def totals(run_dir: Path) -> dict[str, int]:
-    """Count the restarts since the data directory was made, by process."""
+    """Count the restarts since the data directory was made, by process; from 0 if the file is damaged."""
     try:
-        counts: dict[str, int] = json.loads((run_dir / _FOLDER / _TOTALS).read_text())
-    except FileNotFoundError:
+        counts = json.loads((run_dir / _FOLDER / _TOTALS).read_text())
+    except (FileNotFoundError, ValueError):
         return {}
-    return counts
+    if not isinstance(counts, dict):
+        return {}
+    return {name: count for name, count in counts.items() if type(count) is int}
+
+
+def _restart(text: str) -> HungRestart:
+    """Parse a record. Raises ``ValueError`` for one that is damaged."""
+    match json.loads(text):
+        case {"process": str(process), "time": str(at), "silent_s": float() | int() as silent_s}:
+            datetime.fromisoformat(at)
+            return HungRestart(process, at, silent_s)
+    raise ValueError("The record of a restart is damaged.")
 
 
 def _replace(path: Path, text: str) -> None:

@@ -151,8 +151,8 @@ class Supervisor:
             status = child.died()
             if status is not None and self._ending is None:
                 _log(f"{child.plan.name} ended with status {status}; it is started again")
-                self._note_hung(child)
                 self._restart_later(child)
+                self._note_hung(child)
             if status is not None:
                 self._ready = False
                 self._look_now.set()

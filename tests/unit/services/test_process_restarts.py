@@ -36,3 +36,19 @@ async def test_restart_is_stored_once(store: SqlStore, tmp_path: Path) -> None:
     [event] = await store.events_after(0)
     assert (event.kind, event.data) == ("process.restarted", {"process": "hub", "silent_s": 31})
     assert hung_processes.totals(tmp_path) == {"hub": 1}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ["", "{", "[1]", '{"process": "hub"}', '{"process": "hub", "time": "today", "silent_s": 1}'],
+)
+async def test_damaged_records_delay_nothing(store: SqlStore, tmp_path: Path, damaged: str) -> None:
+    hung_processes.leave(tmp_path, RESTART)
+    (tmp_path / "hung" / "1.json").write_text(damaged)
+    (tmp_path / "hung" / "totals").write_text(damaged)
+    assert set(hung_processes.totals(tmp_path).values()) <= {1}
+    await ProcessRestarts(store, tmp_path).store()
+    assert len(await store.events_after(0)) == 1
+    hung_processes.leave(tmp_path, RESTART)
+    assert hung_processes.totals(tmp_path)["hub"] == 1
+    assert [path.name for path in (tmp_path / "hung").glob("*.damaged")] == ["1.damaged"]
