@@ -8,7 +8,6 @@ import pwd
 import re
 from collections.abc import Callable
 from datetime import datetime
-from itertools import chain, count
 from pathlib import Path
 
 from aitne.core.errors import NotFound
@@ -67,16 +66,16 @@ class FirstRun:
         administrators = await self._store.list_administrators()
         if administrators:
             return min(administrators, key=lambda each: (each.name != name, each.name))
-        for candidate in chain([name], (f"{name[:24]}-admin{number or ''}" for number in count())):
-            user = await self._user(candidate)
-            if user is None:
-                log.info("creating the administrator %s", candidate)
-                return await self._create_administrator(candidate)
-            # An account that an identity source vouches for may belong to another person.
-            if candidate == name and user.source is None:
-                log.warning("no administrator is left: %s becomes one again", name)
-                return await self._store.update_user(name, role=Role.ADMIN, disabled=False)
-        raise AssertionError("count() has no end")
+        user = await self._user(name)
+        # An account that an identity source vouches for may belong to another person.
+        if user is not None and user.source is None:
+            log.warning("no administrator is left: %s becomes one again", name)
+            return await self._store.update_user(name, role=Role.ADMIN, disabled=False)
+        free, number = name, 0
+        while await self._user(free) is not None:
+            free, number = f"{name[:24]}-admin{number or ''}", number + 1
+        log.info("creating the administrator %s", free)
+        return await self._create_administrator(free)
 
     async def _user(self, name: str) -> User | None:
         try:
