@@ -85,11 +85,9 @@ def _data_dir(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise SetupError(f"The data directory {folder} is a file. {other}.")
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in ("run", "logs", "hub", "secrets"):
-            (folder / name).mkdir(mode=0o700, exist_ok=True)
-        # A folder that was there may be open to others: it holds the database and all secrets.
         for path in (folder, *(folder / name for name in ("run", "logs", "hub", "secrets"))):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # A folder that was there may be open to others: it holds the database and all secrets.
             path.chmod(0o700)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".probe-") as probe:
             probe.write(b"\0" * 65_536)
