@@ -72,11 +72,11 @@ def test_hung_processes_are_killed_and_started_again(
     assert client.jobs.get(session.id).state == JobState.READY
     assert client.jobs.get(batch.id).state == JobState.RUNNING
 
-    metrics = httpx.get(f"{platform.url}/metrics", trust_env=False).text
-    for name in VICTIMS:
-        assert f'aitne_hung_process_restarts_total{{process="{name}"}} 1.0' in metrics
     headers = {"Authorization": f"Bearer {platform.token}"}
     with httpx.Client(base_url=platform.url, headers=headers, trust_env=False) as http:
+        metrics = http.get("/metrics").text
+        for name in VICTIMS:
+            assert f'aitne_hung_process_restarts_total{{process="{name}"}} 1.0' in metrics
 
         def audited() -> set[str]:
             answer = http.get("/api/v1/admin/audit", params={"action": "restart_process"})
