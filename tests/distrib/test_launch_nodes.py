@@ -153,6 +153,29 @@ def test_starts_nodes_by_ssh(tmp_path: Path) -> None:
     assert code == 75, errors
 
 
+def test_ssh_alone_carries_the_environment(tmp_path: Path) -> None:
+    """What the store holds crosses the network as it is. More than a pipe holds is passed on, too."""
+    stand_in = tmp_path / "ssh"
+    stand_in.write_text(
+        f"""#!{sys.executable}
+import json, os, subprocess, sys
+from aitne.launch.rendezvous import Client
+line = sys.stdin.readline()
+way = json.loads(line)
+spec = Client(way["addresses"], way["token"]).get("spec", 10)
+print("in the clear:", b"hidden" in spec, flush=True)
+child = subprocess.run(["sh", "-c", sys.argv[-1]], input=line.encode())
+sys.exit(child.returncode)
+"""
+    )
+    stand_in.chmod(0o755)
+    env = clean(PATH=f"{tmp_path}:{os.environ['PATH']}", MY_SECRET="hidden", LONG="x" * 100_000)
+    text = "print(os.environ['MY_SECRET'], len(os.environ['LONG']))"
+    done = run("-H", "a:1", "--launcher", "ssh", *program(text), env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["hidden 100000", "in the clear: False"]
+
+
 def test_a_node_that_ssh_does_not_reach_is_named(tmp_path: Path) -> None:
     stand_in = tmp_path / "ssh"
     stand_in.write_text("#!/bin/sh\necho Connection refused >&2; exit 255\n")

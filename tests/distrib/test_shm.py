@@ -383,6 +383,33 @@ def test_waiting_costs_no_processor(pool: Pool, environ: dict[str, str | None]) 
     assert pool.run(waits_long, 2, environ=environ)[0] < 0.3
 
 
+def bound(me: Rank, cpus: list[int]) -> bool:
+    """Whether a rank that may use one processor only spins while it waits."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpus[me.rank]})
+    try:
+        transport = ShmTransport.connect(me.group(), "cpu")
+        flat = torch.ones(3)
+        transport.allreduce(flat, Reduction.SUM)
+        assert flat.tolist() == [2.0] * 3
+        spins = transport.spins
+        transport.close()
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return spins
+
+
+@both
+def test_bound_ranks_spin_where_each_has_a_processor(
+    pool: Pool, environ: dict[str, str | None]
+) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("one processor")
+    assert pool.run(bound, 2, cpus[:2], environ=environ) == [True, True]
+    assert pool.run(bound, 2, [cpus[0]] * 2, environ=environ) == [False, False]
+
+
 # --- where things lie ----------------------------------------------------------------------------
 
 sizes = st.integers(1, layouts.MOST_RANKS)

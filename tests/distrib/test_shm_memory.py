@@ -38,7 +38,7 @@ def memory_held() -> int:
 
 def test_memory_goes_back_when_a_rank_leaves_before_all_have_it(groups: list[Group]) -> None:
     def leave() -> None:
-        connection, fd, _use = meeting.attend(groups[1], able=True)
+        connection, fd, *_ = meeting.attend(groups[1], able=True)
         os.close(fd)
         connection.close()
 
@@ -55,7 +55,7 @@ def test_memory_goes_back_when_rank_0_leaves_before_all_have_it(groups: list[Gro
         with meeting.Host(groups[0]) as host:
             host.gather(able=True)
             fd = memories._reserved(memories.layout_for(2, True).total)
-            host._told(1, host._members[1], {"use": True}, [fd])
+            host._told(1, host._members[1], {"use": True, "processors": 2}, [fd])
             os.close(fd)
 
     leaving = threading.Thread(target=leave)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import faulthandler
 import importlib
 import os
@@ -10,7 +11,6 @@ import queue
 import resource
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -93,7 +93,8 @@ def main() -> None:
     connection = ipc.Client(f"{folder}/socket", "AF_UNIX")
     connection.send((index, os.getpid()))
     calls: queue.Queue[Call] = queue.Queue()
-    threading.Thread(target=_receive, args=(connection, calls), daemon=True).start()
+    # Not by ``threading``: it lists the program's own threads, and this one is none.
+    _thread.start_new_thread(_receive, (connection, calls))
     while True:
         answer = _do(calls.get())
         sys.stdout.flush()

@@ -62,7 +62,11 @@ PASSED_NAMES = frozenset(
         "LOGNAME",
     }
 )
-PASSED_PREFIXES = ("SLURM_", "NVIDIA_", "OMP_", "PMI_", "PMIX_", "LC_")
+PASSED_PREFIXES = (
+    *("SLURM_", "NVIDIA_", "OMP_", "PMI_", "PMIX_", "LC_"),
+    # How ranks use the network: a prolog or a module of the site sets it for its nodes.
+    *("NCCL_", "UCX_", "FI_", "MV2_", "GLOO_"),
+)
 """With ``PASSED_NAMES`` all of the node's environment that a program in a container is given, beside
 what its job file sets; of the launching program's own environment it gets nothing."""
 SECRETS = frozenset({"SLURM_JWT"})

@@ -21,6 +21,8 @@ class Channel:
         self, engine: Engine, number: int, transport: Transport, drop: Callable[[Transport], None]
     ) -> None:
         self.transport = transport
+        self.limit = engine.limit
+        """Around each wait in the transport."""
         self._engine = engine
         self._number = number
         self._drop = drop

@@ -42,6 +42,7 @@ class Context:
         store: Store,
         prefix: str,
         control: Control,
+        secret: bytes,
     ) -> None:
         self.world = world
         self.nodes = nodes
@@ -50,6 +51,8 @@ class Context:
         self.prefix = prefix
         """Of keys in the store: no other ``init`` has it."""
         self.control = control
+        self.secret = secret
+        """Known to the ranks of this run alone."""
         self.recorder: Recorder = recording.recorder()
         self._execution = Execution(world.rank, nodes, store, prefix, self.recorder)
         self.engine = Engine(control, self._execution)
@@ -175,7 +178,7 @@ def _leave() -> None:
 
 def _connected() -> Context:
     world = detect(os.environ)
-    store: Store = rendezvous.join(world, os.environ)
+    store = rendezvous.join(world, os.environ)
     generation = _generations[store] = _generations.get(store, 0) + 1
     prefix = f"g{generation}"
     control = connect(world, store, prefix, _machine())
@@ -186,7 +189,7 @@ def _connected() -> Context:
         raise
     if world.source not in {"aitne", "horovod"}:
         world = settled(world, nodes)
-    return Context(world, nodes, store, prefix, control)
+    return Context(world, nodes, store, prefix, control, store.token.encode())
 
 
 def _nodes(world: World, control: Control) -> tuple[int, ...]:

@@ -226,6 +226,8 @@ class Coordinator:
         ):
             return
         del self._table[key]
+        for rank in members:  # one of its threads goes on
+            self._blocked.pop(rank, None)
         asks = [waiting.asks[rank] for rank in members if rank in waiting.asks]
         first = asks[0]
         error = disagreement(str(key), members, waiting.asks)

@@ -24,6 +24,7 @@ from aitne.distrib.lead import Follower, Leader, Side, Waits
 from aitne.distrib.pending import Pending, Requests, Task, carry_out
 from aitne.distrib.progress import Progress
 from aitne.distrib.reduction import UnsupportedError
+from aitne.distrib.stall import StepLimit
 from aitne.distrib.standin import StandIn, StepCallback
 from aitne.distrib.timeline import TIMELINE
 from aitne.distrib.transport.base import TransportError
@@ -36,6 +37,8 @@ BLOCKED_S = 1.0
 _NEWS_S = 2.0
 # A broken transport knows less than the control connection does, which hears of a death as well.
 _LEAVE_S = 10.0
+_OWN_THREADS = "aitne-"
+"""Names of the runtime's threads begin so."""
 
 
 class Engine:
@@ -54,7 +57,10 @@ class Engine:
         self._busy = False
         self._queue: deque[Task] = deque()
         self._requests = Requests()
-        self._users: set[int] = set()
+        self._waits: dict[int, Pending] = {}
+        """What each thread waits for."""
+        self._blocked = False
+        """Whether rank 0 has been told that this rank can do nothing more."""
         self._failed: str | None = None
         self._leaving: str | None = None
         self._told_drained = False
@@ -62,6 +68,8 @@ class Engine:
         self._news = threading.Event()
         self._stand_in = StandIn(self._give_up_joined)
         self._joining: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self.limit = StepLimit(self._step_stalled)
+        """Around each wait in an optimizer's step."""
         self._lead: Side
         if self._rank == 0:
             self._lead = Leader(control, self._lock, self._free, self._take_up, self._take_part)
@@ -101,7 +109,7 @@ class Engine:
                     f"{ask.kind}: rank {self._rank} is not part of process set {ask.set_id}."
                 )
             handle, number = self._requests.add(ask, request, ready)
-            self._users.add(threading.get_ident())
+            self._blocked = False
             if ask.kind == Kind.JOIN:
                 self._execution.join_device = request.device or "cpu"
                 self._progress.report()
@@ -203,6 +211,7 @@ class Engine:
             self._requests.give_up(self._leaving)
             self._somebody_look()
         self._lead.close()
+        self.limit.close()
         self._stand_in.close(_LEAVE_S)
         worker = self._worker
         if worker is not None and worker is not threading.current_thread():
@@ -211,13 +220,13 @@ class Engine:
     # Waiting
 
     def _wait(self, handle: int, registered: bool) -> Any:
-        told = False
         begun_ns = time.monotonic_ns()
+        me = threading.get_ident()
         with self._lock:
             if not registered:
                 self._waiting += 1
             try:
-                pending = self._requests.find(handle)
+                pending = self._waits[me] = self._requests.find(handle)
                 while not pending.done:
                     if self._queue and not self._busy:
                         self._stop_reading()
@@ -225,22 +234,22 @@ class Engine:
                         continue
                     # Counted from the beginning: there may always be news that say nothing of this.
                     patience_s = BLOCKED_S - (time.monotonic_ns() - begun_ns) / 1e9
-                    if told:
+                    if self._blocked:
                         self._hear(pending, None)
                     elif patience_s > 0:
                         self._hear(pending, patience_s)
-                    else:
-                        told = self._tell_blocked(pending.key)
-                        if not told:
-                            self._hear(pending, BLOCKED_S)
+                    elif not self._tell_blocked(pending.key):
+                        self._hear(pending, BLOCKED_S)
             finally:
                 self._stop_reading()
                 self._waiting -= 1
+                self._waits.pop(me, None)
+                if self._blocked:
+                    self._blocked = False
+                    self._lead.blocked(None)
                 if self._waiting or self._queue:
                     self._somebody_look()
             self._requests.forget(handle)
-            if told:
-                self._lead.blocked(None)
         self._execution.waited(begun_ns)
         if pending.error is not None:
             raise HorovodInternalError(pending.error)
@@ -281,10 +290,18 @@ class Engine:
             self._control.leave()
 
     def _tell_blocked(self, key: Key) -> bool:
-        """Only a rank whose every thread that asks for collectives waits can do nothing else."""
-        self._users &= {thread.ident or 0 for thread in threading.enumerate()}
-        if self._waiting < len(self._users):
+        """Only a rank whose every thread waits can do nothing else.
+
+        A thread that has asked for nothing yet may still do so: where the program has one, nothing is told.
+        """
+        waits = {thread for thread, pending in self._waits.items() if not pending.done}
+        if not self._free() or any(
+            each.ident not in waits
+            for each in threading.enumerate()
+            if not each.name.startswith(_OWN_THREADS)
+        ):
             return False
+        self._blocked = True
         self._lead.blocked(key)
         return True
 
@@ -358,6 +375,7 @@ class Engine:
     def _take_up(self, message: list[Any]) -> None:
         if self._failed is not None:
             return
+        self._blocked = False
         kind, set_id, handles, asks, data, error = message
         pendings = [self._requests.get(handle) for handle in handles]
         if error is not None:
@@ -393,6 +411,14 @@ class Engine:
             self._take_part(channel, step)
 
     # The end
+
+    def _step_stalled(self, waited_s: float) -> None:
+        why = (
+            f"Stalled for too long: rank {self._rank} has waited for other ranks in an optimizer's step "
+            f"for {waited_s:.0f} s."
+        )
+        self._control.send(0, "fail", why)
+        self.fail(why)
 
     def _lost(self, rank: int, why: str) -> None:
         self.fail(f"Rank {rank} is gone: {why}.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,8 +13,11 @@ from typing import Any
 import torch
 
 from aitne.distrib.context import current
+from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.ops import allgather, broadcast_, broadcast_async_, synchronize
 from aitne.distrib.process_sets import ProcessSet, global_process_set
+
+_CODE_BYTES = hashlib.sha256().digest_size
 
 
 def broadcast_parameters(params: Any, root_rank: int) -> None:
@@ -55,6 +60,9 @@ def broadcast_object(
         root_rank: Whose object, counted among all ranks.
         name: By which ranks meet.
         process_set: Which ranks take part.
+
+    Raises:
+        HorovodInternalError: What came is not of a rank of this run.
     """
     at_root = current().world.rank == root_rank
     names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
@@ -73,6 +81,9 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     Args:
         obj: Anything that pickle takes.
         name: By which ranks meet.
+
+    Raises:
+        HorovodInternalError: What came is not of a rank of this run.
     """
     names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
     data = _pickled(obj)
@@ -231,9 +242,24 @@ def _zero_gradients(
 
 
 def _pickled(obj: Any) -> torch.Tensor:
-    return torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
+    """The pickled object behind its authentication code under the run's token."""
+    data = pickle.dumps(obj)
+    return torch.frombuffer(bytearray(_code(data) + data), dtype=torch.uint8)
 
 
-def _unpickled(data: torch.Tensor) -> Any:
-    # Ranks run one program of one user: what they send each other is as good as its own code.
-    return pickle.loads(data.numpy().tobytes())  # noqa: S301
+def _unpickled(sealed: torch.Tensor) -> Any:
+    """The object. To unpickle is to run code, and transports do not ask who calls: what was not written with
+    the run's token is not looked at.
+
+    Raises:
+        HorovodInternalError: it was not.
+    """
+    received = sealed.numpy().tobytes()
+    code, data = received[:_CODE_BYTES], received[_CODE_BYTES:]
+    if not hmac.compare_digest(code, _code(data)):
+        raise HorovodInternalError("An object was received that no rank of this run has sent.")
+    return pickle.loads(data)  # noqa: S301
+
+
+def _code(data: bytes) -> bytes:
+    return hmac.digest(current().secret, b"object" + data, hashlib.sha256)

@@ -1,29 +1,39 @@
 """How ranks come to be connected to rank 0.
 
 Rank 0 binds any free port and leaves its addresses and a secret in the store. Both sides prove that they
-know the secret: a stranger's connection, or a stranger who answers at that port, is told from a rank.
+know the secret: a stranger's connection, or a stranger who answers at that port, is told from a rank. All
+that call are heard at once, so a stranger that says nothing delays no rank.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
 import os
 import secrets
+import selectors
 import socket
 import time
 
 from aitne.distrib.control import Control
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.transport.base import Store
-from aitne.launch.addresses import own_addresses, split
+from aitne.launch.addresses import LOCAL, own_addresses, split
 from aitne.launch.rendezvous import TIMEOUT
 from aitne.launch.wire import keep
 from aitne.launch.world import World
 
 _CONNECT_S = 120.0
 _NONCE = 16
+_HELLO = 4 + 32
+"""Bytes that a rank says: its number and the proof."""
+_GREETING_S = 10.0
+"""A connection that has not proved by then that it is a rank's is closed."""
+_STRANGERS = 256
+"""So many such connections may be open besides those of ranks."""
+_BACKLOG = 1024
 
 
 def connect(world: World, store: Store, prefix: str, host: str) -> Control:
@@ -42,7 +52,7 @@ def connect(world: World, store: Store, prefix: str, host: str) -> Control:
         if world.size == 1:
             connections = {}
         elif world.rank == 0:
-            connections = _gather(world.size, store, prefix, host)
+            connections = _gather(world, store, prefix, host)
         else:
             connections = {0: _reach(world.rank, store, prefix, host)}
     except (OSError, TimeoutError) as error:
@@ -57,11 +67,21 @@ def _patience_s() -> float:
     return float(os.environ.get(TIMEOUT) or _CONNECT_S)
 
 
-def _gather(size: int, store: Store, prefix: str, host: str) -> dict[int, socket.socket]:
+class _Guest:
+    """A connection that has not proved yet that it is a rank's."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.nonce = secrets.token_bytes(_NONCE)
+        self.until = time.monotonic() + _GREETING_S
+        self.said = b""
+
+
+def _gather(world: World, store: Store, prefix: str, host: str) -> dict[int, socket.socket]:
     patience_s = _patience_s()
     token = secrets.token_bytes(32)
     found: dict[int, socket.socket] = {}
-    with _listening(size) as listener:
+    with _listening(world) as listener, selectors.DefaultSelector() as events:
         port = listener.getsockname()[1]
         offer = {
             "host": host,
@@ -71,51 +91,112 @@ def _gather(size: int, store: Store, prefix: str, host: str) -> dict[int, socket
             "token": token.hex(),
         }
         store.set(f"{prefix}/control", json.dumps(offer).encode())
+        listener.setblocking(False)
+        events.register(listener, selectors.EVENT_READ)
+        guests: dict[socket.socket, _Guest] = {}
         deadline = time.monotonic() + patience_s
-        while len(found) < size - 1:
-            listener.settimeout(max(0.01, deadline - time.monotonic()))
-            try:
-                connection, _ = listener.accept()
-            except TimeoutError:
-                missing = [rank for rank in range(1, size) if rank not in found]
-                raise TimeoutError(
-                    f"ranks {missing} did not turn up within {patience_s:g} s"
-                ) from None
-            rank = _admit(connection, token)
-            if rank is None or not 0 < rank < size or rank in found:
-                connection.close()
-                continue
-            found[rank] = connection
+        try:
+            while len(found) < world.size - 1:
+                now = time.monotonic()
+                if now >= deadline:
+                    missing = [rank for rank in range(1, world.size) if rank not in found]
+                    raise TimeoutError(f"ranks {missing} did not turn up within {patience_s:g} s")
+                late = [each for each in guests.values() if each.until <= now]
+                # The first of too many are the oldest.
+                late += list(guests.values())[: max(0, len(guests) - world.size - _STRANGERS)]
+                for guest in late:
+                    _send_away(guest, guests, events)
+                nearest = min((each.until for each in guests.values()), default=deadline)
+                for key, _ in events.select(max(0.0, min(nearest, deadline) - now)):
+                    if key.data is None:
+                        _receive(listener, guests, events)
+                        continue
+                    rank = _rank_of(key.data, token)
+                    if rank is None:
+                        continue
+                    taken = rank in range(1, world.size) and rank not in found
+                    connection = _send_away(key.data, guests, events, keep=taken)
+                    if taken and _answered(connection, token, key.data.nonce):
+                        found[rank] = connection
+        finally:
+            for guest in list(guests.values()):
+                _send_away(guest, guests, events)
     return dict(sorted(found.items()))
 
 
-def _listening(size: int) -> socket.socket:
+def _listening(world: World) -> socket.socket:
+    """Listens on loopback where all ranks are on this node."""
+    if world.local_size == world.size:
+        return socket.create_server((LOCAL, 0), backlog=_BACKLOG)
     if socket.has_dualstack_ipv6():
         try:
             return socket.create_server(
-                ("", 0), family=socket.AF_INET6, backlog=size, dualstack_ipv6=True
+                ("", 0), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True
             )
         except OSError:
             # IPv6 is compiled in and switched off.
-            return socket.create_server(("", 0), backlog=size)
-    return socket.create_server(("", 0), backlog=size)
+            return socket.create_server(("", 0), backlog=_BACKLOG)
+    return socket.create_server(("", 0), backlog=_BACKLOG)
 
 
-def _admit(connection: socket.socket, token: bytes) -> int | None:
-    """The rank of who called, when it knows the secret."""
-    connection.settimeout(10)
-    nonce = secrets.token_bytes(_NONCE)
+def _receive(
+    listener: socket.socket,
+    guests: dict[socket.socket, _Guest],
+    events: selectors.BaseSelector,
+) -> None:
+    """Take one connection in and greet it."""
     try:
-        connection.sendall(nonce)
-        said = _exactly(connection, 4 + 32)
-        rank = int.from_bytes(said[:4], "big")
-        if not hmac.compare_digest(said[4:], _proof(token, b"rank" + said[:4] + nonce)):
-            return None
-        connection.sendall(_proof(token, b"zero" + nonce))
+        connection, _ = listener.accept()
     except OSError:
-        return None  # a stranger, or a rank that will call again
-    _tune(connection)
-    return rank
+        return  # it has hung up already
+    guest = guests[connection] = _Guest(connection)
+    connection.setblocking(False)
+    events.register(connection, selectors.EVENT_READ, guest)
+    with contextlib.suppress(OSError):  # it has hung up, which its end of file tells
+        connection.sendall(guest.nonce)
+
+
+def _send_away(
+    guest: _Guest,
+    guests: dict[socket.socket, _Guest],
+    events: selectors.BaseSelector,
+    *,
+    keep: bool = False,
+) -> socket.socket:
+    """Forget a guest, and close its connection unless it is kept."""
+    del guests[guest.connection]
+    events.unregister(guest.connection)
+    if not keep:
+        guest.connection.close()
+    return guest.connection
+
+
+def _rank_of(guest: _Guest, token: bytes) -> int | None:
+    """Return the rank that a guest has proved to be, -1: none; None: it has not said enough."""
+    try:
+        part = guest.connection.recv(_HELLO - len(guest.said))
+    except BlockingIOError:
+        return None
+    except OSError:
+        return -1
+    guest.said += part
+    if len(guest.said) < _HELLO:
+        return None if part else -1
+    number, proof = guest.said[:4], guest.said[4:]
+    if not hmac.compare_digest(proof, _proof(token, b"rank" + number + guest.nonce)):
+        return -1
+    return int.from_bytes(number, "big")
+
+
+def _answered(connection: socket.socket, token: bytes, nonce: bytes) -> bool:
+    """Prove to a rank that this is rank 0; whether it is still there."""
+    try:
+        connection.sendall(_proof(token, b"zero" + nonce))
+        _tune(connection)
+    except OSError:
+        connection.close()  # it will call again
+        return False
+    return True
 
 
 def _reach(rank: int, store: Store, prefix: str, host: str) -> socket.socket:

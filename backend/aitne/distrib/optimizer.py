@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 import weakref
 from collections import Counter
@@ -27,8 +28,13 @@ from aitne.distrib.types import ReduceOp
 _OWN: dict[Any, str] = {NoneCompressor: "none", FP16Compressor: "fp16", BF16Compressor: "bf16"}
 
 
-class _Distributed(Named):
-    """What comes before the user's optimizer class in the method resolution order."""
+class _DistributedOptimizer(Named):
+    """What comes before the user's optimizer class in the method resolution order.
+
+    Under Horovod's name and with its arguments, for programs that derive from it: such a class names the
+    optimizer's own class after it, as in ``class Mine(_DistributedOptimizer, torch.optim.SGD)``. For the
+    arguments see ``DistributedOptimizer``; ``params`` may be another optimizer's ``param_groups``.
+    """
 
     # A copy made by copy.deepcopy has none of these: it is an optimizer of its own process only.
     _gradients: Gradients | None = None
@@ -36,6 +42,32 @@ class _Distributed(Named):
     _count = 0
     _should_synchronize = True
     _synchronized = False
+
+    def __init__(
+        self,
+        params: Any,
+        named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None,
+        compression: Any,
+        backward_passes_per_step: int = 1,
+        op: int = ReduceOp.AVERAGE,
+        gradient_predivide_factor: float = 1.0,
+        groups: Sequence[Sequence[torch.Tensor]] | int | None = None,
+        sparse_as_dense: bool = False,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        super().__init__(params)
+        self._distribute(
+            _names_of(self, named_parameters),
+            _options(
+                compression,
+                backward_passes_per_step,
+                ReduceOp(op),
+                gradient_predivide_factor,
+                groups,
+                sparse_as_dense,
+                process_set,
+            ),
+        )
 
     def _distribute(self, names: dict[int, str], options: Options) -> None:
         self._names = names
@@ -199,9 +231,15 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         process_set: who exchanges. On other ranks it is an optimizer as any other.
 
     Raises:
-        ValueError: an argument is wrong.
+        ValueError: an argument is wrong, ``optimizer`` is a ``DistributedOptimizer``, or a parameter is a
+            DTensor.
         TypeError: ``compression`` is none.
     """
+    if isinstance(optimizer, (_DistributedOptimizer, AdasumOptimizer)):
+        raise ValueError(
+            "The optimizer is a DistributedOptimizer already: give DistributedOptimizer the optimizer that "
+            "it was made from."
+        )
     reduce_op = ReduceOp(op)
     if gradient_predivide_factor != 1.0 and reduce_op is not ReduceOp.AVERAGE:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
@@ -214,7 +252,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     adasum = reduce_op is ReduceOp.ADASUM and context.current().world.size > 1
     if adasum and process_set is not global_process_set:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
-    kind: type = AdasumOptimizer if adasum else _Distributed
+    kind: type = AdasumOptimizer if adasum else _DistributedOptimizer
     made: Any = _subclass(kind, type(optimizer))
     wrapped = made.__new__(made)
     # A scheduler made before has put a step() of its own on the optimizer: that one would hide ours.
@@ -225,27 +263,47 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     if adasum:
         wrapped._distribute(names, compression, backward_passes_per_step)
         return wrapped
-    if compression is Compression.none and os.environ.get("AITNE_COMPRESS", "none") != "none":
-        compression = os.environ["AITNE_COMPRESS"]
-    label, compressor, feedback, whole = _compressor(compression)
     wrapped._distribute(
         names,
-        Options(
-            # One rank's Adasum is its gradient.
-            ReduceOp.SUM if reduce_op is ReduceOp.ADASUM else reduce_op,
+        _options(
+            compression,
+            backward_passes_per_step,
+            reduce_op,
             gradient_predivide_factor,
-            label,
-            compressor,
-            feedback,
-            whole,
-            _checked_groups(groups),
+            groups,
             sparse_as_dense,
             process_set,
-            backward_passes_per_step,
-            os.environ.get("AITNE_STRATEGY") or "allreduce",
         ),
     )
     return wrapped
+
+
+def _options(
+    compression: Any,
+    passes: int,
+    op: ReduceOp,
+    predivide: float,
+    groups: Any,
+    sparse_as_dense: bool,
+    process_set: ProcessSet,
+) -> Options:
+    if compression is Compression.none and os.environ.get("AITNE_COMPRESS", "none") != "none":
+        compression = os.environ["AITNE_COMPRESS"]
+    label, compressor, feedback, whole = _compressor(compression)
+    return Options(
+        # One rank's Adasum is its gradient.
+        ReduceOp.SUM if op is ReduceOp.ADASUM else op,
+        predivide,
+        label,
+        compressor,
+        feedback,
+        whole,
+        _checked_groups(groups),
+        sparse_as_dense,
+        process_set,
+        passes,
+        os.environ.get("AITNE_STRATEGY") or "allreduce",
+    )
 
 
 def _tell_scheduler(given: weakref.ref[Any], *_: Any) -> None:
@@ -255,7 +313,9 @@ def _tell_scheduler(given: weakref.ref[Any], *_: Any) -> None:
 
 
 def _subclass(kind: type, of: type) -> type:
-    return type(of.__name__, (kind, of), {"__module__": __name__, "__doc__": of.__doc__})
+    # Libraries tell by str() of the class, which has the module's name, whether Horovod has wrapped one.
+    qualified = {"__module__": __name__, "__qualname__": f"horovod.{of.__name__}"}
+    return type(of.__name__, (kind, of), {**qualified, "__doc__": of.__doc__})
 
 
 def _names_of(
@@ -265,9 +325,17 @@ def _names_of(
     """Each parameter's name by ``id``.
 
     Raises:
-        ValueError: a name is there twice, a parameter has none, or these are not pairs.
+        ValueError: a name is there twice, a parameter has none, or these are not pairs; or a parameter is
+            a DTensor.
     """
     every = [each for group in optimizer.param_groups for each in group["params"]]
+    # Where that module was not imported there is none, and importing it takes long.
+    tensors = sys.modules.get("torch.distributed.tensor")
+    if tensors is not None and any(isinstance(each, tensors.DTensor) for each in every):
+        raise ValueError(
+            "DistributedOptimizer does not take DTensor parameters, as fully_shard and parallelize_module make "
+            "them: their gradients are exchanged by torch.distributed. Use the optimizer as it is."
+        )
     if named_parameters is None:
         return {
             id(each): f"allreduce.noname.{i}.{j}"

@@ -1,10 +1,11 @@
-"""Says which ranks keep the others waiting. Variables are Horovod's."""
+"""Says which ranks keep the others waiting, and ends what waits too long. Variables are Horovod's."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 
 log = logging.getLogger("aitne.distrib")
@@ -21,13 +22,9 @@ class Stall:
     """
 
     def __init__(self, check: Check) -> None:
-        environ = os.environ
         self._check = check
-        self._late_s = float(environ.get("HOROVOD_STALL_CHECK_TIME_SECONDS", "60"))
-        self._shutdown_s = float(environ.get("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "0"))
-        self._off = (
-            environ.get("HOROVOD_STALL_CHECK_DISABLE", "0") not in {"", "0"} or self._late_s <= 0
-        )
+        self._late_s, self._shutdown_s = _limits()
+        self._off = self._late_s <= 0
         self._somebody = False
         self._waits = threading.Event()
         self._end = threading.Event()
@@ -61,3 +58,53 @@ class Stall:
                 continue
             for words in self._check(period / 2, self._shutdown_s):
                 log.warning("A collective is late: %s.", words)
+
+
+class StepLimit:
+    """Ends the run when a rank waits in an optimizer's step for ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS``.
+
+    Steps are not negotiated, so rank 0 does not know that they wait: each rank watches its own. A context
+    manager around the wait.
+
+    Args:
+        expire: called once with how long a step has waited, in seconds, on a thread of this object.
+    """
+
+    def __init__(self, expire: Callable[[float], None]) -> None:
+        self._expire = expire
+        late_s, shutdown_s = _limits()
+        self._limit_s = shutdown_s if late_s > 0 else 0.0
+        self._began: dict[int, float] = {}
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> None:
+        if self._limit_s <= 0:
+            return
+        self._began[threading.get_ident()] = time.monotonic()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="aitne-limit", daemon=True)
+            self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._began.pop(threading.get_ident(), None)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._end.set()
+
+    def _run(self) -> None:
+        while not self._end.wait(min(self._limit_s / 4, 1.0)):
+            oldest = min(tuple(self._began.values()), default=None)
+            waited_s = 0.0 if oldest is None else time.monotonic() - oldest
+            if waited_s >= self._limit_s:
+                self._expire(waited_s)
+                return
+
+
+def _limits() -> tuple[float, float]:
+    """After how many seconds something is late (0: never looked at), and too late (0: never)."""
+    late_s = float(os.environ.get("HOROVOD_STALL_CHECK_TIME_SECONDS", "60"))
+    off = os.environ.get("HOROVOD_STALL_CHECK_DISABLE", "0") not in {"", "0"}
+    shutdown_s = float(os.environ.get("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "0"))
+    return 0.0 if off else late_s, shutdown_s

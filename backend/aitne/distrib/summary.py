@@ -19,9 +19,12 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from aitne.distrib.recording import STEP, WAIT, Entry
 
@@ -29,8 +32,10 @@ KIB, MIB = 1 << 10, 1 << 20
 EDGES = (128, KIB, 8 * KIB, 128 * KIB, MIB, 16 * MIB, 32 * MIB, 64 * MIB)
 """The largest message of each row but the last, bytes."""
 
-Intervals: TypeAlias = list[tuple[int, int]]
+Times: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
+_EDGES = np.array(EDGES)
 _LIMIT = 1 << 13
 """Entries that may wait for the end of their step; a longer step is folded in parts."""
 
@@ -46,35 +51,15 @@ def bounds_of(row: int) -> tuple[int, int | None]:
     return low, EDGES[row] if row < len(EDGES) else None
 
 
-def union(intervals: Iterable[tuple[int, int]]) -> Intervals:
-    """The same time, as disjoint intervals in ascending order; empty ones left out."""
-    merged: Intervals = []
-    for begin, end in sorted(intervals):
-        if end <= begin:
-            continue
-        if merged and begin <= merged[-1][1]:
-            if end > merged[-1][1]:
-                merged[-1] = (merged[-1][0], end)
-        else:
-            merged.append((begin, end))
-    return merged
-
-
-def length(merged: Intervals) -> int:
-    """How long disjoint intervals are together."""
-    return sum(end - begin for begin, end in merged)
-
-
-def shared(one: Intervals, other: Intervals) -> int:
-    """For how long two unions go on at the same time."""
-    total = i = j = 0
-    while i < len(one) and j < len(other):
-        total += max(0, min(one[i][1], other[j][1]) - max(one[i][0], other[j][0]))
-        if one[i][1] < other[j][1]:
-            i += 1
-        else:
-            j += 1
-    return total
+def covered(begins: Times, ends: Times) -> int:
+    """For how long at least one of the intervals goes on; empty ones count for nothing."""
+    kept = ends > begins
+    begins, ends = begins[kept], ends[kept]
+    order = np.argsort(begins, kind="stable")
+    begins, ends = begins[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    begins[1:] = np.maximum(begins[1:], reach[:-1])
+    return int(np.maximum(ends - begins, 0).sum())
 
 
 @dataclass
@@ -89,13 +74,14 @@ class Cell:
     ranks: int = 0
     """How many took part in the latest."""
 
-    def add(self, nbytes: int, ranks: int, time_ns: int) -> None:
-        """Count one more."""
-        self.fastest_ns = min(self.fastest_ns, time_ns) if self.count else time_ns
-        self.slowest_ns = max(self.slowest_ns, time_ns)
-        self.count += 1
-        self.nbytes += nbytes
-        self.time_ns += time_ns
+    def add(self, nbytes: Times, ranks: int, times_ns: Times) -> None:
+        """Count more messages; ``ranks`` took part in the last of them."""
+        fastest = int(times_ns.min())
+        self.fastest_ns = min(self.fastest_ns, fastest) if self.count else fastest
+        self.slowest_ns = max(self.slowest_ns, int(times_ns.max()))
+        self.count += len(times_ns)
+        self.nbytes += int(nbytes.sum())
+        self.time_ns += int(times_ns.sum())
         self.ranks = ranks
 
 
@@ -112,15 +98,14 @@ class Span:
     elsewhere: bool = False
     """Whether another thread than the training thread ever communicated."""
 
-    def add(self, begin: int, end: int, communicating: Intervals, blocked: Intervals) -> None:
-        """Watch the time from ``begin`` to ``end``; intervals are cut to it."""
-        inside = union((max(a, begin), min(b, end)) for a, b in communicating)
-        stopped = union((max(a, begin), min(b, end)) for a, b in blocked)
-        busy = length(inside)
-        self.watched_ns += max(0, end - begin)
+    def add(self, begins: Times, ends: Times, communicating: Mask, blocked: Mask) -> None:
+        """Take intervals that were cut to the time that was watched, of which the masks say what they were."""
+        busy = covered(begins[communicating], ends[communicating])
+        stopped = covered(begins[blocked], ends[blocked])
+        either = communicating | blocked
         self.communicating_ns += busy
-        self.blocked_ns += length(stopped)
-        self.hidden_ns += busy - shared(inside, stopped)
+        self.blocked_ns += stopped
+        self.hidden_ns += covered(begins[either], ends[either]) - stopped
 
 
 @dataclass
@@ -141,47 +126,71 @@ class Summary:
     _marked: bool = False
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Take entries in the order in which they were added to the ring."""
-        for entry in entries:
-            _number, op, nbytes, ranks, t0_ns, t1_ns, thread = entry
-            if op == STEP:
-                self._trainer = thread
-                self._fold(t1_ns)
-                self.steps += self._marked
-                self._marked = True
-                continue
-            self.first_ns = t0_ns if self.first_ns is None else min(self.first_ns, t0_ns)
-            self.last_ns = max(self.last_ns, t1_ns)
-            self._open.append(entry)
-            if op == WAIT:
-                continue
-            self.records += 1
-            key = (op, row_of(nbytes))
-            if (cell := self.cells.get(key)) is None:
-                cell = self.cells[key] = Cell()
-            cell.add(nbytes, ranks, t1_ns - t0_ns)
+        """Take entries in the order in which they were added to the ring; any number costs a few passes."""
+        if entries:
+            self._count(entries)
+            self._open += entries
+        marks = [at for at, entry in enumerate(self._open) if entry[1] == STEP]
+        if marks and not self._marked:
+            self._fold(self._outside, marks[:1])
+            self._marked = True
+            marks = [at - marks[0] - 1 for at in marks[1:]]
+        if marks:
+            self._fold(self._in_steps, marks)
+            self.steps += len(marks)
         if self._open and (len(self._open) > _LIMIT or not self._marked):
-            self._fold(max(entry[5] for entry in self._open))
+            # A step that is not over, or a program without steps: as if it ended here.
+            end = max(entry[5] for entry in self._open)
+            self._open.append((0, STEP, 0, 0, end, end, self._trainer or 0))
+            self._fold(self._in_steps if self._marked else self._outside, [len(self._open) - 1])
 
-    def _fold(self, end: int) -> None:
-        begin = self._begin if self._begin is not None else self.first_ns
-        begin = end if begin is None else begin
-        span = self._in_steps if self._marked else self._outside
-        communicating: Intervals = []
-        blocked: Intervals = []
-        for _number, op, _nbytes, _ranks, t0_ns, t1_ns, thread in self._open:
-            training = thread == self._trainer
-            if op != WAIT:
-                communicating.append((t0_ns, t1_ns))
-                span.elsewhere |= not training
-            elif training:
-                span.waits = True
-            if training:
-                blocked.append((t0_ns, t1_ns))
-        if end > begin:
-            span.add(begin, end, communicating, blocked)
-        self._open.clear()
-        self._begin = max(begin, end)
+    def _count(self, entries: Sequence[Entry]) -> None:
+        """Into the table, each entry but marks."""
+        found = [entry for entry in entries if entry[1] != STEP]
+        if not found:
+            return
+        _numbers, ops, nbytes, ranks, t0, t1, _threads = zip(*found, strict=True)
+        begins, ends = np.array(t0, np.int64), np.array(t1, np.int64)
+        first = int(begins.min())
+        self.first_ns = first if self.first_ns is None else min(self.first_ns, first)
+        self.last_ns = max(self.last_ns, int(ends.max()))
+        sizes, times = np.array(nbytes, np.int64), ends - begins
+        rows: npt.NDArray[np.intp] = np.searchsorted(_EDGES, sizes)
+        names = np.array(ops)
+        for op in sorted(set(ops) - {WAIT}):
+            of_op = names == op
+            self.records += int(of_op.sum())
+            for row in np.unique(rows[of_op]):
+                places = np.flatnonzero(of_op & (rows == row))
+                cell = self.cells.setdefault((op, int(row)), Cell())
+                cell.add(sizes[places], ranks[places[-1]], times[places])
+
+    def _fold(self, span: Span, marks: Sequence[int]) -> None:
+        """Add up what was open until the last of the marks, which are places in ``_open``."""
+        upto = marks[-1] + 1
+        taken, self._open = self._open[:upto], self._open[upto:]
+        _numbers, ops, _nbytes, _ranks, t0, t1, threads = zip(*taken, strict=True)
+        begins, ends = np.array(t0, np.int64), np.array(t1, np.int64)
+        places = np.array(marks)
+        until = ends[places]
+        if self._begin is None:
+            self._begin = int(begins.min())
+        since = np.maximum.accumulate(np.concatenate(([self._begin], until)))
+        self._begin = int(since[-1])
+        span.watched_ns += int((since[1:] - since[:-1]).sum())
+        # Each entry is cut to the step whose mark comes next.
+        step = np.searchsorted(places, np.arange(upto))
+        begins, ends = np.maximum(begins, since[step]), np.minimum(ends, until[step])
+        thread = np.array(threads, np.int64)
+        trainers: Times = thread[places]
+        training = thread == trainers[step]
+        names = np.array(ops)
+        waiting, marked = names == WAIT, names == STEP
+        communicating = ~(waiting | marked)
+        span.elsewhere |= bool((communicating & ~training).any())
+        span.waits |= bool((waiting & training).any())
+        span.add(begins, ends, communicating, training & ~marked)
+        self._trainer = int(thread[-1])
 
     def message(self, dropped: int = 0) -> dict[str, Any]:
         """All of it as JSON can hold it; times in seconds. Later messages hold what earlier ones held.

@@ -82,14 +82,14 @@ def from_outside(found: Sequence[Host], launcher: str, settings: Settings) -> in
             "prefix": settings.prefix,
             "bind": settings.bind,
             "cwd": os.getcwd(),
-            "environ": _passed_on(launcher),
         }
         client = rendezvous.Client(addresses, token)
         client.set(_SPEC, json.dumps(spec).encode())
         client.close()
         outer.decide(names, server)
         outer.supervisor.passed_on = range(len(found))
-        way = json.dumps({"addresses": addresses, "token": token})
+        # The environment, in which there are secrets, goes the way that ssh encrypts, not into the store.
+        way = json.dumps({"addresses": addresses, "token": token, "environ": _passed_on(launcher)})
         starts = _ssh(found, way) if launcher == "ssh" else _srun(found, way)
         relay = _started(starts, outer)
         return outer.run()
@@ -166,9 +166,6 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
         outer.keeper.group(child.pid)
         if child.stdin is None or child.stdout is None or child.stderr is None:
             raise RuntimeError("pipes were asked for")
-        with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why
-            child.stdin.write(f"{start.way}\n".encode())
-            child.stdin.close()
         streams += [
             Stream(start.nodes[0], os.dup(child.stdout.fileno()), 1),
             Stream(start.nodes[0], os.dup(child.stderr.fileno()), 2),
@@ -177,16 +174,20 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
         child.stderr.close()
         threading.Thread(
             target=_watch,
-            args=(child, start.nodes, outer.supervisor),
+            args=(child, start, outer.supervisor),
             name="aitne-start",
             daemon=True,
         ).start()
     return Relay(streams, at_once=False)
 
 
-def _watch(child: subprocess.Popen[bytes], nodes: Sequence[int], supervisor: Supervisor) -> None:
+def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: Supervisor) -> None:
+    if child.stdin is not None:
+        # Here, as an environment may be more than a pipe holds before ssh is through to its node.
+        with contextlib.suppress(BrokenPipeError), child.stdin:  # it has ended, and says why
+            child.stdin.write(f"{start.way}\n".encode())
     code = child.wait()
-    for index in nodes:
+    for index in start.nodes:
         supervisor.child_ended(index, code)
 
 
@@ -225,7 +226,7 @@ def follow(index: int | None) -> int:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    os.environ.update(spec["environ"])
+    os.environ.update(way["environ"])
     try:
         os.chdir(spec["cwd"])
     except OSError as error:

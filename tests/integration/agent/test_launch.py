@@ -217,6 +217,13 @@ def test_what_ended_the_launching_program_is_told(
 
 
 def test_nothing_of_the_node_leaks_but_what_is_allowed(job: Job) -> None:
+    fabric = {
+        "NCCL_SOCKET_IFNAME": "ib0",
+        "UCX_NET_DEVICES": "mlx5_0:1",
+        "FI_PROVIDER": "verbs",
+        "MV2_USE_CUDA": "1",
+        "GLOO_SOCKET_IFNAME": "ib0",
+    }
     around = {
         "SECRET": "1",
         "LD_PRELOAD": "",
@@ -228,6 +235,7 @@ def test_nothing_of_the_node_leaks_but_what_is_allowed(job: Job) -> None:
         "MASTER_ADDR": "n1",
         "OMP_NUM_THREADS": "4",
         "LC_ALL": "C.UTF-8",
+        **fabric,
     }
     job.run(
         commands=[("/usr/bin/env", "-0")],
@@ -245,6 +253,7 @@ def test_nothing_of_the_node_leaks_but_what_is_allowed(job: Job) -> None:
     assert (boxed["MINE"], boxed["PATH"]) == ("$HOME `id`\nline", "/mine")
     kept = {"SLURM_JOB_ID", "AITNE_JOB_ID", "CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "LC_ALL"}
     assert kept | {"OMP_NUM_THREADS", "SLURMD_NODENAME"} <= set(boxed)
+    assert fabric.items() <= boxed.items()
     assert not {"SECRET", "LD_PRELOAD", "SLURM_JWT", "AITNE_DATABASE"} & set(boxed)
 
 

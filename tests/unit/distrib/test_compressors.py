@@ -25,11 +25,11 @@ def name(request: pytest.FixtureRequest) -> str:
 
 def _settings(name: str, *, error_feedback: bool) -> Settings:
     return Settings(
-        SoloTransport(),
-        Ring(),
-        COMPRESSORS.get(name),
-        lambda error: HorovodInternalError(str(error)),
-        error_feedback,
+        transport=SoloTransport(),
+        recorder=Ring(),
+        compressor=COMPRESSORS.get(name),
+        failure=lambda error: HorovodInternalError(str(error)),
+        error_feedback=error_feedback,
     )
 
 

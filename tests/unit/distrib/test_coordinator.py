@@ -241,6 +241,19 @@ def test_a_rank_that_goes_on_is_not_taken_for_blocked() -> None:
     ]
 
 
+def test_a_rank_whose_other_thread_goes_on_is_not_taken_for_blocked() -> None:
+    coordinator = Coordinator(2)
+    for rank in range(2):
+        coordinator.submit(rank, 0, ask(f"own{rank}"))
+    coordinator.submit(0, 1, ask("both"))
+    coordinator.blocked(0, Key(0, "allreduce", "own0", -1))
+    coordinator.submit(1, 1, ask("both"))
+    coordinator.blocked(1, Key(0, "allreduce", "own1", -1))
+    assert [response.error for response in coordinator.take()] == [None]
+    coordinator.submit(0, 2, ask("own1"))
+    assert names(coordinator.take()) == [["own1"]]
+
+
 def test_a_set_of_the_same_ranks_is_not_made_twice_and_ends_with_what_waits_in_it() -> None:
     coordinator = Coordinator(3)
     for attempt, expected in ((0, 1), (1, None)):

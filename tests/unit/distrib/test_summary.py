@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.distrib.recording import STEP, WAIT, Entry
-from aitne.distrib.summary import EDGES, MIB, Summary, bounds_of, length, row_of, shared, union
+from aitne.distrib.summary import EDGES, MIB, Summary, bounds_of, covered, row_of
 
 TRAINER = threading.main_thread().ident or 0
 WORKER = TRAINER + 1
@@ -32,18 +33,9 @@ def instants(pairs: list[tuple[int, int]]) -> set[int]:
 
 
 @given(intervals)
-def test_a_union_covers_the_same_instants_once(pairs: list[tuple[int, int]]) -> None:
-    merged = union(pairs)
-    assert instants(merged) == instants(pairs)
-    assert length(merged) == len(instants(pairs))
-    assert all(one[1] < two[0] for one, two in itertools.pairwise(merged))
-
-
-@given(intervals, intervals)
-def test_shared_time_is_what_both_cover(
-    one: list[tuple[int, int]], other: list[tuple[int, int]]
-) -> None:
-    assert shared(union(one), union(other)) == len(instants(one) & instants(other))
+def test_time_that_several_intervals_cover_counts_once(pairs: list[tuple[int, int]]) -> None:
+    both = np.array(pairs, np.int64).reshape(-1, 2)
+    assert covered(both[:, 0], both[:, 1]) == len(instants(pairs))
 
 
 @given(

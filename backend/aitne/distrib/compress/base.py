@@ -18,12 +18,14 @@ class Compressor(Protocol):
     name: ClassVar[str]
     error_feedback: ClassVar[bool]
     reducible: ClassVar[bool]
-    """Whether compressed rows of ranks can be summed as they are; otherwise they are gathered."""
+    """Whether compressed rows of ranks can be summed as they are; otherwise they are gathered. Then rows may
+    differ in length by rank, and ``context`` travels with its row: it consists of what JSON has."""
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
         """A smaller row and what ``decompress`` needs. Integers pass as they are."""
         ...
 
     def decompress(self, row: torch.Tensor, context: Any) -> torch.Tensor:
-        """The row in the dtype and length it had."""
+        """The row in the dtype and length it had. Of a gathered row ``context`` is that of the rank it came
+        from, and a tuple in it has become a list."""
         ...

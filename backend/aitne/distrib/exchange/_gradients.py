@@ -23,12 +23,15 @@ from aitne.distrib.exchange import STRATEGIES
 from aitne.distrib.exchange._agreement import Options, compare_observed, signature
 from aitne.distrib.exchange._by_name import exchange_by_name
 from aitne.distrib.exchange._lanes import Lane
-from aitne.distrib.exchange._plan import DEFAULT_BYTES, Item, plan
+from aitne.distrib.exchange._plan import DEFAULT_BYTES, EDGE_BYTES, Item, plan
+from aitne.distrib.exchange._processors import processors_of_a_rank
 from aitne.distrib.exchange.base import ExchangeStrategy, Settings
 from aitne.distrib.transport.base import Reduction
 from aitne.distrib.types import ReduceOp
 
 Named = Sequence[tuple[str, torch.nn.Parameter]]
+
+_PROCESSORS_TO_OVERLAP = 2
 
 _channels: WeakKeyDictionary[context.Context, dict[int, int]] = WeakKeyDictionary()
 """How many channels each process set has had; alike on every rank, as ranks run one program."""
@@ -59,6 +62,7 @@ class Gradients:
         self._next = 0
         self._step = 0
         self._begun = False
+        self._overlap = True
         self._agreed: list[int] = []
         self._tuner: Autotune | None = None
         self._since = 0.0
@@ -216,7 +220,8 @@ class Gradients:
         waits = [(number, self._send_sparse(number, dim)) for number, dim in self._sparse]
         for lane in self._lanes[self._next :]:
             self._send(lane)
-        strategy.on_step()
+        with self._channel.limit:
+            strategy.on_step()
         for number, wait in waits:
             self._parameters[number].grad = wait()
         for number, place, dim in self._made_dense:
@@ -295,16 +300,23 @@ class Gradients:
         self._dims = dims
         self._sparse = [] if options.sparse_as_dense else list(dims.items())
         self._agreed = [each for each in order if each not in dims or options.sparse_as_dense]
+        self._overlap = self._parameters[0].is_cuda or (
+            processors_of_a_rank(transport, [current.nodes[each] for each in current.sets[set_id]])
+            >= _PROCESSORS_TO_OVERLAP
+        )
         average = options.op is ReduceOp.AVERAGE
+        prescale, postscale = options.scales(size)
         self._strategy = STRATEGIES.get(options.strategy)(
             Settings(
-                transport,
-                current.recorder,
-                options.compressor,
-                self._channel.failure,
-                options.error_feedback,
-                Reduction.SUM if average else Reduction(options.op),
-                *options.scales(size),
+                transport=transport,
+                recorder=current.recorder,
+                compressor=options.compressor,
+                failure=self._channel.failure,
+                error_feedback=options.error_feedback,
+                op=Reduction.SUM if average else Reduction(options.op),
+                prescale=prescale,
+                postscale=postscale,
+                overlap=self._overlap,
             )
         )
         if self._saved is not None:
@@ -328,7 +340,7 @@ class Gradients:
         buckets = (
             [[each] for each in self._agreed]
             if options.whole
-            else plan(items, self._agreed, cap, groups)
+            else plan(items, self._agreed, cap, groups, EDGE_BYTES if self._overlap else cap)
         )
         self._lanes = [
             Lane(

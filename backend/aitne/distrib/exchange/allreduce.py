@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, ClassVar
 
 import torch
 
 from aitne.distrib.compress.base import Compressor
+from aitne.distrib.exchange._payload import packed, unpacked
 from aitne.distrib.exchange._worker import Worker
 from aitne.distrib.exchange.base import Bucket, Settings
 from aitne.distrib.recording import WAIT
-from aitne.distrib.transport.base import TransportError
+from aitne.distrib.transport.base import Reduction, TransportError
+
+_COMBINE: Mapping[Reduction, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    Reduction.SUM: torch.add,
+    Reduction.MIN: torch.minimum,
+    Reduction.MAX: torch.maximum,
+    Reduction.PRODUCT: torch.mul,
+}
 
 
 class AllReduce:
     """On a CPU, buckets before the last go through a thread of their own, and the last is exchanged by
-    who waits for it. On a GPU all are queued on a stream of their own."""
+    who waits for it; so are all where a rank has one processor, on which a thread would only hold backward
+    up. On a GPU all are queued on a stream of their own."""
 
     name: ClassVar[str] = "allreduce"
 
@@ -30,7 +40,8 @@ class AllReduce:
         self._buckets: Sequence[Bucket] = ()
         self._worker: Worker[Bucket] = Worker(self._exchange, "aitne-exchange")
         self._side: torch.cuda.Stream | None = None
-        self._tail: Bucket | None = None
+        self._left: list[Bucket] = []
+        """For ``on_step`` to exchange."""
 
     def setup(self, buckets: Sequence[Bucket]) -> None:
         """Nothing to agree on: buckets are alike on every rank. Residuals move to their new places."""
@@ -46,24 +57,24 @@ class AllReduce:
             self._side.wait_stream(torch.cuda.current_stream(bucket.flat.device))
             with torch.cuda.stream(self._side):
                 self._exchange(bucket)
-        elif bucket.index < self._last:
+        elif bucket.index < self._last and self._settings.overlap:
             self._worker.put(bucket)
         else:
-            self._tail = bucket
+            self._left.append(bucket)
 
     def on_step(self) -> None:
         """Return when every bucket given is exchanged."""
-        tail, self._tail = self._tail, None
+        left, self._left = self._left, []
         if self._side is not None:
             torch.cuda.current_stream(self._side.device).wait_stream(self._side)
             return
-        if self._last > 0:
+        if self._last > 0 and self._settings.overlap:
             now = time.monotonic_ns()
             # Not to have waited is worth a mark too: without any, nobody could tell what was hidden.
             waited = self._worker.drain() or (now, now)
             self._settings.recorder.add(WAIT, 0, self._settings.transport.size, *waited)
-        if tail is not None:
-            self._exchange(tail)
+        for bucket in left:
+            self._exchange(bucket)
 
     def state_dict(self) -> dict[str, Any]:
         """What compression has lost so far and the next step will send, by parameter."""
@@ -97,7 +108,7 @@ class AllReduce:
             if reduced is not flat:
                 flat.copy_(compressor.decompress(reduced, context).reshape(-1))
         else:
-            self._sum_gathered(flat, row, compressor, context)
+            self._combine_gathered(flat, row, compressor, context)
         if settings.postscale != 1.0:
             flat.mul_(settings.postscale)
 
@@ -125,20 +136,25 @@ class AllReduce:
             wire = torch.view_as_complex(wire)
         return wire.to(row.dtype)
 
-    def _sum_gathered(
+    def _combine_gathered(
         self, flat: torch.Tensor, row: torch.Tensor, compressor: Compressor, context: Any
     ) -> None:
+        """Restore each rank's row with the context that came with it, and combine them in ``flat``."""
         settings = self._settings
-        size, count = settings.transport.size, row.numel()
-        rows = row.new_empty(size * count)
+        transport, size = settings.transport, settings.transport.size
+        mine = packed(row, context)
         began = time.monotonic_ns()
-        settings.transport.allgather(rows, row.contiguous().view(-1), [count] * size)
-        settings.recorder.add(
-            "allgather", count * row.element_size(), size, began, time.monotonic_ns()
+        counts = torch.empty(size, dtype=torch.int64, device=flat.device)
+        transport.allgather(counts, counts.new_tensor([mine.numel()]), [1] * size)
+        lengths = counts.tolist()
+        every = mine.new_empty(sum(lengths))
+        transport.allgather(every, mine, lengths)
+        settings.recorder.add("allgather", mine.numel(), size, began, time.monotonic_ns())
+        rows = (
+            compressor.decompress(*unpacked(each)).reshape(-1).to(flat.dtype)
+            for each in every.split(lengths)
         )
-        flat.zero_()
-        for each in rows.view(size, *row.shape):
-            flat.add_(compressor.decompress(each, context).view(-1))
+        flat.copy_(reduce(_COMBINE[settings.op], rows))
 
     def _parts(self, bucket: Bucket) -> list[tuple[str, slice]]:
         ends = [*bucket.offsets[1:], bucket.flat.numel()]

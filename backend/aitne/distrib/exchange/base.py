@@ -29,7 +29,7 @@ class Bucket:
     """What ``flat`` looks like to a compressor: a parameter's own shape where it is alone. Empty: flat."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a strategy is made from."""
 
@@ -47,6 +47,8 @@ class Settings:
     """Every gradient is multiplied with this before it is sent."""
     postscale: float = 1.0
     """And with this afterwards."""
+    overlap: bool = True
+    """Whether buckets are exchanged while backward goes on; not where a rank has one processor."""
 
 
 class ExchangeStrategy(Protocol):

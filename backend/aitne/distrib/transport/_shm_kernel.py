@@ -91,7 +91,6 @@ class KernelExchange:
         self._library = library
         self._failure: list[BaseException] = []
         self._look = _callback(memory, self._failure)
-        roomy = len(os.sched_getaffinity(0)) >= layout.size
         base = memory.bytes.ctypes.data
         self._team = library.aitne_open(
             base + HEADER_BYTES,
@@ -101,7 +100,7 @@ class KernelExchange:
             layout.chunk,
             layout.part,
             min(_AT_ONCE_BYTES * 4 // max(layout.size, 4), layout.chunk),
-            int(_SPIN_S * 1e9) if roomy else 0,
+            int(_SPIN_S * 1e9) if memory.spins else 0,
             self._look,
         )
         if not self._team:

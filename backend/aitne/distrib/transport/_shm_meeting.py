@@ -38,8 +38,13 @@ class Host:
             self._listener.close()
             raise TransportError(f"Ranks of this node cannot meet: {error}.") from error
 
-    def gather(self, able: bool) -> bool:
-        """Wait for everybody; whether all are ``able``. Raises ``TransportError``."""
+    def gather(self, able: bool) -> tuple[bool, int]:
+        """Wait for all ranks: whether all are ``able``, and how many processors they may use together.
+
+        Raises:
+            TransportError: a rank did not come.
+        """
+        mask = _affinity()
         while len(self._members) < self._group.size - 1:
             try:
                 self._listener.settimeout(self._left())
@@ -59,7 +64,8 @@ class Host:
                 continue
             self._members[hello["rank"]] = member
             able = able and hello["able"]
-        return able
+            mask |= int(hello["cpus"], 16)
+        return able, mask.bit_count()
 
     def refuse(self, reason: str) -> None:
         """Tell all who came that there will be nothing."""
@@ -69,10 +75,10 @@ class Host:
             except OSError:
                 continue  # it is gone itself
 
-    def hand_out(self, fd: int, use: bool) -> None:
+    def hand_out(self, fd: int, use: bool, processors: int) -> None:
         """Give everybody the descriptor, and return when all have mapped it. Raises ``TransportError``."""
         for rank, member in self._members.items():
-            self._told(rank, member, {"use": use}, [fd])
+            self._told(rank, member, {"use": use, "processors": processors}, [fd])
         for rank, member in self._members.items():
             self._heard(rank, member)
         for rank, member in self._members.items():
@@ -130,8 +136,9 @@ class Host:
         return max(0.001, self._until - time.monotonic())
 
 
-def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool]:
-    """The other ranks' side: the connection, the descriptor, and whether all are able.
+def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
+    """The other ranks' side: the connection, the descriptor, whether all are able, and the number of
+    processors that the ranks may use together.
 
     Raises:
         TransportError: rank 0 did not turn up, cannot be reached, or has no memory.
@@ -149,10 +156,10 @@ def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool]:
         host.connect(address)
         if not _same_user(host):
             raise ConnectionError("it belongs to another user")
-        _send(host, {"rank": group.rank, "able": able})
+        _send(host, {"rank": group.rank, "able": able, "cpus": f"{_affinity():x}"})
         reply, fds = _receive_with(host)
         _refused(reply)
-        return host, fds[0], bool(reply["use"])
+        return host, fds[0], bool(reply["use"]), int(reply["processors"])
     except (OSError, IndexError) as error:
         host.close()
         raise TransportError(
@@ -181,6 +188,11 @@ def confirm(group: Group, host: socket.socket) -> None:
 
 def _key(group: Group) -> str:
     return f"{group.name}/shm"
+
+
+def _affinity() -> int:
+    """The processors that this rank may use, a bit for each."""
+    return sum(1 << cpu for cpu in os.sched_getaffinity(0))
 
 
 def _same_user(connection: socket.socket) -> bool:

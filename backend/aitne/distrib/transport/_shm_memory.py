@@ -50,8 +50,10 @@ os.register_at_fork(after_in_child=_Process.draw)
 class SharedMemory:
     """This rank's view. ``look`` is for who waits: it raises when there is nothing left to wait for."""
 
-    def __init__(self, group: Group, fd: int, layout: Layout) -> None:
+    def __init__(self, group: Group, fd: int, layout: Layout, processors: int) -> None:
         self.layout = layout
+        self.spins = processors >= layout.size
+        """Whether the ranks together have a processor each: a wait then spins before it sleeps."""
         self.rank = group.rank
         self.ranks = group.ranks
         self._fd = fd
@@ -139,9 +141,9 @@ def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.soc
         TransportError: no memory, or a member that did not turn up.
     """
     if group.rank:
-        connection, fd, use = meeting.attend(group, able)
+        connection, fd, use, processors = meeting.attend(group, able)
         try:
-            memory = _mapped(group, fd, layout_for(group.size, use))
+            memory = _mapped(group, fd, layout_for(group.size, use), processors)
         except TransportError as error:
             connection.close()
             raise error
@@ -149,15 +151,15 @@ def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.soc
             meeting.confirm(group, connection)
         return memory, use, [connection]
     with meeting.Host(group) as host:
-        use = host.gather(able)
+        use, processors = host.gather(able)
         layout = layout_for(group.size, use)
         try:
-            memory = _mapped(group, _reserved(layout.total), layout)
+            memory = _mapped(group, _reserved(layout.total), layout, processors)
         except TransportError as error:
             host.refuse(str(error))
             raise
         with _given_back_on_failure(memory):
-            host.hand_out(memory._fd, use)
+            host.hand_out(memory._fd, use, processors)
         return memory, use, host.keep()
 
 
@@ -189,9 +191,9 @@ def _reserved(total: int) -> int:
     return fd
 
 
-def _mapped(group: Group, fd: int, layout: Layout) -> SharedMemory:
+def _mapped(group: Group, fd: int, layout: Layout, processors: int) -> SharedMemory:
     try:
-        return SharedMemory(group, fd, layout)
+        return SharedMemory(group, fd, layout, processors)
     except (OSError, ValueError) as error:
         os.close(fd)
         raise TransportError(f"Shared memory cannot be mapped: {error}.") from error

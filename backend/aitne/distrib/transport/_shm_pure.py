@@ -8,7 +8,6 @@ Two slots of each rank are used in turn, so that one meeting a round is enough.
 from __future__ import annotations
 
 import contextlib
-import os
 import selectors
 import socket
 import time
@@ -44,7 +43,6 @@ class PureExchange:
         self._connections = connections
         self._peers = list(range(1, self._size)) if memory.rank == 0 else [0]
         self._round = 0
-        self._roomy = len(os.sched_getaffinity(0)) >= self._size
         self._selector = selectors.DefaultSelector()
         for peer, connection in zip(self._peers, connections, strict=True):
             connection.setblocking(False)
@@ -207,7 +205,7 @@ class PureExchange:
     def _hear(self, word: bytes) -> None:
         """One word of each peer. None sends its next before it was answered."""
         missing = set(self._peers)
-        spin_until = time.perf_counter() + (_SPIN_S if self._roomy else 0)
+        spin_until = time.perf_counter() + (_SPIN_S if self._memory.spins else 0)
         while missing:
             spins = time.perf_counter() < spin_until
             events = self._selector.select(0 if spins else _LOOK_S)

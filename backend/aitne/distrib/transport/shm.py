@@ -74,6 +74,11 @@ class ShmTransport:
         """Whether it is the compiled kernel."""
         return isinstance(self._exchange, kernel.KernelExchange)
 
+    @property
+    def spins(self) -> bool:
+        """Whether a rank that waits spins before it sleeps: the ranks have a processor each."""
+        return self._memory.spins
+
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
         """Floats, integers of both signs up to 64 bits, uint8 and bool, by every operation."""
         return dtype in kernel.DTYPES

@@ -12,7 +12,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ import torch
 import torch.distributed as dist
 
 from aitne.distrib.transport.base import OF_BOOL, Group, Reduction, TransportError
-from aitne.launch.addresses import own_addresses, split
+from aitne.launch.addresses import LOCAL, own_addresses, split
 
 _OPS = {
     Reduction.SUM: dist.ReduceOp.SUM,
@@ -74,12 +75,12 @@ class TorchProcessGroup:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> TorchProcessGroup:
-        """Meet at a store of PyTorch's that the first member serves."""
+        """Meet at the run's store, which takes nobody in without the run's token."""
+        store = _RunStore(group)
         try:
-            store, address = _meet(group)
-            prefixed = dist.PrefixStore(f"{group.name}/", store)
-            make = _nccl if device == "cuda" else _gloo
-            pg = make(prefixed, group, address)
+            with _meeting(group) as address:
+                make = _nccl if device == "cuda" else _gloo
+                pg = make(store, group, address)
         except (RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
             raise TransportError(
                 f"torch_pg: the ranks {_listed(group.ranks)} did not all meet within "
@@ -195,35 +196,65 @@ class TorchProcessGroup:
             ) from error
 
 
-def _meet(group: Group) -> tuple[Any, str]:
-    """The group's store, and the address of this machine that the other members reach.
+class _RunStore(dist.Store):
+    """The run's store as PyTorch asks one: its own ``TCPStore`` asks nobody for a token."""
 
-    Neither the store nor gloo asks who calls, so on one node both listen on loopback only.
+    def __init__(self, group: Group) -> None:
+        super().__init__()
+        self._group = group
+        self._key = f"{group.name}/torch_pg/store/"
+
+    def set(self, key: str, value: str | bytes) -> None:
+        """Leave a value."""
+        data = value.encode() if isinstance(value, str) else value
+        self._group.store.set(self._key + key, data)
+
+    def get(self, key: str) -> bytes:
+        """Wait for a value. Raises ``TimeoutError``."""
+        return self._group.store.get(self._key + key, self._group.timeout_s)
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Whether every key has a value."""
+        try:
+            for key in keys:
+                self._group.store.get(self._key + key, 0.0)
+        except TimeoutError:
+            return False
+        return True
+
+    def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
+        """Wait for all of the keys. Raises ``TimeoutError``."""
+        timeout_s = self._group.timeout_s if timeout is None else timeout.total_seconds()
+        for key in keys:
+            self._group.store.get(self._key + key, timeout_s)
+
+
+@contextmanager
+def _meeting(group: Group) -> Iterator[str]:
+    """The address of this machine that the other members reach, while all find out theirs.
+
+    The first member listens for those of other nodes, which see by connecting from which address they do;
+    nothing is said over these connections. Gloo does not ask who calls, so on one node it gets loopback.
     """
-    timeout = timedelta(seconds=group.timeout_s)
-    nodes = len(set(group.nodes))
+    if len(set(group.nodes)) == 1:
+        yield LOCAL
+        return
     met, seen = f"{group.name}/torch_pg", f"{group.name}/torch_pg/seen"
     if group.rank == 0:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1" if nodes == 1 else "0.0.0.0", 0))  # noqa: S104
-            listener.listen(1024)
-            port = listener.getsockname()[1]
-            store = dist.TCPStore(
-                "127.0.0.1", port, None, True, timeout, False, master_listen_fd=listener.detach()
-            )
-        group.store.set(met, json.dumps(own_addresses(port, os.environ, nodes)).encode())
-        if nodes == 1:
-            return store, "127.0.0.1"
-        return store, group.store.get(seen, group.timeout_s).decode()
+        with socket.create_server(("", 0), backlog=1024) as listener:
+            addresses = own_addresses(listener.getsockname()[1], os.environ, len(set(group.nodes)))
+            group.store.set(met, json.dumps(addresses).encode())
+            yield group.store.get(seen, group.timeout_s).decode()
+        return
     addresses = json.loads(group.store.get(met, group.timeout_s))
-    theirs, port, ours = _reachable(addresses, group.timeout_s)
+    theirs, ours = _reachable(addresses, group.timeout_s)
     if group.rank == next((r for r, node in enumerate(group.nodes) if node != group.nodes[0]), 0):
         group.store.set(seen, theirs.encode())
-    return dist.TCPStore(theirs, port, None, False, timeout, False), ours
+    yield ours
 
 
-def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, int, str]:
-    """Host and port of the first that takes a connection, and which address of ours it then sees.
+def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, str]:
+    """Host of the first that takes a connection, and which address of ours it then sees.
 
     Raises ``TimeoutError``.
     """
@@ -232,7 +263,7 @@ def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, int, st
         for address in addresses:
             try:
                 with socket.create_connection(split(address), min(_PROBE_S, left)) as probe:
-                    return *probe.getpeername()[:2], probe.getsockname()[0]
+                    return probe.getpeername()[0], probe.getsockname()[0]
             except OSError:
                 continue  # one of them is enough
         time.sleep(min(0.05, left))

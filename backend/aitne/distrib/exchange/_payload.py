@@ -1,0 +1,39 @@
+"""A compressed row as bytes that say how to read them: other ranks' rows differ in length and context."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+
+from aitne.distrib.types import dtype_of
+
+_LENGTH_BYTES = 4
+
+
+def packed(row: torch.Tensor, context: Any) -> torch.Tensor:
+    """The row's dtype, shape and context as JSON behind its length, then its elements; uint8.
+
+    Raises:
+        TypeError: the context is not JSON.
+    """
+    try:
+        head = json.dumps([str(row.dtype).removeprefix("torch."), list(row.shape), context])
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "The context of a compressor whose rows are gathered travels with each row, so it must "
+            f"consist of numbers, strings, lists and dicts: {error}."
+        ) from error
+    said = head.encode()
+    start = bytearray(len(said).to_bytes(_LENGTH_BYTES, "little") + said)
+    elements = row.contiguous().view(-1).view(torch.uint8)
+    return torch.cat((torch.frombuffer(start, dtype=torch.uint8).to(row.device), elements))
+
+
+def unpacked(payload: torch.Tensor) -> tuple[torch.Tensor, Any]:
+    """The row and the context that ``packed`` was given."""
+    begin = _LENGTH_BYTES + int.from_bytes(bytes(payload[:_LENGTH_BYTES].tolist()), "little")
+    dtype, shape, context = json.loads(bytes(payload[_LENGTH_BYTES:begin].tolist()))
+    # A copy: elements must not begin at an address that is no multiple of their size.
+    return payload[begin:].clone().view(dtype_of(dtype)).view(shape), context

@@ -1,0 +1,45 @@
+"""Count the processors that each rank has for itself: with one there is nothing to hide an exchange behind."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+
+from aitne.distrib.transport.base import Transport
+
+_WORDS = 32
+_BITS = 32
+"""Of each word: 1,024 processors in all."""
+
+
+def processors_of_a_rank(transport: Transport, nodes: Sequence[int]) -> float:
+    """The processors that the ranks of a node may use together, by rank, on the node that has the fewest.
+
+    Collective; the same on every rank.
+
+    Args:
+        transport: of those who take part.
+        nodes: the node of each of them.
+    """
+    mask = [0] * _WORDS
+    for cpu in os.sched_getaffinity(0):
+        mask[cpu // _BITS % _WORDS] |= 1 << cpu % _BITS
+    every = torch.empty(_WORDS * transport.size, dtype=torch.int64)
+    transport.allgather(every, torch.tensor(mask), [_WORDS] * transport.size)
+    masks: dict[int, list[list[int]]] = defaultdict(list)
+    for node, words in zip(nodes, every.view(transport.size, _WORDS).tolist(), strict=True):
+        masks[node].append(words)
+    return min(_together(ranks) / len(ranks) for ranks in masks.values())
+
+
+def _together(ranks: Sequence[Sequence[int]]) -> int:
+    found = 0
+    for words in zip(*ranks, strict=True):
+        union = 0
+        for each in words:
+            union |= each
+        found += union.bit_count()
+    return found

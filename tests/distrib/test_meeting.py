@@ -1,0 +1,84 @@
+"""How ranks come to be connected to rank 0, while strangers call as well."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aitne.distrib.control import Control
+from aitne.distrib.meeting import connect
+from aitne.launch.rendezvous import TIMEOUT, Client
+from aitne.launch.server import Server
+from aitne.launch.world import World
+
+
+@pytest.fixture
+def stores() -> Iterator[list[Client]]:
+    server = Server("secret", "127.0.0.1")
+    clients = [Client([f"127.0.0.1:{server.port}"], "secret") for _ in range(3)]
+    yield clients
+    for each in clients:
+        each.close()
+    server.close()
+
+
+def place(rank: int, size: int, nodes: int = 1) -> World:
+    return World(rank, size, local_rank=rank, local_size=size // nodes)
+
+
+def beside(call: Callable[[], Control], into: list[Control]) -> threading.Thread:
+    thread = threading.Thread(target=lambda: into.append(call()), daemon=True)
+    thread.start()
+    return thread
+
+
+def test_idle_strangers_delay_no_rank(
+    stores: list[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TIMEOUT, "8")
+    found: list[Control] = []
+    zero = beside(lambda: connect(place(0, 3), stores[0], "g", "here"), found)
+    port = json.loads(stores[1].get("g/control", 30))["port"]
+    strangers = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(12)]
+    strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: none\r\nAccept: */*\r\n\r\n")
+    strangers[1].close()
+    # Each has been taken in: it has its greeting.
+    assert all(len(each.recv(16)) == 16 for each in strangers[2:])
+    ranks = [
+        beside(lambda rank=rank: connect(place(rank, 3), stores[rank], "g", "here"), found)  # type: ignore[misc]
+        for rank in (1, 2)
+    ]
+    for each in (zero, *ranks):
+        each.join(30)
+    assert sorted(control.rank for control in found) == [0, 1, 2]
+    for control in found:
+        control.close()
+    for each_stranger in strangers:
+        each_stranger.close()
+
+
+@pytest.mark.parametrize(("nodes", "only_loopback"), [(1, True), (2, False)])
+def test_rank_0_listens_beyond_its_node_only_for_other_nodes(
+    stores: list[Client], nodes: int, only_loopback: bool
+) -> None:
+    found: list[Control] = []
+    zero = beside(lambda: connect(place(0, 2, nodes), stores[0], "g", "here"), found)
+    port = json.loads(stores[1].get("g/control", 30))["port"]
+    listens = [
+        local
+        for table in ("tcp", "tcp6")
+        for local in map(str, Path(f"/proc/net/{table}").read_text().split())
+        if local.endswith(f":{port:04X}")
+    ]
+    assert listens
+    assert all(each.startswith("0100007F:") for each in listens) is only_loopback
+    found.append(connect(place(1, 2, nodes), stores[1], "g", "here"))
+    zero.join(30)
+    assert sorted(control.rank for control in found) == [0, 1]
+    for control in found:
+        control.close()

@@ -1,0 +1,86 @@
+"""Waits that are no deadlock, and waits that last too long."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import torch
+
+import aitne.distrib as hvd
+from aitne.distrib.engine import BLOCKED_S, Engine
+from tests.distrib import engine_work as work
+from tests.distrib.optimizer_work import loss_of, network, share, started, wrapped
+from tests.support import realtime
+from tests.support.ranks import Pool, Rank
+
+pytestmark = realtime.RANKS
+
+
+def late_thread(me: Rank) -> list[float]:
+    """Each main thread waits for the other rank's second thread, whose first collective comes late."""
+    mine, theirs = ("a", "b") if me.rank == 0 else ("b", "a")
+    found: list[float] = []
+
+    def come_late() -> None:
+        me.store.get(f"{me.call}-late", 30)
+        found.append(hvd.allreduce(torch.ones(1), name=theirs, op=hvd.Sum).item())
+
+    with work.begun() as current:
+        threads = [threading.Thread(target=come_late, daemon=True)]
+        if me.rank == 0:
+            threads.append(
+                threading.Thread(target=say_when_old, args=(me, current.engine), daemon=True)
+            )
+        for each in threads:
+            each.start()
+        found.append(hvd.allreduce(torch.ones(1), name=mine, op=hvd.Sum).item())
+        for each in threads:
+            each.join()
+    return found
+
+
+def say_when_old(me: Rank, engine: Engine) -> None:
+    """A rank that waited in vain would have said so by then, and both would have failed."""
+    until = time.monotonic() + 3 * BLOCKED_S
+    while time.monotonic() < until and not any(
+        age_s > 2 * BLOCKED_S for _, _, age_s, _ in engine.pending()
+    ):
+        time.sleep(0.05)
+    me.store.set(f"{me.call}-late", b"1")
+
+
+def hung_step(me: Rank) -> str:
+    """Rank 1 makes one step less, and asks for nothing before it hears that the run has failed."""
+    with started() as (rank, size):
+        model = network()
+        optimizer = wrapped(model)
+        for step in range(3):
+            if rank == 1 and step == 2:
+                break
+            optimizer.zero_grad()
+            loss_of(model, share(step, rank, size)).backward()
+            said = work.failure(optimizer.step)
+        if rank == 1:
+            me.store.get(f"{me.call}-said", 30)
+            said = work.failure(lambda: hvd.allreduce(torch.ones(1)))
+        else:
+            me.store.set(f"{me.call}-said", b"1")
+    return said
+
+
+@pytest.mark.parametrize("transport", ["shm", "torch_pg"])
+def test_a_hung_step_ends_when_asked_to(pool: Pool, transport: str) -> None:
+    environ = {
+        "AITNE_TRANSPORT": transport,
+        "AITNE_GUARD_LAG_S": "0",
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2",
+    }
+    for said in pool.run(hung_step, 2, environ=environ):
+        assert said.startswith("HorovodInternalError: Stalled for too long: rank 0 has waited")
+
+
+def test_a_thread_that_asks_late_is_no_deadlock(pool: Pool) -> None:
+    environ = {"AITNE_TRANSPORT": "shm"}
+    assert pool.run(late_thread, 2, environ=environ) == [[2.0, 2.0]] * 2
