@@ -49,7 +49,7 @@ from aitne.api.routers import (
 )
 from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
-from aitne.api.terminal_socket import Anteroom
+from aitne.api.terminal_socket import UnauthenticatedSockets
 from aitne.api.written import WrittenJobs
 from aitne.api.written_cluster import WrittenCluster
 from aitne.bootstrap.platform import Platform
@@ -91,7 +91,7 @@ def create_app(platform: Platform) -> FastAPI:
     app.state.metrics = Metrics()
     app.state.rates = Rates(platform.settings.rates)
     app.state.streams = OpenStreams()
-    app.state.anteroom = Anteroom()
+    app.state.unauthenticated_sockets = UnauthenticatedSockets()
     app.state.written = WrittenJobs()
     app.state.written_cluster = WrittenCluster()
     app.state.spec = cache(lambda: JSONResponse(document(app)))

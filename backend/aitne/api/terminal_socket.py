@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -29,7 +28,7 @@ from aitne.services.terminal import WINDOW_BYTES, Over, Taken, Terminal
 log = logging.getLogger(__name__)
 
 MOST_WAITING, MOST_OF_ONE_ADDRESS = 512, 32
-"""WebSockets that have brought no ticket yet: anybody at all can open one."""
+"""WebSockets that have brought no ticket yet, which need no login: in all, and of one address."""
 _FIRST_WITHIN_S = 15.0
 _LONGEST_TEXT = 1 << 20
 FAILED, REFUSED, GOING_AWAY = 1011, 4000, 1001
@@ -74,27 +73,33 @@ _LATER: TypeAdapter[_Resize | _Ack | _Eof | _Close] = TypeAdapter(
 )
 
 
-class Anteroom:
-    """Where the WebSockets of one application are until they bring a ticket."""
+class UnauthenticatedSockets:
+    """The WebSockets of one application that have brought no ticket yet.
+
+    Where there are too many, the one that has waited longest makes room: a client with a ticket brings it at
+    once, so idle connections keep no other client out.
+    """
 
     def __init__(self) -> None:
-        self._waiting: Counter[str] = Counter()
-
-    def full(self, address: str) -> bool:
-        """Whether there is no room for another one from there."""
-        few = self._waiting[address] < MOST_OF_ONE_ADDRESS
-        return not few or self._waiting.total() >= MOST_WAITING
+        self._waiting: dict[asyncio.Timeout, str] = {}
 
     @contextmanager
-    def one(self, address: str) -> Iterator[None]:
-        """One from there waits."""
-        self._waiting[address] += 1
+    def admit(self, address: str, limit: asyncio.Timeout) -> Iterator[None]:
+        """Count a connection from ``address`` while in the context; its ``limit`` may expire early."""
+        same = [each for each, where in self._waiting.items() if where == address]
+        if len(same) >= MOST_OF_ONE_ADDRESS:
+            self._expire(same[0])
+        elif len(self._waiting) >= MOST_WAITING:
+            self._expire(next(iter(self._waiting)))
+        self._waiting[limit] = address
         try:
             yield
         finally:
-            self._waiting[address] -= 1
-            if not self._waiting[address]:
-                del self._waiting[address]
+            self._waiting.pop(limit, None)
+
+    def _expire(self, limit: asyncio.Timeout) -> None:
+        del self._waiting[limit]
+        limit.reschedule(asyncio.get_running_loop().time())
 
 
 async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
@@ -104,25 +109,12 @@ async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
     if origin is not None and origin != platform.settings.portal_url:
         await websocket.close()  # before it is accepted: 403
         return
-    anteroom: Anteroom = websocket.app.state.anteroom
-    address = websocket.client.host if websocket.client else "unknown"
-    if anteroom.full(address):
-        await websocket.close()
-        return
-    with ExitStack() as waiting:
-        waiting.enter_context(anteroom.one(address))
-        await _serve(websocket, platform, job_id, waiting, hold=hold)
-
-
-async def _serve(
-    websocket: WebSocket, platform: Platform, job_id: UUID, waiting: ExitStack, *, hold: bool
-) -> None:
     await websocket.accept()
     task = asyncio.current_task()
     if task is not None:
         streams_of(websocket.app).add(task, None)
     try:
-        await _Connection(websocket, platform, job_id, waiting, hold=hold).run()
+        await _Connection(websocket, platform, job_id, hold=hold).run()
     except WebSocketDisconnect:
         return
     except asyncio.CancelledError:
@@ -136,17 +128,9 @@ async def _serve(
 
 class _Connection:
     def __init__(
-        self,
-        websocket: WebSocket,
-        platform: Platform,
-        job_id: UUID,
-        waiting: ExitStack,
-        *,
-        hold: bool,
+        self, websocket: WebSocket, platform: Platform, job_id: UUID, *, hold: bool
     ) -> None:
         self._websocket = websocket
-        self._waiting = waiting
-        """Closed when there is a ticket: what follows is over at once if it is none."""
         self._terminals = platform.terminals
         self._job_id = job_id
         self._hold = hold
@@ -154,13 +138,7 @@ class _Connection:
         """Whether the connection broke, rather than that somebody closed it."""
 
     async def run(self) -> None:
-        try:
-            async with asyncio.timeout(_FIRST_WITHIN_S):
-                text = await self._websocket.receive_text()
-        except (TimeoutError, KeyError):
-            raise InvalidInput("The first message must be a JSON text with a ticket.") from None
-        first = _parsed(_FIRST, text)
-        self._waiting.close()
+        first = _parsed(_FIRST, await self._first_message())
         if isinstance(first, _Open):
             name, terminal = await self._terminals.open(self._job_id, first.ticket, first.start)
             received = 0
@@ -178,6 +156,17 @@ class _Connection:
             raise
         finally:
             await self._terminals.leave(name, number, hold=self._hold and self._dropped)
+
+    async def _first_message(self) -> str:
+        websocket = self._websocket
+        sockets: UnauthenticatedSockets = websocket.app.state.unauthenticated_sockets
+        address = websocket.client.host if websocket.client else "unknown"
+        try:
+            async with asyncio.timeout(_FIRST_WITHIN_S) as limit:
+                with sockets.admit(address, limit):
+                    return await websocket.receive_text()
+        except (TimeoutError, KeyError):
+            raise InvalidInput("The first message must be a JSON text with a ticket.") from None
 
     async def _both_ways(self, terminal: Terminal, received: int, name: str, number: int) -> None:
         sending = asyncio.create_task(self._send(terminal, received), name="terminal to its user")
