@@ -8,9 +8,8 @@ import pytest
 
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity, NotLetIn
-from aitne.core.settings import Settings
 from aitne.core.unix_account import own_account_name
-from aitne.supervisor import preflight
+from aitne.services.isolation import SHARED_ORIGIN, isolation_notes
 from tests.support.stage import open_stage
 
 
@@ -48,8 +47,15 @@ async def test_users_with_accounts_of_their_own_are_not_limited(
         assert (await stage.store.list_users()).total == 2
 
 
-def test_the_start_states_that_users_must_trust_each_other(tmp_path: Path) -> None:
-    assert preflight.notes(Settings(data_dir=tmp_path)) == []
-    (note,) = preflight.notes(Settings(data_dir=tmp_path, trusted_users=True))
-    assert f"run as {own_account_name()}" in note
-    assert "trust each other" in note
+async def test_notes_state_that_users_must_trust_each_other(tmp_path: Path, blank: Path) -> None:
+    async with open_stage(tmp_path, blank, trusted_users=True) as stage:
+        (account,) = await isolation_notes(stage.store, stage.settings)
+        assert f"run as {own_account_name()}" in account
+        assert "trust each other" in account
+        alone = stage.settings.model_copy(update={"trusted_users": False})
+        assert await isolation_notes(stage.store, alone) == []
+        for name in ("bob", "eve"):
+            await stage.add_user(name)
+        assert await isolation_notes(stage.store, stage.settings) == [account, SHARED_ORIGIN]
+        domains = alone.model_copy(update={"sessions_url": "https://*.sessions.test"})
+        assert await isolation_notes(stage.store, domains) == []

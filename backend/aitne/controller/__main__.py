@@ -19,7 +19,7 @@ from aitne.controller.heartbeat import beat
 from aitne.controller.lock import hold_lock, new_holder
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings, load_settings
-from aitne.services.isolation import shared_origin
+from aitne.services.isolation import isolation_notes
 
 DRAIN_TIMEOUT_S = 30.0
 
@@ -105,8 +105,10 @@ async def _with_controller(settings: Settings, stop: asyncio.Event) -> None:
         await parts.store.start()
         if previous is not None:
             await parts.controller.end_lead_of(previous)
-        shared = await shared_origin(parts.store, settings)
-        notes = [*await parts.scheduler.start(), *([] if shared is None else [shared])]
+        notes = [
+            *await parts.scheduler.start(),
+            *await isolation_notes(parts.store, settings),
+        ]
         for note in notes:
             logging.getLogger("aitne.controller").warning("%s", note)
         whole = settings.notes_file.with_suffix(".new")

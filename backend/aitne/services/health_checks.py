@@ -21,7 +21,7 @@ from aitne.core.storage_settings import PLACEHOLDER
 from aitne.core.units import compress_hostlist, format_duration
 from aitne.services.cluster import ClusterService
 from aitne.services.events import EventHub
-from aitne.services.isolation import shared_origin
+from aitne.services.isolation import isolation_notes
 from aitne.services.maintenance import held_because
 from aitne.services.templates import TemplateCatalog
 
@@ -212,9 +212,9 @@ class Checks:
         return await self._answers(url, "The proxy", "Nobody reaches a session.")
 
     async def _isolation(self) -> Finding:
-        shared = await shared_origin(self._store, self._settings)
-        if shared is not None:
-            return Finding(OK, shared)
+        notes = await isolation_notes(self._store, self._settings)
+        if notes:
+            return Finding(OK, " ".join(notes))
         if self._settings.user_domains:
             return Finding(OK, "Each user's sessions have an origin of their own.")
         return Finding(OK, "There is one user.")

@@ -1,18 +1,26 @@
-"""Checks that browsers keep the sessions of different users apart."""
+"""Notes for platforms whose users must trust each other."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
 
-SHARED = (
+SHARED_ORIGIN = (
     "Sessions of all users share one origin: users of this platform must trust each other. Set "
     "`sessions_url` to https://*.HOST, which gives each user a domain."
 )
 
 
-async def shared_origin(store: UserStore, settings: Settings) -> str | None:
-    """Return what several users of one origin must know; None for one user, or with domains."""
-    if settings.user_domains or (await store.list_users(limit=1)).total < 2:
-        return None
-    return SHARED
+async def isolation_notes(store: UserStore, settings: Settings) -> Sequence[str]:
+    """Return what separates users neither on the machine nor in browsers; empty for one user."""
+    notes = []
+    if settings.shared_account is not None and settings.trusted_users:
+        notes.append(
+            f"All jobs run as {settings.shared_account} on this machine: users of this platform must "
+            "trust each other."
+        )
+    if not settings.user_domains and (await store.list_users(limit=1)).total > 1:
+        notes.append(SHARED_ORIGIN)
+    return notes

@@ -41,19 +41,9 @@ def check(settings: Settings) -> None:
 
 def notes(settings: Settings) -> list[str]:
     """What whoever starts the platform should know, though nothing is wrong."""
-    if settings.shared_account is not None:
-        return _shared_account(settings)
     if not settings.on_slurm:
         return []
     return [*_unreachable(settings), *_as_whom(settings)]
-
-
-def _shared_account(settings: Settings) -> list[str]:
-    if not settings.trusted_users:
-        return []
-    return [
-        f"All jobs run as {settings.shared_account} on this machine: its users must trust each other."
-    ]
 
 
 def _unreachable(settings: Settings) -> list[str]:
