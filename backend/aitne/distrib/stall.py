@@ -41,7 +41,7 @@ class Stall:
             self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread that watches the waits."""
         self._end.set()
         self._waits.set()
 

@@ -205,7 +205,7 @@ class _RunStore(dist.Store):
         self._key = f"{group.name}/torch_pg/store/"
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Leave a value."""
+        """Store a value under the key, authenticated."""
         data = value.encode() if isinstance(value, str) else value
         self._group.store.set(self._key + key, data)
 
