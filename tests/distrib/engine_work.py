@@ -413,6 +413,8 @@ def sets_of_communicators(me: Rank) -> dict[str, Any]:
         (total,) = current.engine.run(
             summed(None, torch.tensor([me.rank]), set_id=half.process_set_id or 0)
         )
+        # The first rank that leaves ends it for all.
+        current.engine.run(Request(Kind.BARRIER, None, ()))
         return {"ranks": half.ranks, "sum": total.item(), "sets": dict(current.sets)}
 
 
