@@ -235,6 +235,7 @@ def refusing(url: str, words: bytes) -> Iterator[str]:
 
 
 FACTS = {
+    "url": "http://127.0.0.1:1",
     "env_prefix": "AITNEENV_",
     "image": "sha256:" + "0" * 64,
     "binds": [],
@@ -273,6 +274,18 @@ def test_a_variable_gives_nobody_gpus(gpus: bool, monkeypatch: pytest.MonkeyPatc
     options = _docker_run.container_options(FACTS, "/t", ["true"], gpus=gpus)
     said = [each for each in options["Env"] if each.startswith("NVIDIA_VISIBLE_DEVICES=")]
     assert said == ([] if gpus else ["NVIDIA_VISIBLE_DEVICES=void"])
+
+
+def test_containers_have_the_groups_of_the_user_but_that_of_docker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker = tmp_path / "docker.sock"
+    docker.touch()
+    os.chown(docker, -1, 4_321)
+    monkeypatch.setattr(os, "getgroups", lambda: [1_234, 4_321])
+    facts = FACTS | {"url": f"unix://{docker}"}
+    options = _docker_run.container_options(facts, "/t", ["true"], gpus=False)
+    assert options["HostConfig"]["GroupAdd"] == ["1234"]
 
 
 def test_a_missing_bind_is_not_made(bench: Bench) -> None:

@@ -67,7 +67,7 @@ def container_options(
         "ReadonlyRootfs": not facts["writable"],
         "IpcMode": "private",
         "NetworkMode": "host" if facts["network"] else "none",
-        "GroupAdd": [str(group) for group in os.getgroups()],
+        "GroupAdd": [str(group) for group in _groups(facts["url"])],
         "Mounts": [
             _mount(os.path.join(tmp, "tmp"), "/tmp", writable=True),  # noqa: S108 - the container's
             _mount(os.path.join(tmp, "var_tmp"), "/var/tmp", writable=True),  # noqa: S108
@@ -111,6 +111,13 @@ def container_options(
         "Tty": False,
         "HostConfig": host,
     }
+
+
+def _groups(url: str) -> Sequence[int]:
+    """Return the groups of this process but that of Docker's own socket, which makes root of its members."""
+    socket = url.removeprefix("unix://")
+    own = {os.stat(socket).st_gid} if socket != url and os.path.exists(socket) else set()
+    return sorted(set(os.getgroups()) - own)
 
 
 def _mount(source: str, target: str, *, writable: bool) -> dict[str, Any]:
