@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from aitne.api.routers.health import METRICS_TOKEN
 from aitne.core.dev_cluster import DevCluster
 from aitne.dev import faults
 from tests.fault.storm import user_token
@@ -132,7 +133,11 @@ def scontrol(slurm_cluster: DevCluster) -> Callable[..., str]:
 
 def part(platform: RunningPlatform, name: str) -> Mapping[str, Any]:
     """What ``/readyz`` says of one part."""
-    found: dict[str, Any] = httpx.get(f"{platform.url}/readyz", trust_env=False, timeout=30).json()
+    token = (platform.data_dir / "secrets" / METRICS_TOKEN).read_text().strip()
+    headers = {"Authorization": f"Bearer {token}"}
+    found: dict[str, Any] = httpx.get(
+        f"{platform.url}/readyz", headers=headers, trust_env=False, timeout=30
+    ).json()
     return found["parts"].get(name, {})  # type: ignore[no-any-return]
 
 

@@ -50,7 +50,9 @@ async def test_a_database_that_is_away_is_a_503_with_a_hint(
     monkeypatch.setattr(stage.store, "ping", away, raising=False)
     monkeypatch.setattr(stage.store, "token_user", away, raising=False)
     async with stage.client(secret) as client:
-        ready = await client.get("/readyz")
+        public = (await client.get("/readyz")).json()["parts"]["database"]
+        assert public == {"ok": False, "detail": None}
+        ready = await client.get("/readyz", headers=SCRAPER)
         assert ready.json()["parts"]["database"]["detail"] == "The disk is full. Make room."
         answer = await client.get("/api/v1/me")
     assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")

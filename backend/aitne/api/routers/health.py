@@ -41,8 +41,8 @@ async def healthz() -> dict[str, bool]:
 
 
 @router.get("/readyz")
-async def readyz(platform: PlatformDep, response: Response) -> Readiness:
-    """Whether what is submitted now is stored, and somebody sees to it."""
+async def readyz(request: Request, platform: PlatformDep, response: Response) -> Readiness:
+    """Answer 200 if submitted jobs are stored and processed; details need the metrics token."""
     parts = {
         "database": await _database(platform),
         "controller": await _controller(platform),
@@ -54,16 +54,15 @@ async def readyz(platform: PlatformDep, response: Response) -> Readiness:
         parts["scheduler"] = await _scheduler(platform)
     if not ready:
         response.status_code = 503
+    if not _has_metrics_token(request, platform):
+        parts = {name: Part(ok=part.ok) for name, part in parts.items()}
     return Readiness(ready=ready, version=__version__, parts=parts)
 
 
 async def check_may_scrape(request: Request, platform: PlatformDep, metrics: MetricsDep) -> None:
     """Pass for the platform's metrics token, and for an administrator."""
-    token = bearer(request.headers)
-    expected = read_secret(platform.settings, METRICS_TOKEN)
-    if token is not None and hmac.compare_digest(token.encode(), expected.encode()):
-        return
-    await get_admin(await get_caller(request, platform, metrics))
+    if not _has_metrics_token(request, platform):
+        await get_admin(await get_caller(request, platform, metrics))
 
 
 @router.get("/metrics", dependencies=[Depends(check_may_scrape)])
@@ -72,6 +71,12 @@ async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
     restarts = hung_processes.totals(platform.settings.run_dir)
     text = await metrics.render(platform.store, restarts)
     return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _has_metrics_token(request: Request, platform: Platform) -> bool:
+    token = bearer(request.headers)
+    expected = read_secret(platform.settings, METRICS_TOKEN)
+    return token is not None and hmac.compare_digest(token.encode(), expected.encode())
 
 
 async def _database(platform: Platform) -> Part:
