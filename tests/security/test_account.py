@@ -94,6 +94,30 @@ class TestPassword:
             assert await log_in(stage, client) == 401
             assert await log_in(stage, client, NEW) == 200
 
+    async def test_new_password_deletes_tokens_on_request(self, stage: Stage) -> None:
+        ada = await stage.add_user("ada")
+        token = await stage.token(ada)
+        async with stage.client(token) as program, stage.browser("ada") as browser:
+            for asked, status in ((False, 200), (True, 401)):
+                body = {"password": NEW, "current_password": NEW if asked else PASSWORD}
+                done = await browser.post(
+                    "/api/v1/account/password", json=body | {"delete_tokens": asked}
+                )
+                assert done.status_code == 204, done.text
+                assert (await program.get("/api/v1/me")).status_code == status
+            assert (await browser.get("/api/v1/me")).status_code == 200
+
+    async def test_reset_password_deletes_tokens_on_request(self, stage: Stage) -> None:
+        root = await stage.add_user("root", Role.ADMIN)
+        token = await stage.token(await stage.add_user("ada"))
+        async with stage.client(token) as program, stage.client() as client:
+            for asked, status in ((False, 200), (True, 401)):
+                link = await stage.platform.account.create_reset_link(root, "ada")
+                body = {"token": link.url.partition("#token=")[2], "password": NEW}
+                done = await client.post("/api/v1/auth/reset", json=body | {"delete_tokens": asked})
+                assert done.status_code == 200, done.text
+                assert (await program.get("/api/v1/me")).status_code == status
+
     async def test_the_current_password_is_not_guessed_there(self, stage: Stage) -> None:
         await stage.add_user("ada")
         async with stage.browser("ada") as client:

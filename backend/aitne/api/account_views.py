@@ -124,6 +124,7 @@ class NewPassword(Strict):
     current_password: str | None = Field(
         None, max_length=1_024, description="The one until now; needed if there is one."
     )
+    delete_tokens: bool = Field(False, description="Also delete all access tokens.")
 
 
 class CodeUse(Strict):
@@ -158,6 +159,7 @@ class ResetUse(Strict):
 
     token: str = Field(min_length=1, max_length=200, description="What follows `#token=`.")
     password: Password = Field(description="The new one.")
+    delete_tokens: bool = Field(False, description="Also delete all access tokens.")
 
 
 class ResetDone(Frozen):

@@ -125,9 +125,15 @@ class AccountService:
         await self._store.note_authentication(hashed(cookie), self._clock())
 
     async def change_password(
-        self, actor: Actor, password: str, current: str | None, *, keep: str | None
+        self,
+        actor: Actor,
+        password: str,
+        current: str | None,
+        *,
+        keep: str | None,
+        delete_tokens: bool = False,
     ) -> None:
-        """Set one's own, and end all logins but the one of the cookie ``keep``.
+        """Set one's own, end all logins but the one of the cookie ``keep``, and delete tokens if asked to.
 
         Raises:
             NotAllowed: the current one is wrong.
@@ -140,7 +146,9 @@ class AccountService:
         check_new_password(password, actor.user)
         password_hash = await self._hasher.hash(password)
         kept = None if keep is None else hashed(keep)
-        await self._store.set_password(actor.name, password_hash, keep=kept)
+        await self._store.set_password(
+            actor.name, password_hash, keep=kept, delete_tokens=delete_tokens
+        )
 
     async def enrol(self, actor: Actor) -> Enrolment:
         """Begin to set up a second factor.
@@ -218,7 +226,9 @@ class AccountService:
         await self._store.put_secret(_RESET, hashed(secret), name, expires_at, data)
         return Link(f"{self._settings.portal_url}/reset#token={secret}", expires_at)
 
-    async def reset_password(self, token: str, password: str) -> str:
+    async def reset_password(
+        self, token: str, password: str, *, delete_tokens: bool = False
+    ) -> str:
         """Set it with the token of a link, end all logins, and unlock; whose it was.
 
         Raises:
@@ -239,7 +249,9 @@ class AccountService:
             until = datetime.fromisoformat(taken[1]["expires_at"])
             await self._store.put_secret(_RESET, hashed(token), user.name, until, taken[1])
             raise
-        await self._store.set_password(user.name, password_hash, keep=None)
+        await self._store.set_password(
+            user.name, password_hash, keep=None, delete_tokens=delete_tokens
+        )
         await self._store.clear_lockout(lockout_key(user.name), below=True)
         return user.name
 

@@ -65,16 +65,17 @@ export async function loginByLink(token: string): Promise<Me> {
   return entered(await must(client.POST("/api/v1/auth/login-link", { body: { token } })));
 }
 
-export function resetPassword(token: string, password: string): Promise<{ name: string }> {
-  return must(client.POST("/api/v1/auth/reset", { body: { token, password } }));
+export function resetPassword(token: string, password: string, deleteTokens: boolean): Promise<{ name: string }> {
+  return must(client.POST("/api/v1/auth/reset", { body: { token, password, delete_tokens: deleteTokens } }));
 }
 
 export function changeProfile(name: string, body: Schemas["UserChanges"]): Promise<User> {
   return must(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body }));
 }
 
-export function changePassword(password: string, current: string | null): Promise<void> {
-  return done(client.POST("/api/v1/account/password", { body: { password, current_password: current } }));
+export function changePassword(password: string, current: string | null, deleteTokens: boolean): Promise<void> {
+  const body = { password, current_password: current, delete_tokens: deleteTokens };
+  return done(client.POST("/api/v1/account/password", { body }));
 }
 
 export function enrolSecondFactor(): Promise<Enrolment> {

@@ -5022,6 +5022,11 @@ export interface components {
             password: string;
             /** @description The one until now; needed if there is one. */
             current_password?: string | null;
+            /**
+             * @description Also delete all access tokens.
+             * @default false
+             */
+            delete_tokens: boolean;
         };
         /** @description A project. An administrator's has no members yet; everybody else's has its maker as manager. */
         NewProject: {
@@ -6014,6 +6019,11 @@ export interface components {
             token: string;
             /** @description The new one. */
             password: string;
+            /**
+             * @description Also delete all access tokens.
+             * @default false
+             */
+            delete_tokens: boolean;
         };
         /** @description Resolved resources: nothing is left open. */
         Resources: {

@@ -1,8 +1,9 @@
-import { Button, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Button, Checkbox, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type Account, accountKeys, changePassword } from "@/api/account";
+import { keys, tokensQuery } from "@/api/queries";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { useWait } from "@/hooks/use-wait";
@@ -15,13 +16,17 @@ export function PasswordCard({ account }: { account: Account }) {
   const [current, setCurrent] = useState("");
   const [password, setPassword] = useState("");
   const [again, setAgain] = useState("");
+  const [deleteTokens, setDeleteTokens] = useState(false);
+  const tokens = useQuery(tokensQuery).data?.items ?? [];
   const save = useMutation({
-    mutationFn: () => changePassword(password, account.has_password ? current : null),
+    mutationFn: () => changePassword(password, account.has_password ? current : null, deleteTokens),
     onSuccess: () => {
       notifyDone(t("Your new password is set. All other sign-ins have ended."));
       setCurrent("");
       setPassword("");
       setAgain("");
+      setDeleteTokens(false);
+      void cache.invalidateQueries({ queryKey: keys.tokens });
       void cache.invalidateQueries({ queryKey: accountKeys.account });
       void cache.invalidateQueries({ queryKey: accountKeys.signIns });
     },
@@ -76,6 +81,15 @@ export function PasswordCard({ account }: { account: Account }) {
               autoComplete="new-password"
               data-testid="password-again"
             />
+            {tokens.length > 0 && (
+              <Checkbox
+                label={t("Also delete all tokens")}
+                description={tokens.map((token) => token.name).join(", ")}
+                checked={deleteTokens}
+                onChange={(event) => setDeleteTokens(event.currentTarget.checked)}
+                data-testid="password-delete-tokens"
+              />
+            )}
             <Group>
               <Button type="submit" loading={save.isPending} disabled={!ready || wait > 0} data-testid="password-save">
                 {t("Set the password")}

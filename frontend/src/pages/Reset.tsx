@@ -1,4 +1,4 @@
-import { Anchor, Button, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { Anchor, Button, Checkbox, PasswordInput, Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { Link } from "@tanstack/react-router";
 import { CircleCheck, KeyRound } from "lucide-react";
@@ -77,6 +77,7 @@ function ResetForm({ token, onDone }: { token: string; onDone: (name: string) =>
   const { t } = useTranslation();
   const [password, setPassword] = useState("");
   const [again, setAgain] = useState("");
+  const [deleteTokens, setDeleteTokens] = useState(false);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const wait = useWait(error);
@@ -87,7 +88,7 @@ function ResetForm({ token, onDone }: { token: string; onDone: (name: string) =>
     setBusy(true);
     setError(null);
     try {
-      onDone((await resetPassword(token, password)).name);
+      onDone((await resetPassword(token, password, deleteTokens)).name);
     } catch (reason) {
       setError(reason);
       setBusy(false);
@@ -119,6 +120,13 @@ function ResetForm({ token, onDone }: { token: string; onDone: (name: string) =>
           withAsterisk={false}
           size="md"
           data-testid="reset-again"
+        />
+        <Checkbox
+          label={t("Also delete all tokens")}
+          description={t("If another person may have known the password.")}
+          checked={deleteTokens}
+          onChange={(event) => setDeleteTokens(event.currentTarget.checked)}
+          data-testid="reset-delete-tokens"
         />
         <Button
           type="submit"

@@ -176,7 +176,9 @@ class SignIns(StorePart):
         except IntegrityError as error:
             raise NotFound("user", name) from error
 
-    async def set_password(self, name: str, password_hash: str, *, keep: str | None) -> None:
+    async def set_password(
+        self, name: str, password_hash: str, *, keep: str | None, delete_tokens: bool = False
+    ) -> None:
         """See the port."""
         async with self._db.write() as tx:
             changed = update(_users).where(_users.c.name == name)
@@ -187,6 +189,10 @@ class SignIns(StorePart):
                 others = others.where(_sessions.c.token_hash != keep)
             await tx.execute(others)
             await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
+            if delete_tokens:
+                of_token = _sessions.c.token_id.is_not(None)
+                await tx.execute(delete(_sessions).where(_sessions.c.owner == name, of_token))
+                await tx.execute(delete(_tokens).where(_tokens.c.owner == name))
             note_security(tx, name, {"change": "password"})
             await tx.execute(hub_logout(name))
 

@@ -94,7 +94,11 @@ async def change_password(
 ) -> None:
     """Set your password. All sign-ins but the one in use end, your terminals, and the way into sessions."""
     await platform.account.change_password(
-        actor, body.password, body.current_password, keep=_cookie(request, platform)
+        actor,
+        body.password,
+        body.current_password,
+        keep=_cookie(request, platform),
+        delete_tokens=body.delete_tokens,
     )
     await platform.logins_ended(actor.name)
 

@@ -189,7 +189,9 @@ async def reset_password(
     """Set a new password with the token of an administrator's link; all sign-ins end."""
     check_origin(request, platform.settings, required=False)
     try:
-        name = await platform.account.reset_password(body.token, body.password)
+        name = await platform.account.reset_password(
+            body.token, body.password, delete_tokens=body.delete_tokens
+        )
     except AitneError as error:
         metrics.auth_failed("reset", error)
         raise

@@ -71,8 +71,13 @@ class SignInStore(Protocol):
         Raises ``NotFound``: no such login or user."""
         ...
 
-    async def set_password(self, name: str, password_hash: str, *, keep: str | None) -> None:
-        """Also ends all logins but the one with the token's hash ``keep``. Raises ``NotFound``."""
+    async def set_password(
+        self, name: str, password_hash: str, *, keep: str | None, delete_tokens: bool = False
+    ) -> None:
+        """Set the password and end all logins but the one with the token's hash ``keep``.
+
+        ``delete_tokens`` deletes the user's access tokens and all logins by them too. Raises ``NotFound``.
+        """
         ...
 
     async def user_of_subject(self, source: str, subject: str) -> User | None:
