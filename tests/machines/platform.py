@@ -78,7 +78,10 @@ Environment=AITNE_DATA_DIR={DATA_DIR}
 StateDirectory=aitne
 StateDirectoryMode=0700
 ExecStart={software.VENV}/bin/aitne up
-Restart=on-failure
+Type=notify
+NotifyAccess=all
+WatchdogSec=60
+Restart=always
 TimeoutStopSec=60
 [Install]
 WantedBy=multi-user.target
