@@ -106,8 +106,16 @@ class MachinesPlatform:
         for unit in ("aitne-broker.service", "aitne.service"):
             if portal.run(["systemctl", "is-failed", "--quiet", unit], check=False).returncode == 0:
                 raise MachineError(f"{unit} failed.")
+        return self.answers()
+
+    def answers(self) -> bool:
+        """Return whether the API answers that the platform is ready."""
         asked = ["curl", "-fsS", f"http://127.0.0.1:{PORT}/readyz"]
-        return portal.run(asked, check=False).returncode == 0
+        return self.cluster.portal.run(asked, check=False).returncode == 0
+
+    def supervisor_pid(self) -> int:
+        """Return the process id of the supervisor."""
+        return int(json.loads(self.aitne("status", "--json"))["supervisor_pid"])
 
     def aitne(self, *arguments: str) -> str:
         """Run the command line on the portal as the platform's own account; what it printed.

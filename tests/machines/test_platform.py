@@ -77,6 +77,24 @@ def test_nobody_else_reads_the_job(platform: MachinesPlatform, alice: Client) ->
     assert found.stdout == "alice\n"
 
 
+def test_systemd_restarts_a_platform_whose_supervisor_was_killed(
+    platform: MachinesPlatform, alice: Client
+) -> None:
+    job = alice.jobs.create(job_file("echo began; sleep 20; echo ended"))
+    wait(platform, alice, job, "RUNNING", within_s=60)
+    killed = platform.supervisor_pid()
+
+    platform.cluster.portal.run(["kill", "-KILL", str(killed)])
+
+    def restarted() -> bool:
+        return platform.ready() and platform.supervisor_pid() != killed
+
+    platform.cluster.wait(lambda: not platform.answers(), 30, "the platform is down")
+    platform.cluster.wait(restarted, 120, "the platform is up again")
+    ended = wait(platform, alice, job, "COMPLETED", "FAILED", within_s=60)
+    assert b"".join(alice.jobs.logs(job.id)) == b"began\nended\n", ended.state
+
+
 def test_a_node_that_dies_ends_its_job_as_failed_by_the_node(
     platform: MachinesPlatform, alice: Client
 ) -> None:
