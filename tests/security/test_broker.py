@@ -28,8 +28,10 @@ def bench() -> Iterator[BrokerBench]:
 
 def say(path: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(
+            str(path)
+        )  # waits for room among those not accepted yet; with a timeout it fails
         connection.settimeout(10)
-        connection.connect(str(path))
         connection.sendall(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
         connection.shutdown(socket.SHUT_WR)
         with connection.makefile("rb") as answers:
