@@ -110,7 +110,7 @@ class BrokerBench:
         for user, name in users.items():
             folder = self.root / "home" / name
             folder.mkdir(parents=True)
-            os.chown(folder, self.uid(user), self.uid(user))
+            os.chown(folder, self.uid(user), self.gid(user))
             folder.chmod(0o700)
             self.jobs[user] = folder / "jobs"
         self.pattern = f"{self.root}/home/{{user}}/jobs"
@@ -120,6 +120,10 @@ class BrokerBench:
     def uid(self, user: str) -> int:
         """The account's uid."""
         return pwd.getpwnam(self.users[user]).pw_uid
+
+    def gid(self, user: str) -> int:
+        """Return the account's own group; its number is not always that of the account."""
+        return pwd.getpwnam(self.users[user]).pw_gid
 
     def write_config(self, *, peers: str = "[0]", more: str = "") -> None:
         """The broker's own settings."""

@@ -34,9 +34,9 @@ async def test_a_jobs_files_belong_to_its_user(
 
         assert await scheduler.submit(request)
 
-        uid, folder = shared_bench.uid(user), Path(request.job_dir)
-        assert facts(folder) == facts(folder.parent) == (uid, uid, 0o700)
-        assert facts(folder / "token") == (uid, uid, 0o600)
+        owner, folder = (shared_bench.uid(user), shared_bench.gid(user)), Path(request.job_dir)
+        assert facts(folder) == facts(folder.parent) == (*owner, 0o700)
+        assert facts(folder / "token") == (*owner, 0o600)
         assert (folder / "token").read_bytes() == b"\xff\x00secret"
         assert {path.name for path in folder.iterdir()} == {"agent.json", "token"}
 

@@ -116,8 +116,8 @@ async def test_a_users_folder_is_the_users_alone(site: Site) -> None:
 
     assert await site.make("anna", area) == []
 
-    uid = site.bench.uid("anna")
-    assert owner_and_mode(Path(area.path)) == (uid, uid, 0o700)
+    owner = (site.bench.uid("anna"), site.bench.gid("anna"))
+    assert owner_and_mode(Path(area.path)) == (*owner, 0o700)
     assert await site.make("anna", area) == [], "nothing is wrong with what is there"
     [mine] = await site.look("anna", area)
     [others] = await site.look("ben", area)
@@ -243,8 +243,8 @@ async def test_a_home_that_is_missing_is_made(site: Site) -> None:
     assert not Path(area.path).exists()
     try:
         assert await site.make("anna", area) == []
-        uid = site.bench.uid("anna")
-        assert owner_and_mode(Path(area.path)) == (uid, uid, 0o700)
+        owner = (site.bench.uid("anna"), site.bench.gid("anna"))
+        assert owner_and_mode(Path(area.path)) == (*owner, 0o700)
     finally:
         Path(area.path).rmdir()
 
@@ -337,8 +337,7 @@ def test_making_needs_no_right_but_the_one_to_give_away(
         check=True,
     )
     assert done.stdout.split() == ["None", "None"], done.stdout
-    uid = broker.uid("anna")
-    assert owner_and_mode(below / "user") == (uid, uid, 0o700)
+    assert owner_and_mode(below / "user") == (broker.uid("anna"), broker.gid("anna"), 0o700)
     owner, group, mode = owner_and_mode(below / "project")
     assert (owner, mode) == (0, 0o2770)
     assert group not in (0, broker.uid("ben"))
