@@ -17,7 +17,8 @@ from starlette.routing import BaseRoute
 from aitne import __version__
 from aitne.api import oauth, problems
 from aitne.api.audited import Audited
-from aitne.api.deps import SAFE_METHODS, limit_address
+from aitne.api.deps import SAFE_METHODS, cookie_name, limit_address
+from aitne.api.fair_share import FairShare
 from aitne.api.metrics import Metrics
 from aitne.api.middleware import Edge
 from aitne.api.openapi import document
@@ -98,6 +99,7 @@ def create_app(platform: Platform) -> FastAPI:
     app.add_api_route("/api/v1/openapi.json", openapi, include_in_schema=False)
     app.include_router(portal_router(portal_dir()))
     app.add_middleware(Audited, audit=platform.audit)
+    app.add_middleware(FairShare, cookie=cookie_name(platform.settings))
     app.add_middleware(
         Edge,
         metrics=app.state.metrics,

@@ -28,6 +28,12 @@ def acts(connection: HTTPConnection, actor: Actor) -> None:
     connection.scope[_ACTOR] = actor
 
 
+def actor_of(scope: Scope) -> Actor | None:
+    """Return who makes this request, if that is known yet."""
+    actor: Actor | None = scope.get(_ACTOR)
+    return actor
+
+
 async def get_notes(connection: HTTPConnection) -> dict[str, Any]:
     """What the entry of this request is to say beside its status. Never a secret."""
     notes: dict[str, Any] = connection.scope.setdefault(_NOTES, {})
@@ -67,7 +73,7 @@ class Audited:
             raise
 
     async def _record(self, scope: Scope, status: int, location: str | None) -> None:
-        actor: Actor | None = scope.get(_ACTOR)
+        actor = actor_of(scope)
         action = getattr(scope.get("route"), "name", None)
         if actor is None or action is None or action in READS:
             return

@@ -1,0 +1,280 @@
+"""Fair sharing of the API among users: the requests of one user cannot delay those of the others.
+
+The API is one process with one event loop. A user whose requests have taken much of it of late waits while
+others' requests are served, and gets one at a time while others are active. Nothing is refused before
+many requests of a user wait. Weighted fair queueing with measured costs, after Demers, Keshav and Shenker 1989.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from types import coroutine
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from aitne.api.audited import actor_of
+from aitne.api.problems import problem_response
+from aitne.core.errors import RateLimited
+from aitne.services.identity import network_of
+from aitne.services.secrets import hashed
+
+PATHS = "/api/"
+MOST_RUNNING = 8
+"""Requests of one user at a time."""
+MOST_HEAVY_RUNNING = 4
+"""Requests of all heavy users at a time."""
+MOST_WAITING = 64
+"""Requests of one user that wait; one more is refused."""
+HEAVY_S = 1.0
+"""A user is heavy whose requests have taken so much of the event loop, where older use counts less."""
+HALF_LIFE_S = 10.0
+ACTIVE_S = 2.0
+"""A user is active for so long after a request."""
+LONGEST_WAIT_S = 1.0
+"""A heavy user gets a turn after this time, whatever others do."""
+_WAIT_COST = 0.1
+"""Of a second in which a request waits for a database or a scheduler."""
+_MOST_KNOWN = 20_000
+
+
+@dataclass(slots=True)
+class RunningRequest:
+    """A request that has its turn."""
+
+    user: str
+    heavy: bool
+    began: float
+    loop_s: float = 0.0
+    """What it has taken of the event loop."""
+    counted: bool = False
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class _Usage:
+    seconds: float
+    at: float
+
+
+class RequestQueue:
+    """The requests of all users, running and waiting."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._usage: OrderedDict[str, _Usage] = OrderedDict()
+        """By user, the latest request last."""
+        self._running: Counter[str] = Counter()
+        self._heavy = self._light = 0
+        self._waiting: dict[str, deque[tuple[float, asyncio.Future[RunningRequest]]]] = {}
+
+    async def begin(self, user: str) -> RunningRequest:
+        """Wait for the turn of a request.
+
+        Raises:
+            RateLimited: too many requests of the user wait already.
+        """
+        self._note(user)
+        if user not in self._waiting and self._may_run(user, waited_s=0.0):
+            return self._run(user)
+        waiting = self._waiting.setdefault(user, deque())
+        if len(waiting) >= MOST_WAITING:
+            raise RateLimited(
+                f"{MOST_WAITING} of your requests wait already. Go on when they are answered.",
+                LONGEST_WAIT_S,
+            )
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[RunningRequest] = loop.create_future()
+        waiting.append((self._clock(), turn))
+        # The clock of the loop is a little coarser than the one that decides.
+        timer = loop.call_later(LONGEST_WAIT_S + 0.01, self._run_waiting)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.end(turn.result())
+            self._run_waiting()
+            raise
+        finally:
+            timer.cancel()
+
+    def end(self, request: RunningRequest) -> None:
+        """Note what a request has taken, and give the next ones their turn. Idempotent."""
+        if request.ended:
+            return
+        request.ended = True
+        taken = request.loop_s + _WAIT_COST * (self._clock() - request.began)
+        self._usage.setdefault(request.user, _Usage(0.0, self._clock())).seconds += taken
+        self.pause(request)
+
+    def pause(self, request: RunningRequest) -> None:
+        """Count a request no longer, because it waits for its client."""
+        if request.counted:
+            request.counted = False
+            self._count(request, -1)
+            self._run_waiting()
+
+    def resume(self, request: RunningRequest) -> None:
+        """Count a request again that has not ended."""
+        if not request.counted and not request.ended:
+            request.counted = True
+            self._count(request, 1)
+
+    def _count(self, request: RunningRequest, by: int) -> None:
+        self._running[request.user] += by
+        if not self._running[request.user]:
+            del self._running[request.user]
+        if request.heavy:
+            self._heavy += by
+        else:
+            self._light += by
+
+    def _note(self, user: str) -> None:
+        now = self._clock()
+        usage = self._usage.setdefault(user, _Usage(0.0, now))
+        usage.seconds *= 0.5 ** ((now - usage.at) / HALF_LIFE_S)
+        usage.at = now
+        self._usage.move_to_end(user)
+        if len(self._usage) > _MOST_KNOWN:
+            self._usage.popitem(last=False)
+
+    def _used(self, user: str) -> float:
+        usage = self._usage.get(user)
+        return 0.0 if usage is None else usage.seconds
+
+    def _others_active(self, user: str) -> bool:
+        for other in reversed(self._usage):
+            if other != user:
+                return self._clock() - self._usage[other].at < ACTIVE_S
+        return False
+
+    def _may_run(self, user: str, *, waited_s: float) -> bool:
+        running = self._running[user]
+        if self._used(user) < HEAVY_S or not self._others_active(user):
+            return running < MOST_RUNNING
+        if running:
+            return False
+        return waited_s >= LONGEST_WAIT_S or (not self._light and self._heavy < MOST_HEAVY_RUNNING)
+
+    def _run(self, user: str) -> RunningRequest:
+        heavy = self._used(user) >= HEAVY_S
+        request = RunningRequest(user, heavy, self._clock())
+        self.resume(request)
+        return request
+
+    def _run_waiting(self) -> None:
+        """Start what may run, first of the users that have used least."""
+        now = self._clock()
+        for user in sorted(self._waiting, key=self._used):
+            waiting = self._waiting[user]
+            while waiting:
+                since, turn = waiting[0]
+                if turn.done():  # cancelled
+                    waiting.popleft()
+                elif self._may_run(user, waited_s=now - since):
+                    waiting.popleft()
+                    turn.set_result(self._run(user))
+                else:
+                    break
+            if not waiting:
+                del self._waiting[user]
+
+
+class FairShare:
+    """The layer of the application that gives requests their turn. Plain ASGI: streams pass through."""
+
+    def __init__(self, app: ASGIApp, *, cookie: str) -> None:
+        """Wrap ``app``. ``cookie`` is the name of the portal's."""
+        self._app = app
+        self._cookie = cookie
+        self._queue = RequestQueue()
+        self._users: OrderedDict[str, str] = OrderedDict()
+        """By the hash of a credential that has been valid."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; its turn ends when the answer begins, for a stream has no end."""
+        if scope["type"] != "http" or not scope["path"].startswith(PATHS):
+            await self._app(scope, receive, send)
+            return
+        credential = self._credential(scope)
+        try:
+            request = await self._queue.begin(self._user(scope, credential))
+        except RateLimited as error:
+            response = problem_response(
+                429,
+                error.code,
+                error.message,
+                instance=scope["path"],
+                headers={"Retry-After": str(round(LONGEST_WAIT_S))},
+            )
+            await response(scope, receive, send)
+            return
+
+        async def receive_paused() -> Message:
+            self._queue.pause(request)
+            try:
+                return await receive()
+            finally:
+                self._queue.resume(request)
+
+        async def send_ended(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._queue.end(request)
+            await send(message)
+
+        try:
+            await _measured(self._app(scope, receive_paused, send_ended), request)
+        finally:
+            self._queue.end(request)
+            actor = actor_of(scope)
+            if actor is not None and credential is not None:
+                self._learn(credential, actor.impersonator or actor.name)
+
+    def _credential(self, scope: Scope) -> str | None:
+        header = Headers(scope=scope).get("authorization")
+        secret = header or Request(scope).cookies.get(self._cookie)
+        return None if secret is None else hashed(secret)
+
+    def _user(self, scope: Scope, credential: str | None) -> str:
+        """Return whose request it is; without a known credential its network's."""
+        user = None if credential is None else self._users.get(credential)
+        if user is not None:
+            return user
+        client = scope.get("client")
+        return f"address {network_of(client[0] if client else None)}"
+
+    def _learn(self, credential: str, user: str) -> None:
+        self._users[credential] = user
+        self._users.move_to_end(credential)
+        if len(self._users) > _MOST_KNOWN:
+            self._users.popitem(last=False)
+
+
+@coroutine
+def _measured(awaitable: Awaitable[None], request: RunningRequest) -> Generator[Any, Any, None]:
+    """Run an awaitable and add the time of each of its steps on the event loop to ``request``."""
+    work = awaitable.__await__()
+    step: Callable[[Any], Any] = work.send
+    value: Any = None
+    while True:
+        began = time.perf_counter()
+        try:
+            yielded = step(value)
+        except StopIteration:
+            return
+        finally:
+            request.loop_s += time.perf_counter() - began
+        try:
+            value = yield yielded
+            step = work.send
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is the awaitable's to handle
+            step, value = work.throw, error
