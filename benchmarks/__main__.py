@@ -22,6 +22,7 @@ NAMES = (
     "memory",
     "cli",
     "growth",
+    "fairness",
     "manifest",
     "nodes",
     "slurm_submit",

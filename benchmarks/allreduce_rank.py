@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import cycle, islice
 
@@ -19,14 +19,14 @@ from aitne.distrib.transport.base import Group, Reduction
 from aitne.distrib.transport.shm import ShmTransport
 from aitne.launch.rendezvous import join
 from aitne.launch.world import detect
-from benchmarks.allreduce import SIZES, WAYS
+from benchmarks.allreduce import SIZES
 
 _SAMPLE_S = 4e-3
 _MOST_CALLS = 200
 
 
-def main(folder: str, rounds: int) -> None:
-    """Measure, and print what rank 0 saw."""
+def main(folder: str, rounds: int, ways: Sequence[str]) -> None:
+    """Measure some of ``WAYS``, and print what rank 0 saw."""
     torch.set_num_threads(1)
     world = detect(os.environ)
     store = join(world, os.environ)
@@ -41,26 +41,27 @@ def main(folder: str, rounds: int) -> None:
         raise SystemExit(f"the kernel of the shm transport cannot be used: {kernel.missing()}")
     os.environ[kernel.SWITCH] = "off"
     pure = connected("pure")
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{folder}/gloo",
-        rank=world.rank,
-        world_size=world.size,
-        timeout=timedelta(seconds=60),
-    )
+    if "gloo" in ways:
+        dist.init_process_group(
+            "gloo",
+            init_method=f"file://{folder}/gloo",
+            rank=world.rank,
+            world_size=world.size,
+            timeout=timedelta(seconds=60),
+        )
     seconds = {}
     for size, count in SIZES.items():
         flat = torch.zeros(count // 4)
         other = torch.ones_like(flat)
         array = flat.numpy()
-        calls: dict[str, Callable[[], object]] = {
+        every: dict[str, Callable[[], object]] = {
             "shm": lambda flat=flat: shm.allreduce(flat, Reduction.SUM),
             "pure": lambda flat=flat: pure.allreduce(flat, Reduction.SUM),
             "gloo": lambda flat=flat: dist.all_reduce(flat),
             "mpi": lambda array=array: MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, array),
             "memcpy": lambda flat=flat, other=other: flat.copy_(other) if world.rank == 0 else None,
         }
-        assert calls.keys() == WAYS.keys()
+        calls = {way: every[way] for way in ways}
         repeats = {way: _repeats(shm, call) for way, call in calls.items()}
         seconds[size] = {way: [] for way in calls}
         for number in range(rounds):
@@ -70,7 +71,8 @@ def main(folder: str, rounds: int) -> None:
     if world.rank == 0:
         mpi = MPI.Get_library_version().split(",")[0].strip()
         print(json.dumps({"seconds": seconds, "torch": torch.__version__, "mpi": mpi}))
-    dist.destroy_process_group()
+    if "gloo" in ways:
+        dist.destroy_process_group()
     pure.close()
     shm.close()
 
@@ -96,4 +98,4 @@ def _sample(shm: ShmTransport, call: Callable[[], object], repeats: int) -> floa
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
