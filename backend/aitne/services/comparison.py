@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from aitne.core.comparison import Run, compare
+from aitne.core.env_values import with_visible_env
 from aitne.core.errors import NotAllowed, NotFound
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.snapshot import Snapshot
@@ -33,6 +34,7 @@ class ComparisonService:
     async def _run(self, actor: Actor, job_id: UUID) -> Run:
         job = await self._store.get_job(job_id)
         require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        job = with_visible_env(actor, job)
         snapshot = await self._snapshots.of(job)
         results = await self._snapshots.results_of(job)
         return Run(

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from aitne.core.env_values import with_visible_env
 from aitne.core.errors import InvalidInput, NotAllowed, NotFound
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobFilter, JobType, Plan, Sample
@@ -115,8 +116,10 @@ class JobService:
         return await self._store_new(actor, admitted, idempotency)
 
     async def get(self, actor: Actor, job_id: UUID) -> Job:
-        """Raises ``NotFound``, also for a job that the actor may not know of; ``NotAllowed``."""
-        return await self._allowed(Action.JOB_READ, actor, job_id)
+        """Return the job, with hidden values of ``env`` unless it is the actor's own.
+
+        Raises ``NotFound``, also for a job that the actor may not know of; ``NotAllowed``."""
+        return with_visible_env(actor, await self._allowed(Action.JOB_READ, actor, job_id))
 
     async def list(
         self,

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
+from aitne.core.env_values import with_visible_env
 from aitne.core.errors import NotFound
 from aitne.core.models.job import Job
 from aitne.core.models.snapshot import MOST_BYTES, Snapshot, Taken, WrittenFiles
@@ -54,7 +55,7 @@ class SnapshotService:
 
     async def snapshot(self, actor: Actor, job_id: UUID) -> Snapshot:
         """Everything that is known of what the job ran on. Raises ``NotFound``."""
-        return await self.of(await self._readable(actor, job_id))
+        return await self.of(with_visible_env(actor, await self._readable(actor, job_id)))
 
     async def of(self, job: Job) -> Snapshot:
         """As ``snapshot``, of a job that was looked up already."""

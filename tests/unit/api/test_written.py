@@ -7,6 +7,7 @@ from uuid import UUID
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.written import WrittenJobs
 from aitne.core.models.job import Job, JobSpec, JobType
+from aitne.core.models.user import Actor, User
 from aitne.core.states import JobState
 
 JOB = Job(
@@ -19,16 +20,20 @@ JOB = Job(
     state=JobState.QUEUED,
     created_at=datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
 )
+ADA = Actor(
+    user=User(name="ada", default_project="engines", created_at=JOB.created_at),
+    projects=frozenset({"engines"}),
+)
 
 
 def test_it_writes_what_the_view_says() -> None:
-    text = WrittenJobs().write(JOB, ["cancel"])
+    text = WrittenJobs().write(JOB, ["cancel"], ADA)
     assert json.loads(text) == JobView.of(JOB, ["cancel"]).model_dump(mode="json")
 
 
 def test_a_page_is_valid_with_and_without_jobs() -> None:
     written = WrittenJobs()
-    items = [written.write(JOB, ["cancel"]), written.write(JOB, [])]
+    items = [written.write(JOB, ["cancel"], ADA), written.write(JOB, [], ADA)]
     page = JobPage.model_validate_json(written.page(items, 'a"b', 7))
     assert [item.actions for item in page.items] == [["cancel"], []]
     assert (page.next_cursor, page.total) == ('a"b', 7)
@@ -37,10 +42,10 @@ def test_a_page_is_valid_with_and_without_jobs() -> None:
 
 def test_a_change_is_seen_and_the_oldest_goes() -> None:
     written = WrittenJobs(most=2)
-    first = written.write(JOB, [])
+    first = written.write(JOB, [], ADA)
     changed = JOB.model_copy(update={"state": JobState.RUNNING, "version": 2})
-    assert b'"RUNNING"' in written.write(changed, [])
+    assert b'"RUNNING"' in written.write(changed, [], ADA)
     # The same version is not written anew; that is what is being saved.
-    assert written.write(JOB.model_copy(update={"name": "other"}), []) is first
-    written.write(changed.model_copy(update={"version": 3}), [])
-    assert b'"other"' in written.write(JOB.model_copy(update={"name": "other"}), [])
+    assert written.write(JOB.model_copy(update={"name": "other"}), [], ADA) is first
+    written.write(changed.model_copy(update={"version": 3}), [], ADA)
+    assert b'"other"' in written.write(JOB.model_copy(update={"name": "other"}), [], ADA)

@@ -36,6 +36,7 @@ from aitne.api.views import (
 )
 from aitne.api.written import WrittenJobs
 from aitne.bootstrap.platform import Platform
+from aitne.core.env_values import with_visible_env
 from aitne.core.models.job import Job, JobType, Plan
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch
@@ -232,7 +233,7 @@ async def get_job_logs(
 
 def present(job: Job, actor: Actor, platform: Platform) -> JobView:
     """The job as this actor sees it."""
-    return JobView.of(job, platform.jobs.actions(actor, job))
+    return JobView.of(with_visible_env(actor, job), platform.jobs.actions(actor, job))
 
 
 def present_created(
@@ -261,7 +262,7 @@ async def present_page(
         sort=where.sort,
         descending=where.order == "desc",
     )
-    items = [written.write(job, platform.jobs.actions(actor, job)) for job in page.items]
+    items = [written.write(job, platform.jobs.actions(actor, job), actor) for job in page.items]
     return Response(
         written.page(items, page.next_cursor, page.total), media_type="application/json"
     )
