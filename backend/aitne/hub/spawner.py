@@ -1,17 +1,20 @@
 """A spawner that starts nothing: it adopts the job that the platform has started already.
 
-Runs inside JupyterHub, in the Hub's environment: standard library, JupyterHub and Tornado only. The
-platform's side is three internal calls: ``GET /jobs/{id}``, ``PUT /jobs/{id}/handover``, ``GET /live``.
+Runs inside JupyterHub, in the Hub's environment: standard library, JupyterHub, Tornado and cryptography,
+which JupyterHub needs itself. The platform's side is three internal calls: ``GET /jobs/{id}``, ``PUT /jobs/{id}/handover``, ``GET /live``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import time
 from typing import Any
 from uuid import UUID
 
+from cryptography.fernet import Fernet, InvalidToken
 from jupyterhub.orm import APIToken
 from jupyterhub.spawner import Spawner, SpawnException
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
@@ -56,7 +59,8 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
     """One server is one job of the platform, named by ``user_options["job_id"]``.
 
     The state holds the job and the token that its server was given, from before the hand-over on: a
-    Hub that died in the middle hands the same token over again, because the first may have arrived.
+    Hub that died in the middle hands the same token over again, because the first may have arrived. The
+    token is encrypted there.
     """
 
     platform_url = Unicode(config=True, help="The platform's internal interface for the Hub.")
@@ -74,7 +78,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         super().load_state(state)
         self.job_id = state.get("job_id", "")
         self.answered = state.get("answered", False)
-        self.api_token = state.get("api_token", self.api_token)
+        self.api_token = self._decrypted(state) or self.api_token
         self.will_resume = bool(self.job_id) and not self.answered
 
     def get_state(self) -> dict[str, Any]:
@@ -83,7 +87,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         if self.job_id:
             state |= {
                 "job_id": self.job_id,
-                "api_token": self.api_token,
+                "api_token": self._fernet().encrypt(self.api_token.encode()).decode(),
                 "answered": self.answered,
             }
         return state
@@ -100,8 +104,8 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         job_id = self._asked_job()
         host, port = await self._address(job_id)
         known = self.orm_spawner.state or {}
-        if known.get("job_id") == job_id and known.get("api_token"):
-            self.api_token = known["api_token"]
+        if known.get("job_id") == job_id:
+            self.api_token = self._decrypted(known) or self.api_token
         self.job_id, self.ip, self.port = job_id, host, port
         self.answered, self.will_resume = False, True
         self.adopted_at = time.monotonic()
@@ -138,6 +142,18 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         if token is not None:
             db.delete(token)
             db.commit()
+
+    def _fernet(self) -> Fernet:
+        digest = hashlib.sha256(f"spawner state {self.platform_token}".encode()).digest()
+        return Fernet(base64.urlsafe_b64encode(digest))
+
+    def _decrypted(self, state: dict[str, Any]) -> str | None:
+        """Return the token of a state; one that an earlier release stored is not encrypted."""
+        stored: str | None = state.get("api_token")
+        try:
+            return None if stored is None else self._fernet().decrypt(stored.encode()).decode()
+        except InvalidToken:
+            return stored
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """One call to the platform. Raises what ``_Failed`` lists."""
