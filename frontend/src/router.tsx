@@ -186,6 +186,12 @@ const accountTokensRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/account/Tokens"), "TokensPage"),
 });
 
+const accountSecretsRoute = createRoute({
+  getParentRoute: () => accountRoute,
+  path: "/secrets",
+  component: lazyRouteComponent(() => import("@/pages/account/Secrets"), "SecretsPage"),
+});
+
 const projectsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/projects",
@@ -286,7 +292,7 @@ export const router = createRouter({
     shellRoute.addChildren([
       dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, clusterRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
       projectsRoute, projectRoute, projectReportRoute, notificationsRoute,
-      accountRoute.addChildren([profileRoute, securityRoute, signInsRoute, accountNotificationsRoute, accountTokensRoute]),
+      accountRoute.addChildren([profileRoute, securityRoute, signInsRoute, accountNotificationsRoute, accountTokensRoute, accountSecretsRoute]),
       adminRoute.addChildren([
         adminOverviewRoute, adminJobsRoute, adminNodesRoute, adminUsersRoute, adminAnnouncementsRoute, adminCatalogueRoute,
         adminAuditRoute, adminSettingsRoute,

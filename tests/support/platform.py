@@ -71,14 +71,18 @@ class RunningPlatform:
         return str(json.loads(done.stdout)["token"])
 
     def aitne(
-        self, *arguments: str, env: Mapping[str, str] | None = None, timeout_s: float = 120
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout_s: float = 120,
     ) -> subprocess.CompletedProcess[str]:
         """Run the command against this platform, as the person who started it; ``env`` is added."""
         return subprocess.run(
             [AITNE, *arguments],
             env={**self.env, **(env or {})},
             cwd=self.home,
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=timeout_s,

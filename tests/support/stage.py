@@ -43,6 +43,8 @@ from aitne.services.bulk import BulkCancel
 from aitne.services.capacity import CapacityService
 from aitne.services.cluster import ClusterService
 from aitne.services.comparison import ComparisonService
+from aitne.services.encryption import KEY_NAME as ENCRYPTION_KEY
+from aitne.services.encryption import Cipher
 from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
@@ -73,6 +75,7 @@ from aitne.services.templates import TemplateCatalog, builtin_folder
 from aitne.services.terminals import TerminalService
 from aitne.services.usage import UsageService
 from aitne.services.usage_months import UsageMonths
+from aitne.services.user_secrets import UserSecretService
 from aitne.services.users import UserService
 from tests.support.accounting import MemoryAccounting
 from tests.support.echo import EchoAttacher
@@ -88,6 +91,7 @@ SECRETS = {
     KEY_NAME: "key",
     "webhook_key": "webhook-key",
     METRICS_TOKEN: "metrics-token",
+    ENCRYPTION_KEY: "encryption-key",
 }
 
 
@@ -232,6 +236,8 @@ def make_stage(
     snapshots, sweeps = SnapshotService(store), SweepService(store, clock)
     images = ImageService(store, ImagesFolder(settings.images_dir), clock)
     datasets = dataset_service(store, settings, clock)
+    cipher = Cipher(lambda: SECRETS[ENCRYPTION_KEY])
+    secrets = UserSecretService(store, cipher, clock)
     admission = Admission(
         store,
         templates,
@@ -241,6 +247,7 @@ def make_stage(
         cluster,
         LimitCheck(store, clock, "root"),
         offers(store, settings, runtimes, clock),
+        secrets,
         clock,
     )
     capacity = CapacityService(store, cluster, clock)
@@ -279,6 +286,7 @@ def make_stage(
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
         preferences=PreferenceService(store),
+        user_secrets=secrets,
         agents=AgentService(
             store,
             clock,
@@ -286,6 +294,8 @@ def make_stage(
             NodeAddresses(store, settings),
             snapshots,
             sweeps,
+            secrets,
+            cipher,
             trusted=not settings.on_slurm,
         ),
         first_run=FirstRun(store, users, settings, clock),

@@ -178,6 +178,14 @@ class _Ending:
 
 def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
     """Run what is started on the node as it is at once; else prepare first, and clear up after it."""
+    if spec.secrets:
+        from aitne.agent import secrets
+
+        try:
+            secrets.load(spec)
+        except secrets.SecretsUnavailable as error:
+            reporter.start()
+            return _Ending(NOT_READY, _START_FAILED, f"the job's secrets are missing: {error}")
     if spec.plain:
         return _run(spec, programs, reporter)
     from aitne.agent.launch import Failure, Launcher

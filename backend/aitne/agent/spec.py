@@ -91,6 +91,7 @@ class Spec:
         self.commands = [[str(part) for part in argv] for argv in facts.get("commands", ())]
         self.apps = [App(app) for app in facts.get("apps", ())]
         self.env = {str(name): str(value) for name, value in facts.get("env", {}).items()}
+        self.secrets = bool(facts.get("secrets"))
         self.path = [str(folder) for folder in facts.get("path", ())]
         self.workdir = str(facts["workdir"])
         self.listen = str(facts.get("listen") or "127.0.0.1")

@@ -42,6 +42,7 @@ from aitne.api.routers import (
     preferences,
     projects,
     runs,
+    secrets,
     sessions,
     storage,
     terminals,
@@ -162,6 +163,7 @@ def _routes() -> list[BaseRoute]:
         ),
         *(
             preferences,
+            secrets,
             compose,
             cluster,
             events,

@@ -44,6 +44,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     "disable_second_factor": _CODE,
     "reauthenticate": {"password": "a sentence is a good one"},
     "create_token": {"name": "laptop", "scopes": ["read", "write"], "expires_in": "30d"},
+    "put_secret": {"value": "0123456789abcdef"},
     "create_user": {
         "name": "ada",
         "password": "a sentence is a good one",

@@ -69,6 +69,8 @@ class JobView(Frozen):
         DistributedSpec | None, Field(description="How its ranks are started; null: it has none.")
     ]
     env: dict[str, str]
+    secrets: tuple[str, ...]
+    """Names of the owner's secrets that its programs get."""
     workdir: str | None
     resources: Resources
     max_duration_s: int
@@ -167,7 +169,7 @@ def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
 
 _FROM_SPEC = (
     *("template", "template_version", "parameters", "image", "runtime", "container"),
-    *("environment", "datasets", "commands", "distributed", "env", "workdir"),
+    *("environment", "datasets", "commands", "distributed", "env", "secrets", "workdir"),
     *("resources", "max_duration_s", "inactivity_duration_s", "array", "sweep"),
     *("continues", "after", "retry", "slurm"),
 )

@@ -33,6 +33,7 @@ _TAGS = {
     "auth": "Logging in and out.",
     "account": "Your own account: sign-ins, password, second factor.",
     "tokens": "Personal access tokens.",
+    "secrets": "Values that your jobs get as environment variables.",
     "users": "Accounts.",
     "projects": "Projects.",
     "jobs": "Jobs: the one path that all work takes. A session is a job too.",

@@ -48,6 +48,8 @@ from aitne.services.cluster import ClusterService
 from aitne.services.comparison import ComparisonService
 from aitne.services.dataset_paths import DatasetPaths
 from aitne.services.datasets import DatasetService
+from aitne.services.encryption import KEY_NAME as ENCRYPTION_KEY
+from aitne.services.encryption import Cipher
 from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
@@ -82,6 +84,7 @@ from aitne.services.templates import TemplateCatalog, builtin_folder
 from aitne.services.terminals import TerminalService
 from aitne.services.usage import UsageService
 from aitne.services.usage_months import UsageMonths
+from aitne.services.user_secrets import UserSecretService
 from aitne.services.users import UserService
 
 
@@ -122,6 +125,7 @@ class Platform:
     capacity: CapacityService
     advice: AdviceService
     preferences: PreferenceService
+    user_secrets: UserSecretService
     audit: AuditService
     notifications: NotificationService
     terminals: TerminalService
@@ -162,6 +166,8 @@ def build(settings: Settings) -> Platform:
     chooser = ImageChooser(runtimes, settings.containers, on_slurm=settings.on_slurm)
     snapshots, sweeps = SnapshotService(store), SweepService(store, utc_now)
     offers = Offers(images, datasets, storage, places, chooser, settings)
+    cipher = Cipher(partial(read_secret, settings, ENCRYPTION_KEY))
+    secrets = UserSecretService(store, cipher, utc_now)
     admission = Admission(
         store,
         templates,
@@ -171,6 +177,7 @@ def build(settings: Settings) -> Platform:
         cluster,
         LimitCheck(store, utc_now, own_account_name()),
         offers,
+        secrets,
         utc_now,
     )
     forecaster = Forecaster(renderer, scheduler)
@@ -218,6 +225,7 @@ def build(settings: Settings) -> Platform:
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
         preferences=PreferenceService(store),
+        user_secrets=secrets,
         terminals=TerminalService(store, renderer, make_attacher(settings), unix_accounts, utc_now),
         hub_logouts=HubLogouts(
             store,
@@ -230,6 +238,8 @@ def build(settings: Settings) -> Platform:
             NodeAddresses(store, settings),
             snapshots,
             sweeps,
+            secrets,
+            cipher,
             trusted=not settings.on_slurm,
         ),
         first_run=FirstRun(

@@ -46,6 +46,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "node": ("catalog", LOOK, "The nodes of the cluster."),
     "image": ("image", LOOK, "What programs run in: list, show."),
     "dataset": ("datasets", LOOK, "Data that jobs read: list, add, share, verify."),
+    "secret": (
+        "secrets",
+        WORK,
+        "Values that jobs get as environment variables: set, list, delete.",
+    ),
     "project": ("project", WORK, "Projects: ask for one, lead it, join one."),
     "usage": ("usage", LOOK, "Show who has used how much in a month."),
     "announce": ("announce", LOOK, "What people should know: read, tell, change, take away."),
@@ -76,6 +81,7 @@ GROUPS: dict[tuple[str, ...], tuple[str, ...]] = {
         *("ls", "show", "create", "members", "limits", "add", "remove", "invite"),
         *("invitations", "revoke", "join", "close", "reopen", "extend", "waiting"),
     ),
+    ("secret",): ("set", "ls", "rm"),
     ("usage",): ("report",),
     ("node",): ("ls", "partitions", "gpus"),
     ("admin",): (

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         User,
     )
     from aitne.client.runs import Comparison, Rerun, Results, Snapshot, Sweep, WrittenFiles
+    from aitne.client.secrets import Secrets, StoredSecret
     from aitne.client.sessions import Sessions
     from aitne.client.storage import Storage, StorageView
     from aitne.client.terminals import Terminal
@@ -760,6 +761,22 @@ class AsyncPreferences:
         return await call(self._sync.put, key, value)
 
 
+class AsyncSecrets:
+    """``client.secrets``, awaited."""
+
+    def __init__(self, sync: Secrets) -> None:
+        self._sync = sync
+
+    async def list(self) -> builtins.list[StoredSecret]:
+        return await call(self._sync.list)
+
+    async def put(self, name: str, value: str) -> StoredSecret:
+        return await call(self._sync.put, name, value)
+
+    async def delete(self, name: str) -> None:
+        await call(self._sync.delete, name)
+
+
 class AsyncNotifications:
     """``client.notifications``, awaited."""
 
@@ -857,6 +874,7 @@ class AsyncClient:
         self.announcements = AsyncAnnouncements(self._sync.announcements)
         self.maintenance = AsyncMaintenanceSwitch(self._sync.maintenance)
         self.preferences = AsyncPreferences(self._sync.preferences)
+        self.secrets = AsyncSecrets(self._sync.secrets)
         self.notifications = AsyncNotifications(self._sync.notifications)
         self.webhooks = AsyncWebhooks(self._sync.webhooks)
 

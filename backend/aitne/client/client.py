@@ -19,6 +19,7 @@ from aitne.client.notifications import Notifications, Webhooks
 from aitne.client.preferences import Preferences
 from aitne.client.projects import Projects
 from aitne.client.records import Event, Me
+from aitne.client.secrets import Secrets
 from aitne.client.session import Session
 from aitne.client.sessions import Sessions
 from aitne.client.storage import Storage
@@ -66,6 +67,7 @@ class Client:
         self.announcements = Announcements(self._session)
         self.maintenance = MaintenanceSwitch(self._session)
         self.preferences = Preferences(self._session)
+        self.secrets = Secrets(self._session)
         self.notifications = Notifications(self._session)
         self.webhooks = Webhooks(self._session)
 

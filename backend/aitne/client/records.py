@@ -127,6 +127,7 @@ class Job(Record, resources=Resources, stages=Stage):
     datasets: list[dict[str, Any]]
     commands: list[str]
     env: dict[str, str]
+    secrets: list[str]
     workdir: str | None
     resources: Resources
     max_duration_s: int
@@ -204,6 +205,7 @@ class Spec(Record, resources=Resources):
     commands: list[str]
     distributed: dict[str, Any] | None
     env: dict[str, str]
+    secrets: list[str]
     workdir: str | None
     resources: Resources
     max_duration_s: int

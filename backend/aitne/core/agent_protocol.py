@@ -8,6 +8,7 @@ Calls, all with ``Authorization: Bearer <token>``:
 
 - ``POST /agent/v1/jobs/{job_id}/report`` with ``AgentReport`` -> 200 ``AgentReply``
 - ``GET /agent/v1/jobs/{job_id}/handover?wait_s=25`` -> 200 ``Handover`` or 204 when there is none yet
+- ``GET /agent/v1/jobs/{job_id}/secrets`` -> 200 ``JobSecrets``, 409 when one is gone
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ class AgentSpec(Frozen):
     """One argument vector per entry of ``commands``, run in order until one fails."""
     apps: tuple[AgentApp, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
+    secrets: bool = False
+    """Whether there are secrets to be fetched."""
     path: tuple[str, ...] = ()
     """Folders put before the node's own PATH; a PATH in ``env`` replaces both."""
     workdir: str
@@ -177,6 +180,12 @@ class AgentReply(Frozen):
     """The platform's answer to a report."""
 
     protocol: int = VERSION
+
+
+class JobSecrets(Frozen):
+    """The owner's secrets that the job names: set on its programs, never in files."""
+
+    env: dict[str, str]
 
 
 class Handover(Frozen):

@@ -31,6 +31,7 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
         "commands": [] if spec.template else list(spec.commands),
         "distributed": spec.distributed.model_dump() if spec.distributed else None,
         "env": env,
+        "secrets": list(spec.secrets),
         "workdir": spec.workdir,
         "resources": _resources(spec),
         "max_duration": format_duration(spec.max_duration_s),

@@ -83,6 +83,9 @@ class Action(StrEnum):
     """The owner's inbox, choices and webhooks."""
     NOTIFICATION_WRITE = "notification.write"
     """Mark as read, choose, make and remove webhooks."""
+    SECRET_READ = "secret.read"  # noqa: S105 - an action's name
+    SECRET_WRITE = "secret.write"  # noqa: S105
+    """Store and delete the owner's secrets; nothing reads their values but the owner's jobs."""
     PREFERENCE_READ = "preference.read"
     PREFERENCE_WRITE = "preference.write"
     """What the owner prefers in the portal."""
@@ -146,6 +149,8 @@ TABLE: dict[Action, Rule] = {
     Action.TOKEN_WRITE: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.TOKEN_READ),
     Action.NOTIFICATION_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
     Action.NOTIFICATION_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.NOTIFICATION_READ),
+    Action.SECRET_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
+    Action.SECRET_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.SECRET_READ),
     Action.PREFERENCE_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
     Action.PREFERENCE_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.PREFERENCE_READ),
     Action.SIGN_IN_READ: Rule(frozenset({_R.OWNER}), Scope.READ),

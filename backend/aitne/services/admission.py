@@ -31,6 +31,7 @@ from aitne.services.offers import Offers
 from aitne.services.render import Renderer
 from aitne.services.resolve import image_reference, resolve
 from aitne.services.templates import TemplateCatalog
+from aitne.services.user_secrets import UserSecretService
 
 NO_ID = UUID(int=0)
 """Stands in a plan's script where the job's id will be."""
@@ -74,6 +75,7 @@ class Admission:
         cluster: ClusterService,
         limits: LimitCheck,
         offers: Offers,
+        secrets: UserSecretService,
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
@@ -84,6 +86,7 @@ class Admission:
         self._cluster = cluster
         self._limits = limits
         self._offers = offers
+        self._secrets = secrets
         self._clock = clock
 
     async def of_file(self, actor: Actor, file: JobFile, action: Action) -> Admitted:
@@ -107,6 +110,9 @@ class Admission:
             settings=self._settings,
             cluster=cluster,
         )
+        problems = Problems()
+        problems.extend(await self._secrets.missing(actor.name, spec.secrets))
+        problems.check()
         return await self._admitted(actor, Wanted(spec, account, fitting, cluster))
 
     async def again(self, actor: Actor, old: Job, *, continues: bool) -> Admitted:
@@ -134,6 +140,7 @@ class Admission:
         fresh = {"project": project, "array": array, "continues": None, "lineage": None}
         account = await self._account(actor)
         spec, problems = await self._offers.renew(actor, old.spec.model_copy(update=fresh), account)
+        problems.extend(await self._secrets.missing(actor.name, spec.secrets))
         check_platform_limits(spec, self._settings.limits, problems)
         cluster = (await self._cluster.look()).cluster
         fitting = check_cluster(Wish.of(spec), cluster, self._settings, problems)

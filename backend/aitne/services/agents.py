@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from aitne.core.agent_protocol import AgentReply, AgentReport, Handover, Phase
+from aitne.core.agent_protocol import AgentReply, AgentReport, Handover, JobSecrets, Phase
 from aitne.core.errors import AitneError, Conflict, NotAuthenticated, NotFound
 from aitne.core.models.base import Frozen
 from aitne.core.models.event import Event
@@ -22,10 +22,12 @@ from aitne.core.models.profile import MOST_BYTES, Profile
 from aitne.core.ports.store import Store
 from aitne.core.states import ACTIVE, JobState
 from aitne.services.addresses import NodeAddresses
+from aitne.services.encryption import Cipher
 from aitne.services.events import EventHub
 from aitne.services.secrets import hashed
 from aitne.services.snapshots import SnapshotService
 from aitne.services.sweeps import SweepService
+from aitne.services.user_secrets import UserSecretService
 
 log = logging.getLogger(__name__)
 
@@ -85,9 +87,13 @@ class AgentService:
         addresses: NodeAddresses,
         snapshots: SnapshotService,
         sweeps: SweepService,
+        secrets: UserSecretService,
+        cipher: Cipher,
         *,
         trusted: bool,
     ) -> None:
+        self._secrets = secrets
+        self._cipher = cipher
         self._snapshots = snapshots
         self._sweeps = sweeps
         self._store = store
@@ -200,11 +206,21 @@ class AgentService:
             await self._job_of(token, job_id)
             payload = await self._store.get_handover(job_id)
             if payload is not None:
-                return Handover.model_validate(payload)
+                return Handover.model_validate_json(self._cipher.decrypt(payload, _purpose(job_id)))
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0 or self._events.stopped:
                 return None
             await self._events.changed(mark, left)
+
+    async def secrets(self, token: str, job_id: UUID) -> JobSecrets:
+        """Return the values of the secrets that the job names.
+
+        Raises:
+            NotAuthenticated: the token is not this job's, or the job has ended.
+            Conflict: a secret was deleted since the job was submitted.
+        """
+        job = await self._job_of(token, job_id)
+        return JobSecrets(env=dict(await self._secrets.values(job.owner, job.spec.secrets)))
 
     async def hub_job(self, job_id: UUID) -> HubJob:
         """A session as the Hub needs it.
@@ -235,7 +251,8 @@ class AgentService:
         job = await self._session(job_id)
         if job.state.terminal:
             raise Conflict(f"The session {job_id} has ended ({job.state}); nobody waits in it.")
-        await self._store.put_handover(job_id, handover.model_dump(mode="json"))
+        encrypted = self._cipher.encrypt(handover.model_dump_json(), _purpose(job_id))
+        await self._store.put_handover(job_id, encrypted)
         self._events.pulse()
 
     async def live_job_ids(self) -> Sequence[UUID]:
@@ -303,3 +320,7 @@ def _is_early(job: Job, report: AgentReport) -> bool:
     """Tell whether the report is of a run of this attempt that the scheduler's poll has not seen yet."""
     ahead = job.state in _UNCONFIRMED or report.restart_count > job.restart_count
     return ahead and job.attempt == report.attempt and not job.state.terminal
+
+
+def _purpose(job_id: UUID) -> str:
+    return f"hand-over of job {job_id}"

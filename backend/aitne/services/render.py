@@ -104,6 +104,7 @@ class Renderer:
                 **({WORKSPACE: str(spec.lineage or _run_id(job))} if spec.apps else {}),
                 **spec.env,
             },
+            secrets=bool(spec.secrets),
             path=runtime.path(),
             workdir=agents_workdir(job, box),
             launch=runtime.launch(box),

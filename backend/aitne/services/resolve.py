@@ -100,6 +100,7 @@ def resolve(
         distributed=ranks,
         apps=_apps(template, choice),
         env={**expanded.env, **file.env},
+        secrets=tuple(dict.fromkeys(file.secrets)),
         workdir=file.workdir or expanded.workdir,
         resources=resources,
         max_duration_s=duration_s,

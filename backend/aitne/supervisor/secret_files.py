@@ -15,6 +15,7 @@ NAMES = (
     "second_factor_key",
     "webhook_key",
     "metrics_token",
+    "encryption_key",
 )
 BYTES = 32
 

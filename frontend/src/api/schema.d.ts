@@ -2022,6 +2022,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List your secrets
+         * @description List your secrets. Values are never shown.
+         */
+        get: operations["list_secrets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Store a secret, or replace its value
+         * @description Store a secret, or replace its value. Jobs name it in `secrets` and find it in their environment.
+         */
+        put: operations["put_secret"];
+        post?: never;
+        /**
+         * Delete a secret
+         * @description Delete a secret. Jobs that run keep it; jobs that have not started fail.
+         */
+        delete: operations["delete_secret"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs:import": {
         parameters: {
             query?: never;
@@ -4088,6 +4132,13 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * @description Your secrets that its programs find in variables of the same names.
+             * @example [
+             *       "WANDB_API_KEY"
+             *     ]
+             */
+            secrets?: string[];
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
             /** @description What it takes; what is left out comes from the template or the site. */
@@ -4151,6 +4202,13 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * @description Your secrets that its programs find in variables of the same names.
+             * @example [
+             *       "WANDB_API_KEY"
+             *     ]
+             */
+            secrets?: string[];
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
             /** @description What it takes; what is left out comes from the template or the site. */
@@ -4340,6 +4398,11 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * @description Names of the owner's secrets, which its agent fetches at the start.
+             * @default []
+             */
+            secrets: string[];
             /** @description The folder that its commands start in. */
             workdir?: string | null;
             /**
@@ -4456,6 +4519,8 @@ export interface components {
             env: {
                 [key: string]: string;
             };
+            /** @description Names of the owner's secrets that its programs get. */
+            secrets: string[];
             /** @description The folder that its commands start in. */
             workdir: string | null;
             /** @description What each node gives it. */
@@ -6269,6 +6334,11 @@ export interface components {
              */
             code: string;
         };
+        /** @description The value of a secret. */
+        SecretValue: {
+            /** @description What programs find in the variable. It is never shown again. */
+            value: string;
+        };
         /** @description Rows that belong together. */
         Section: {
             /** @description job, resources, parameters, code, packages, data, node, outcome, use or metrics. */
@@ -6321,6 +6391,13 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * @description Your secrets that its programs find in variables of the same names.
+             * @example [
+             *       "WANDB_API_KEY"
+             *     ]
+             */
+            secrets?: string[];
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
             /** @description What it takes; what is left out comes from the template or the site. */
@@ -7153,6 +7230,23 @@ export interface components {
             next_cursor: string | null;
             /** @description How many there are on all pages. */
             total: number;
+        };
+        /** @description A secret of a user, without its value. */
+        UserSecret: {
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        /** @description All secrets of a user, by name. */
+        UserSecretList: {
+            /** @description What this page has. */
+            items: components["schemas"]["UserSecret"][];
         };
         /** @description How long one user's jobs waited before they began. */
         UserWait: {
@@ -11902,6 +11996,112 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["LastLaunch-Output"];
                 };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_secrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserSecretList"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_secret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The variable that programs read it from. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "value": "0123456789abcdef"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SecretValue"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserSecret"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_secret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Needed with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The variable that programs read it from. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A problem (RFC 9457). */
             default: {

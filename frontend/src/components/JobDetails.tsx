@@ -49,6 +49,11 @@ export function JobDetails({ job }: { job: Job }) {
             <span className="mono">{job.workdir}</span>
           </DetailRow>
         )}
+        {job.secrets.length > 0 && (
+          <DetailRow name={t("Secrets")}>
+            <span className="mono">{job.secrets.join(", ")}</span>
+          </DetailRow>
+        )}
         {job.array !== null && <DetailRow name={t("Array")}>{job.array}</DetailRow>}
         <DetailRow name={t("Created")}>
           <RelativeTime at={job.created_at} />

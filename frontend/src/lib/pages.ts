@@ -4,7 +4,7 @@
  */
 import type { RegisteredRouter } from "@tanstack/react-router";
 import {
-  Activity, Bell, Box, Boxes, Database, FolderOpen, House, KeyRound, Layers, ListTree, type LucideIcon, Megaphone, Monitor, ScrollText, Server, ServerCog, ShieldCheck, SlidersHorizontal, UserRound, Users,
+  Activity, Bell, Box, Boxes, Database, FolderOpen, House, KeyRound, Layers, ListTree, LockKeyhole, type LucideIcon, Megaphone, Monitor, ScrollText, Server, ServerCog, ShieldCheck, SlidersHorizontal, UserRound, Users,
 } from "lucide-react";
 import { msg } from "@/i18n/msg";
 
@@ -38,6 +38,7 @@ export const PAGES: readonly PageEntry[] = [
   { to: "/account/sign-ins", label: msg("Sign-ins"), icon: Monitor, area: "account", words: msg("browsers devices log out everywhere") },
   { to: "/notifications", label: msg("Notifications"), icon: Bell, area: "account", words: msg("inbox messages mail webhooks"), letter: "n" },
   { to: "/account/tokens", label: msg("Access tokens"), icon: KeyRound, area: "account", words: msg("API command line") },
+  { to: "/account/secrets", label: msg("Secrets"), icon: LockKeyhole, area: "account", words: msg("keys passwords environment variables") },
   { to: "/admin", label: msg("Overview"), icon: Activity, area: "admin", words: msg("administration health problems"), letter: "a" },
   { to: "/admin/jobs", label: msg("Jobs and sessions"), icon: Layers, area: "admin", words: msg("everybody cancel") },
   { to: "/admin/nodes", label: msg("Nodes"), icon: ServerCog, area: "admin", words: msg("drain resume history") },

@@ -45,7 +45,7 @@ async def test_the_hand_over(store: SqlStore, epoch: int) -> None:
     assert await store.get_handover(uuid4()) is None
     await store.set_job_token(job.id, "hash", epoch=epoch)
     assert await store.get_handover(job.id) is None
-    for payload in ({"env": {"A": "nul \0, 🚀"}, "args": ["--x"]}, {"env": {}}):
+    for payload in ("encrypted", "another"):
         await store.put_handover(job.id, payload)
         assert await store.get_handover(job.id) == payload
     assert await store.job_of_token("hash") == job, "the token is untouched"
@@ -76,7 +76,7 @@ async def test_an_ended_job_takes_no_secrets(store: SqlStore, epoch: int) -> Non
     job = (await store.create_job(make_job(state=JobState.FAILED))).job
     for job_id, error in ((job.id, Conflict), (uuid4(), NotFound)):
         with pytest.raises(error):
-            await store.put_handover(job_id, {})
+            await store.put_handover(job_id, "encrypted")
         with pytest.raises(error):
             await store.set_job_token(job_id, "hash", epoch=epoch)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,46 @@ def test_log_out_everywhere_ends_what_the_old_browser_had_opened(
         assert client.get(before["url"]).status_code == 200
     for job in (before, after):
         assert platform.aitne("stop", job["id"], "--yes").returncode == 0
+
+
+def test_secrets_are_in_programs_and_in_no_file(platform: RunningPlatform) -> None:
+    value = "s3cr3t-of-the-owner"
+    stored = platform.aitne("secret", "set", "API_KEY", stdin=value + "\n")
+    assert stored.returncode == 0, stored.stderr
+    file = platform.home / "job.aitne.yml"
+    file.write_text(
+        "name: secrets\nsecrets: [API_KEY]\nresources: {memory: 64M}\n"
+        'commands: [\'test "$API_KEY" = s3cr3t-of-"the"-owner\']\n'
+    )
+    done = platform.aitne("apply", "-f", str(file), "--yes", "--wait", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    holders = [
+        str(path)
+        for path in platform.data_dir.rglob("*")
+        if path.is_file() and value.encode() in path.read_bytes()
+    ]
+    assert holders == []
+    assert json.loads(platform.aitne("secret", "ls", "--json").stdout)[0]["name"] == "API_KEY"
+    assert platform.aitne("secret", "rm", "API_KEY", "--yes").returncode == 0
+    refused = platform.aitne("apply", "-f", str(file), "--yes")
+    assert refused.returncode != 0
+    assert "aitne secret set API_KEY" in refused.stderr
+
+
+def test_token_in_the_database_of_jupyterhub_opens_nothing(platform: RunningPlatform) -> None:
+    job = session(platform)
+    database = next((platform.data_dir / "hub").glob("*.sqlite"))
+    with closing(sqlite3.connect(database)) as connection:
+        query = "SELECT state FROM spawners WHERE state IS NOT NULL"
+        states = [json.loads(row[0]) for row in connection.execute(query)]
+    stored = next(state["api_token"] for state in states if state.get("job_id") == job["id"])
+    answer = httpx.get(
+        f"{platform.sessions_url}/hub/api/user",
+        headers={"Authorization": f"token {stored}"},
+        trust_env=False,
+    )
+    assert answer.status_code == 403
+    assert platform.aitne("stop", job["id"], "--yes").returncode == 0
 
 
 def test_labs_shut_down_ends_the_session(platform: RunningPlatform) -> None:

@@ -148,7 +148,7 @@ def test_the_version(aitne: Aitne) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"), [("aitne se", "session"), ("aitne ps --da", "--data-dir")]
+    ("typed", "offered"), [("aitne ses", "session"), ("aitne ps --da", "--data-dir")]
 )
 def test_the_shell_completes(typed: str, offered: str) -> None:
     place = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}

@@ -48,6 +48,8 @@ EXPECTED: dict[Action, tuple[str, Scope]] = {
     Action.TOKEN_WRITE: ("yes no no yes no", Scope.WRITE),
     Action.NOTIFICATION_READ: ("yes no no no no", Scope.READ),
     Action.NOTIFICATION_WRITE: ("yes no no no no", Scope.WRITE),
+    Action.SECRET_READ: ("yes no no no no", Scope.READ),
+    Action.SECRET_WRITE: ("yes no no no no", Scope.WRITE),
     Action.PREFERENCE_READ: ("yes no no no no", Scope.READ),
     Action.PREFERENCE_WRITE: ("yes no no no no", Scope.WRITE),
     Action.SIGN_IN_READ: ("yes no no no no", Scope.READ),

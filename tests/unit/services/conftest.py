@@ -24,12 +24,14 @@ from aitne.core.settings import LimitSettings, Settings
 from aitne.core.states import JobState
 from aitne.services.admission import Admission
 from aitne.services.cluster import ClusterService
+from aitne.services.encryption import Cipher
 from aitne.services.forecast import Forecaster
 from aitne.services.jobs import JobService
 from aitne.services.limits import LimitCheck
 from aitne.services.render import Renderer
 from aitne.services.sessions import SessionService
 from aitne.services.templates import TemplateCatalog, builtin_folder
+from aitne.services.user_secrets import UserSecretService
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles
@@ -177,6 +179,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
             ClusterService(store, None, settings, clock, fresh_s=0),
             LimitCheck(store, clock, "root"),
             offers(store, settings, runtimes, clock),
+            UserSecretService(store, Cipher(lambda: "key"), clock),
             clock,
         )
         jobs = JobService(store, admission, renderer, files, Forecaster(renderer, scheduler), clock)

@@ -153,11 +153,11 @@ def test_an_environment_is_loaded_once_for_all_ranks_of_a_node(renderer: Rendere
 
 
 def test_the_token_travels_only_as_a_file(renderer: Renderer) -> None:
-    request = renderer.submit_request(make_job(), ("7", "8"), "secret")
-    assert request.files["token"] == b"secret"
+    request = renderer.submit_request(make_job(), ("7", "8"), "t0k3n")
+    assert request.files["token"] == b"t0k3n"
     assert request.after == ("7", "8")
-    assert "secret" not in request.model_dump_json(exclude={"files"})
-    assert b"secret" not in request.files["agent.json"]
+    assert "t0k3n" not in request.model_dump_json(exclude={"files"})
+    assert b"t0k3n" not in request.files["agent.json"]
     assert json.loads(request.files["agent.json"])["protocol"] == 1
 
 

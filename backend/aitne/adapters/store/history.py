@@ -50,16 +50,16 @@ class JobHistory(StorePart):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else job_of(row)
 
-    async def put_handover(self, job_id: UUID, payload: dict[str, Any]) -> None:
+    async def put_handover(self, job_id: UUID, encrypted: str) -> None:
         """See the port. Raises ``NotFound``, and ``Conflict`` if the job has ended."""
         async with self._db.write() as tx:
-            await _put_secret(tx, job_id, "handover", payload)
+            await _put_secret(tx, job_id, "handover", encrypted)
 
-    async def get_handover(self, job_id: UUID) -> dict[str, Any] | None:
+    async def get_handover(self, job_id: UUID) -> str | None:
         """What the Hub left, or None if there is nothing (yet)."""
         query = select(_secrets.c.handover).where(_secrets.c.job_id == job_id)
         async with self._db.read() as connection:
-            found: dict[str, Any] | None = (await connection.execute(query)).scalar()
+            found: str | None = (await connection.execute(query)).scalar()
         return found
 
     async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:

@@ -28,6 +28,7 @@ from aitne.adapters.store.snapshots import Snapshots
 from aitne.adapters.store.transitions import Transitions
 from aitne.adapters.store.urls import parse
 from aitne.adapters.store.usage import UsageRecords
+from aitne.adapters.store.user_secrets import UserSecretRecords
 from aitne.adapters.store.users import Credentials, People
 
 
@@ -54,6 +55,7 @@ class SqlStore(
     AuditTrail,
     Administration,
     Preferences,
+    UserSecretRecords,
     GpuSums,
     Inboxes,
     Deliveries,

@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from aitne.api.deps import PlatformDep, bearer, rates_of
-from aitne.core.agent_protocol import AgentReply, AgentReport, Handover
+from aitne.core.agent_protocol import AgentReply, AgentReport, Handover, JobSecrets
 from aitne.core.errors import NotAuthenticated
 from aitne.core.models.base import Frozen
 from aitne.services.agents import HubJob
@@ -65,6 +65,12 @@ async def get_handover(
     """What the Hub left for the agent; 204 when there is none yet."""
     handover = await platform.agents.handover(token, job_id, wait_s=wait_s)
     return Response(status_code=204) if handover is None else handover
+
+
+@router.get("/agent/v1/jobs/{job_id}/secrets")
+async def get_secrets(job_id: UUID, token: JobToken, platform: PlatformDep) -> JobSecrets:
+    """Return the values of the owner's secrets that the job names."""
+    return await platform.agents.secrets(token, job_id)
 
 
 @router.get("/internal/hub/v1/jobs/{job_id}", dependencies=[Hub])

@@ -175,6 +175,8 @@ class JobSpec(Frozen):
     """The programs that a session serves."""
     env: dict[str, str] = Field(default_factory=dict)
     """The user's variables and the template's ``AITNE_PARAM_*``; never a secret."""
+    secrets: tuple[str, ...] = ()
+    """Names of the owner's secrets, which its agent fetches at the start."""
     workdir: str | None = None
     resources: Resources = Resources()
     held_by: HeldBy = HeldBy()

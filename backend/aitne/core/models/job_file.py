@@ -210,6 +210,12 @@ class JobFile(Strict):
     env: dict[EnvName, EnvValue] = Field(
         default_factory=dict, max_length=500, description="Variables of its environment."
     )
+    secrets: list[EnvName] = Field(
+        default_factory=list,
+        max_length=50,
+        description="Your secrets that its programs find in variables of the same names.",
+        examples=[["WANDB_API_KEY"]],
+    )
     workdir: str | None = Field(
         None, max_length=4_096, description="An absolute path or one below home (~/...)."
     )

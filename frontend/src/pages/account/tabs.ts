@@ -1,4 +1,4 @@
-import { Bell, KeyRound, type LucideIcon, Monitor, ShieldCheck, UserRound } from "lucide-react";
+import { Bell, KeyRound, LockKeyhole, type LucideIcon, Monitor, ShieldCheck, UserRound } from "lucide-react";
 import { msg } from "@/i18n/msg";
 import type { PagePath } from "@/lib/pages";
 
@@ -15,4 +15,5 @@ export const ACCOUNT_TABS: readonly Tab[] = [
   { to: "/account/sign-ins", label: msg("Sign-ins"), icon: Monitor },
   { to: "/account/notifications", label: msg("Notifications"), icon: Bell },
   { to: "/account/tokens", label: msg("Access tokens"), icon: KeyRound },
+  { to: "/account/secrets", label: msg("Secrets"), icon: LockKeyhole },
 ];

@@ -32,6 +32,7 @@ from aitne.core.ports.store.records import (
 )
 from aitne.core.ports.store.sign_ins import SignInStore
 from aitne.core.ports.store.snapshots import DocumentKind, SnapshotStore
+from aitne.core.ports.store.user_secrets import UserSecretStore
 from aitne.core.ports.store.users import UserStore
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "SignInStore",
     "SnapshotStore",
     "Store",
+    "UserSecretStore",
     "UserStore",
 ]
 

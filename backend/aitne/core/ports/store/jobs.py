@@ -236,11 +236,11 @@ class JobStore(Protocol):
         """The (array) job that the token belongs to, if it lives."""
         ...
 
-    async def put_handover(self, job_id: UUID, payload: dict[str, Any]) -> None:
+    async def put_handover(self, job_id: UUID, encrypted: str) -> None:
         """What the Hub leaves for the waiting agent (environment and arguments)."""
         ...
 
-    async def get_handover(self, job_id: UUID) -> dict[str, Any] | None:
+    async def get_handover(self, job_id: UUID) -> str | None:
         """What ``put_handover`` left; None while there is nothing."""
         ...
 

@@ -1,0 +1,49 @@
+"""The owner's secrets that the job names: fetched at the start, and kept in memory alone."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from aitne.agent import wire
+from aitne.agent.spec import Spec
+
+_PATIENCE_S = 300.0
+_ANSWER_S = 30.0
+_PAUSE_S = 2.0
+
+
+class SecretsUnavailable(Exception):
+    """The secrets cannot be had; the text says why."""
+
+
+def load(spec: Spec) -> None:
+    """Add the secrets to the environment of the job's programs.
+
+    Raises:
+        SecretsUnavailable: the platform refuses, or does not answer for some minutes.
+    """
+    url = f"{spec.platform_url}/agent/v1/jobs/{spec.job_id}/secrets"
+    give_up = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            status, body = wire.request("GET", url, token=spec.token, timeout_s=_ANSWER_S)
+            if status == 200:
+                found = json.loads(body)["env"]
+                spec.env.update({str(name): str(value) for name, value in found.items()})
+                return
+            why = f"the platform answers {status}"
+            if 400 <= status < 500 and status != 429:
+                raise SecretsUnavailable(_detail(body) or why)
+        except (OSError, wire.Refused, ValueError, KeyError) as error:
+            why = f"the platform cannot be asked: {error}"
+        if time.monotonic() > give_up:
+            raise SecretsUnavailable(f"{why}, for {_PATIENCE_S:.0f} s")
+        time.sleep(_PAUSE_S)
+
+
+def _detail(body: bytes) -> str | None:
+    try:
+        return str(json.loads(body)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,42 @@
+"""The user's secrets: values that jobs get as environment variables."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from aitne.api.deps import PlatformDep, Reader, Writer
+from aitne.api.routers import V1
+from aitne.core.models.base import EnvName, Frozen
+from aitne.core.models.user_secret import SecretValue, UserSecret
+
+router = APIRouter(prefix=f"{V1}/secrets", tags=["secrets"])
+
+SecretName = Annotated[EnvName, Path(description="The variable that programs read it from.")]
+
+
+class UserSecretList(Frozen):
+    """All secrets of a user, by name."""
+
+    items: list[UserSecret]
+
+
+@router.get("")
+async def list_secrets(actor: Reader, platform: PlatformDep) -> UserSecretList:
+    """List your secrets. Values are never shown."""
+    return UserSecretList(items=list(await platform.user_secrets.list(actor)))
+
+
+@router.put("/{name}")
+async def put_secret(
+    name: SecretName, body: SecretValue, actor: Writer, platform: PlatformDep
+) -> UserSecret:
+    """Store a secret, or replace its value. Jobs name it in `secrets` and find it in their environment."""
+    return await platform.user_secrets.put(actor, name, body.value)
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_secret(name: SecretName, actor: Writer, platform: PlatformDep) -> None:
+    """Delete a secret. Jobs that run keep it; jobs that have not started fail."""
+    await platform.user_secrets.delete(actor, name)

@@ -1,0 +1,40 @@
+"""The user's secrets: values that jobs get as environment variables."""
+
+from __future__ import annotations
+
+from aitne.client.records import Record
+from aitne.client.session import segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from aitne.client.session import Session
+
+
+class StoredSecret(Record):
+    """A secret without its value."""
+
+    name: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class Secrets:
+    """``client.secrets``: list, store and delete the user's secrets."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def list(self) -> list[StoredSecret]:
+        """Return the secrets by name; values are never shown."""
+        return [StoredSecret(item) for item in self._session.json("GET", "/secrets")["items"]]
+
+    def put(self, name: str, value: str) -> StoredSecret:
+        """Store a secret, or replace its value. Raises ``InvalidInput``, ``Conflict``: too many."""
+        path = f"/secrets/{segment(name)}"
+        return StoredSecret(self._session.json("PUT", path, body={"value": value}, repeatable=True))
+
+    def delete(self, name: str) -> None:
+        """Delete a secret. Raises ``NotFound``."""
+        self._session.json("DELETE", f"/secrets/{segment(name)}", repeatable=True)

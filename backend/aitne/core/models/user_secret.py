@@ -1,0 +1,31 @@
+"""Secrets of users: values that jobs get as environment variables and that nothing shows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from aitne.core.models.base import EnvName, Frozen, Strict, UtcTime, passable
+
+MOST_SECRETS = 100
+"""Of one user."""
+MOST_CHARACTERS = 32_768
+
+
+class UserSecret(Frozen):
+    """A secret of a user, without its value."""
+
+    name: EnvName
+    created_at: UtcTime
+    updated_at: UtcTime
+
+
+class SecretValue(Strict):
+    """The value of a secret."""
+
+    value: Annotated[str, AfterValidator(passable)] = Field(
+        min_length=1,
+        max_length=MOST_CHARACTERS,
+        description="What programs find in the variable. It is never shown again.",
+    )

@@ -1,0 +1,33 @@
+"""The part of the store that keeps users' secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from aitne.core.models.user_secret import UserSecret
+
+
+class UserSecretStore(Protocol):
+    """Names and encrypted values, by owner."""
+
+    async def put_user_secret(
+        self, owner: str, name: str, encrypted: str, now: datetime, *, most: int
+    ) -> UserSecret:
+        """Store a secret, or replace its value.
+
+        Raises ``NotFound`` without such a user, and ``Conflict`` if the owner has ``most`` others."""
+        ...
+
+    async def list_user_secrets(self, owner: str) -> Sequence[UserSecret]:
+        """Return the owner's secrets, by name."""
+        ...
+
+    async def encrypted_user_secrets(self, owner: str, names: Collection[str]) -> Mapping[str, str]:
+        """Return the encrypted values of those of ``names`` that the owner has."""
+        ...
+
+    async def delete_user_secret(self, owner: str, name: str) -> None:
+        """Delete a secret. Raises ``NotFound``."""
+        ...

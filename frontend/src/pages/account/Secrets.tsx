@@ -1,0 +1,182 @@
+import { Alert, Button, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { LockKeyhole, Plus } from "lucide-react";
+import { type SubmitEvent, useState } from "react";
+import { Trans, useTranslation } from "react-i18next";
+import { ApiProblem, messageOf } from "@/api/problem";
+import { deleteSecret, putSecret, type Secret, secretsQuery } from "@/api/secrets";
+import { Confirm } from "@/components/Confirm";
+import { EmptyState } from "@/components/EmptyState";
+import { notifyDone, notifyProblem } from "@/components/notify";
+import { QueryCard } from "@/components/QueryCard";
+import { RelativeTime } from "@/components/Time";
+import classes from "@/components/table.module.css";
+
+const EXAMPLE = "WANDB_API_KEY";
+
+/** Values that jobs get as environment variables and that nothing shows. */
+export function SecretsPage() {
+  const { t } = useTranslation();
+  const query = useQuery(secretsQuery);
+  /** The name of the secret in the dialog; empty for a new one. */
+  const [edited, setEdited] = useState<string | null>(null);
+  return (
+    <>
+      <Group justify="space-between" align="flex-start" mb="md">
+        <Text size="sm" c="dimmed" maw={560}>
+          {t("Keys and passwords for your jobs. A job that names a secret finds it in its environment; nothing shows its value, here or in the job.")}
+        </Text>
+        <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setEdited("")} data-testid="secret-new">
+          {t("New secret")}
+        </Button>
+      </Group>
+      <QueryCard
+        query={query}
+        items={query.data?.items}
+        rows={3}
+        empty={
+          <EmptyState icon={LockKeyhole} title={t("No secrets")}>
+            <Trans i18nKey="Store one and name it in a job file: <code>secrets: [WANDB_API_KEY]</code>" components={{ code: <code /> }} />
+          </EmptyState>
+        }
+      >
+        {(secrets) => <SecretTable secrets={secrets} onReplace={setEdited} />}
+      </QueryCard>
+      {edited !== null && <SecretModal name={edited} onClose={() => setEdited(null)} />}
+    </>
+  );
+}
+
+function SecretTable({ secrets, onReplace }: { secrets: readonly Secret[]; onReplace: (name: string) => void }) {
+  const { t } = useTranslation();
+  const cache = useQueryClient();
+  const [asking, setAsking] = useState<string | null>(null);
+  const remove = useMutation({
+    mutationFn: deleteSecret,
+    onSuccess: () => notifyDone(t("The secret is deleted.")),
+    onError: (error) => notifyProblem(t("The secret was not deleted"), error),
+    onSettled: () => {
+      setAsking(null);
+      void cache.invalidateQueries({ queryKey: secretsQuery.queryKey });
+    },
+  });
+  return (
+    <div className={classes.wrap}>
+      <table className={classes.table}>
+        <thead>
+          <tr>
+            <th scope="col">{t("Name")}</th>
+            <th scope="col">{t("Created")}</th>
+            <th scope="col">{t("Changed")}</th>
+            <th scope="col">
+              <span className="visually-hidden">{t("Actions")}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {secrets.map(({ name, created_at, updated_at }) => (
+            <tr key={name} data-testid="secret-row">
+              <td className={classes.name}>
+                <strong className="mono">{name}</strong>
+              </td>
+              <td data-label={t("Created")}>
+                <RelativeTime at={created_at} />
+              </td>
+              <td data-label={t("Changed")}>
+                <RelativeTime at={updated_at} />
+              </td>
+              <td className={classes.num}>
+                <Button variant="subtle" size="compact-sm" onClick={() => onReplace(name)} aria-label={t("Replace {{name}}", { name })}>
+                  {t("Replace")}
+                </Button>
+                <Button variant="subtle" color="red" size="compact-sm" onClick={() => setAsking(name)} aria-label={t("Delete {{name}}", { name })}>
+                  {t("Delete")}
+                </Button>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <Confirm
+        opened={asking !== null}
+        title={t("Delete {{name}}?", { name: asking ?? "" })}
+        action={t("Delete")}
+        busy={remove.isPending}
+        onClose={() => setAsking(null)}
+        onConfirm={() => {
+          if (asking !== null) remove.mutate(asking);
+        }}
+      >
+        {t("Jobs that run keep it; jobs that have not started fail. This cannot be undone.")}
+      </Confirm>
+    </div>
+  );
+}
+
+function SecretModal({ name: given, onClose }: { name: string; onClose: () => void }) {
+  const { t } = useTranslation();
+  const cache = useQueryClient();
+  const [name, setName] = useState(given);
+  const [value, setValue] = useState("");
+  const save = useMutation({
+    mutationFn: () => putSecret(name.trim(), value),
+    onSuccess: () => {
+      notifyDone(t("The secret is stored."));
+      void cache.invalidateQueries({ queryKey: secretsQuery.queryKey });
+      onClose();
+    },
+  });
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    save.mutate();
+  };
+  const problems = save.error instanceof ApiProblem ? save.error.problems : [];
+  const nameProblem = problems.find((problem) => problem.field.endsWith("name"))?.message;
+  return (
+    <Modal opened onClose={onClose} title={<strong>{given === "" ? t("New secret") : t("Replace {{name}}", { name: given })}</strong>}>
+      <form onSubmit={submit}>
+        <Stack gap="md">
+          {save.error !== null && nameProblem === undefined && (
+            <Alert color="red" role="alert">
+              {messageOf(save.error)}
+            </Alert>
+          )}
+          <TextInput
+            label={t("Name")}
+            description={t("The environment variable of your jobs.")}
+            placeholder={EXAMPLE}
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            error={nameProblem}
+            maxLength={128}
+            disabled={given !== ""}
+            required
+            spellCheck={false}
+            autoCapitalize="characters"
+            data-autofocus={given === "" || undefined}
+            data-testid="secret-name"
+          />
+          <Textarea
+            label={t("Value")}
+            description={t("It is encrypted and never shown again.")}
+            value={value}
+            onChange={(event) => setValue(event.currentTarget.value)}
+            maxLength={32_768}
+            minRows={2}
+            maxRows={8}
+            autosize
+            required
+            spellCheck={false}
+            autoComplete="off"
+            autoCapitalize="none"
+            data-autofocus={given !== "" || undefined}
+            data-testid="secret-value"
+          />
+          <Button type="submit" loading={save.isPending} disabled={name.trim() === "" || value === ""} data-testid="secret-save">
+            {t("Store secret")}
+          </Button>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}
