@@ -120,6 +120,7 @@ def _links(admin: Api, filled: Filled) -> None:
     filled.ids["invitation"] = _below(made["url"])
     filled.ids["reset"] = _below(admin("POST", "/users/jonas/reset-link")["url"])
     admin("POST", "/tokens", {"name": "laptop", "scopes": ["read", "write"], "expires_in": "30d"})
+    admin("PUT", "/secrets/WANDB_API_KEY", {"value": "0123456789abcdef"})
 
 
 def _below(url: str) -> str:
