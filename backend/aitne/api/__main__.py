@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import gc
 import logging
+import os
 import resource
 import socket
 import sys
+from pathlib import Path
 
 import uvicorn
 import uvloop
@@ -62,6 +64,30 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
+def listen_for_proxy(path: Path) -> socket.socket:
+    """Return the socket of the reverse proxy, open to the platform's account and group.
+
+    Raises:
+        SetupError: it cannot be made.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.is_socket():
+            path.unlink()  # of a process that was killed
+        before = os.umask(0o117)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+    except OSError as error:
+        listener.close()
+        raise SetupError(
+            f"The socket {path} of the reverse proxy cannot be made: {error.strerror}. Set "
+            "`proxy_socket` to a path in a folder of the platform's account."
+        ) from error
+    return listener
+
+
 def allow_many_connections() -> None:
     """Use what the machine allows: a login shell's soft limit of 1,024 is too few for the open pages of many people."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -71,7 +97,9 @@ def allow_many_connections() -> None:
 async def serve(settings: Settings) -> None:
     """Run until a signal says stop."""
     allow_many_connections()
-    listener = listen(settings)
+    listeners = [listen(settings)]
+    if settings.proxy_socket is not None:
+        listeners.append(listen_for_proxy(settings.proxy_socket))
     platform = build(settings)
     await platform.store.start()
     try:
@@ -88,13 +116,13 @@ async def serve(settings: Settings) -> None:
             server_header=False,
             backlog=_BACKLOG,
             timeout_graceful_shutdown=STOP_WITHIN_S,
-            # Only behind a proxy of its own does the platform believe what a proxy says.
-            proxy_headers=settings.public_url is not None,
+            # Any local process could forge them; a site that names its proxies takes that on itself.
+            proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
         )
         # What was built by now lives as long as the process: the collector need not look at it.
         gc.collect()
         gc.freeze()
-        await _Server(config, app.state.streams, platform.events).serve(sockets=[listener])
+        await _Server(config, app.state.streams, platform.events).serve(sockets=listeners)
     finally:
         await platform.store.close()
 

@@ -52,6 +52,7 @@ from aitne.api.routers import (
 from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
 from aitne.api.terminal_socket import UnauthenticatedSockets
+from aitne.api.trusted_proxy import TrustedProxy
 from aitne.api.written import WrittenJobs
 from aitne.api.written_cluster import WrittenCluster
 from aitne.bootstrap.platform import Platform
@@ -107,6 +108,7 @@ def create_app(platform: Platform) -> FastAPI:
         https=platform.settings.portal_url.startswith("https:"),
         anonymous_paths=anonymous_paths(),
     )
+    app.add_middleware(TrustedProxy)
     return app
 
 

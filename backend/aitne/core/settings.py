@@ -181,6 +181,11 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         None, description="How browsers reach the portal; unset: `http://<bind>:<port>`."
     )
+    proxy_socket: Path | None = Field(
+        None,
+        description="A UNIX socket on which the portal listens too, for a reverse proxy on this machine: "
+        "the addresses of clients that the proxy names are believed there alone.",
+    )
     sessions_url: str | None = Field(
         None,
         description="How browsers reach sessions: another origin than the portal's. With "

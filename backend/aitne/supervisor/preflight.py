@@ -41,9 +41,20 @@ def check(settings: Settings) -> None:
 
 def notes(settings: Settings) -> list[str]:
     """What whoever starts the platform should know, though nothing is wrong."""
-    if not settings.on_slurm:
+    found = _behind_a_proxy(settings)
+    if settings.on_slurm:
+        found += [*_unreachable(settings), *_as_whom(settings)]
+    return found
+
+
+def _behind_a_proxy(settings: Settings) -> list[str]:
+    known = settings.proxy_socket is not None or "FORWARDED_ALLOW_IPS" in os.environ
+    if settings.public_url is None or known:
         return []
-    return [*_unreachable(settings), *_as_whom(settings)]
+    return [
+        "All browsers have the address of the reverse proxy, and share limits on failed logins: set "
+        "`proxy_socket`, and have the proxy use that socket (docs/howto/identity.md)."
+    ]
 
 
 def _unreachable(settings: Settings) -> list[str]:

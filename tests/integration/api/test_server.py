@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -94,3 +95,27 @@ def test_a_body_that_never_ends_is_cut_off(
     )
     assert answer.status_code == 413
     assert answer.json()["code"] == "too_large"
+
+
+def test_only_the_proxys_socket_tells_addresses_of_clients(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "portal.sock"
+    server.environment |= {"AITNE_PROXY_SOCKET": str(path), "AITNE_PUBLIC_URL": server.url}
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+    process = server.start()
+    try:
+        server.wait(process)
+        assert path.stat().st_mode & 0o777 == 0o660
+        forwarded = {"X-Forwarded-For": "198.51.100.1, 203.0.113.7", "Origin": server.url}
+        wrong = {"username": "nobody-known", "password": "not this one"}
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path))) as proxy:
+            login = proxy.post(f"{server.url}/api/v1/auth/login", json=wrong, headers=forwarded)
+        direct = httpx.post(f"{server.url}/api/v1/auth/login", json=wrong, headers=forwarded)
+        assert (login.status_code, direct.status_code) == (401, 401)
+        audit = httpx.get(
+            f"{server.url}/api/v1/admin/audit", headers=server.headers(), params={"action": "login"}
+        ).json()
+        assert {entry["address"] for entry in audit["items"]} == {"203.0.113.7", "127.0.0.1"}
+    finally:
+        process.kill()
+        process.communicate()

@@ -109,3 +109,10 @@ def test_a_portal_that_no_node_reaches_is_said(
     slurm = SlurmSettings(portal_address=address)
     found = preflight.notes(Settings(data_dir=tmp_path, scheduler="slurm", bind=bind, slurm=slurm))
     assert any("set `bind`" in note for note in found) == said
+
+
+def test_a_shared_address_of_all_browsers_is_stated(tmp_path: Path) -> None:
+    behind = Settings(data_dir=tmp_path, public_url="https://aitne.test")
+    (note,) = preflight.notes(behind)
+    assert "set `proxy_socket`" in note
+    assert preflight.notes(behind.model_copy(update={"proxy_socket": tmp_path / "p.sock"})) == []
