@@ -94,6 +94,7 @@ def create_app(platform: Platform) -> FastAPI:
     app.state.metrics = Metrics()
     app.state.rates = Rates(platform.settings.rates)
     app.state.streams = OpenStreams()
+    platform.end_streams.append(app.state.streams.end)
     app.state.unauthenticated_sockets = UnauthenticatedSockets()
     app.state.written = WrittenJobs()
     app.state.written_cluster = WrittenCluster()

@@ -47,6 +47,12 @@ class OpenStreams:
     def _discard(self, pump: asyncio.Task[None]) -> None:
         self._pumps.pop(pump, None)
 
+    def end(self, user: str) -> None:
+        """End the streams of a user, who may open them again with a credential that is valid."""
+        for pump, name in tuple(self._pumps.items()):
+            if name == user:
+                pump.cancel()
+
     def close(self) -> None:
         """End them all, and every one that is still to come."""
         self._closed = True

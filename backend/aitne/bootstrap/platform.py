@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
@@ -133,10 +133,17 @@ class Platform:
     announcements: AnnouncementService
     maintenance: MaintenanceService
     health: HealthService
+    end_streams: list[Callable[[str], None]] = field(default_factory=list)
+    """End the open streams of a user."""
 
     async def logins_ended(self, name: str) -> None:
-        """End what a user's logins had opened, after they have ended: terminals, and JupyterHub's."""
+        """End what credentials of a user had opened, after they have ended.
+
+        Terminals, streams, and logins at JupyterHub; what other credentials had opened connects again.
+        """
         await self.terminals.end_of(name)
+        for end in self.end_streams:
+            end(name)
         self.hub_logouts.wake()
 
 

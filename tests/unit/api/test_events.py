@@ -132,6 +132,24 @@ async def test_the_end_of_the_server_ends_the_streams(stage: Stage) -> None:
         assert answer.ended
 
 
+async def test_streams_end_when_a_token_is_revoked(stage: Stage) -> None:
+    ada, bob = await stage.add_user("ada"), await stage.add_user("bob")
+    async with (
+        listening(stage, ada) as of_ada,
+        listening(stage, bob) as of_bob,
+        stage.client(await stage.token(ada)) as client,
+    ):
+        for answer in (of_ada, of_bob):
+            await answer.until(b"event: hello")
+        token = (await client.get("/api/v1/tokens")).json()["items"][-1]["id"]
+        assert (await client.delete(f"/api/v1/tokens/{token}")).status_code == 204
+        async with asyncio.timeout(1):
+            await of_ada.task
+        assert of_ada.ended
+        await stage.store.create_job(make_job(owner="bob", project="bob"))
+        await of_bob.until(b"event: job.created")
+
+
 async def test_without_a_login_there_is_no_stream(stage: Stage) -> None:
     async with stage.client() as client:
         answer = await client.get("/api/v1/events")

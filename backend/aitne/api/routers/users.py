@@ -60,8 +60,9 @@ async def delete_token(
     platform: PlatformDep,
     user: WhoseTokens = None,
 ) -> None:
-    """Revoke a token: from now on it opens nothing."""
+    """Revoke a token: from now on it opens nothing. The owner's streams and terminals end."""
     await platform.users.delete_token(actor, token_id, owner=user)
+    await platform.logins_ended(user or actor.name)
 
 
 @router.get("/users", tags=["users"])
