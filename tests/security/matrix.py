@@ -129,6 +129,10 @@ ROUTES: dict[str, Route] = {
     "list_tokens": reads(ANYONE),
     "create_token": writes(ANYONE, body={"name": "mine", "scopes": ["read"]}),
     "delete_token": writes(OWNER),
+    # Each user has secrets of the same names: what another calls changes none of ada's.
+    "list_secrets": reads(ANYONE),
+    "put_secret": writes(ANYONE, body={"value": "hidden"}),
+    "delete_secret": writes(OWNER),
     "list_users": administers(),
     "create_user": administers(body={"name": "zoe"}),
     "get_user": reads(OWNER, ADMIN),

@@ -77,6 +77,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
     token, _ = await stage.platform.users.create_token(
         ada, name="spare", scopes=frozenset({Scope.READ}), lifetime_s=None
     )
+    await place.stage.platform.user_secrets.put(ada, "API_KEY", "hidden")
     return {
         "job_id": str(job.id),
         "token_id": token.id,
@@ -89,6 +90,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
         "datasets": "photos",
         "templates": "jupyterlab",
         "nodes": "node01",
+        "secrets": "API_KEY",
         "version": "1.0",
         "other_id": str(job.id),
         "source": "nobody",

@@ -566,7 +566,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke a token
-         * @description Revoke a token: from now on it opens nothing.
+         * @description Revoke a token: from now on it opens nothing. The owner's streams and terminals end.
          */
         delete: operations["delete_token"];
         options?: never;
@@ -7240,7 +7240,10 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When its value was stored last.
+             */
             updated_at: string;
         };
         /** @description All secrets of a user, by name. */

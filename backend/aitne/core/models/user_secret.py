@@ -18,7 +18,7 @@ class UserSecret(Frozen):
 
     name: EnvName
     created_at: UtcTime
-    updated_at: UtcTime
+    updated_at: UtcTime = Field(description="When its value was stored last.")
 
 
 class SecretValue(Strict):
