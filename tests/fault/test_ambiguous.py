@@ -27,7 +27,8 @@ from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.files import Fence, JobPlace
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.tools import Tools
-from aitne.core.settings import Settings, SlurmSettings, load_settings
+from aitne.core.settings import Settings, load_settings
+from aitne.core.slurm_settings import SlurmSettings
 from aitne.core.states import JobState
 from aitne.services.controller import Controller
 from aitne.services.render import Renderer

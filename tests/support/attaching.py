@@ -22,7 +22,8 @@ from aitne.core.ports.files import JobPlace
 from aitne.core.ports.runtime import Launch
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
-from aitne.core.settings import SlurmSettings, load_settings
+from aitne.core.settings import load_settings
+from aitne.core.slurm_settings import SlurmSettings
 from aitne.services.terminal import STDERR, STDOUT, Over, Terminal, open_terminal
 from tests.support.schedulers import Bench, slurm_tools
 

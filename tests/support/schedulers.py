@@ -32,7 +32,8 @@ from aitne.core.models.resources import Resources
 from aitne.core.ports.files import JobPlace
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
 from aitne.core.ports.tools import Tools
-from aitne.core.settings import LocalSettings, Settings, SlurmSettings, load_settings
+from aitne.core.settings import LocalSettings, Settings, load_settings
+from aitne.core.slurm_settings import SlurmSettings
 from aitne.core.states import JobState
 from aitne.dev.plan import ReleaseName
 from tests.support.broker import BrokerBench

@@ -12,7 +12,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Seconds, Strict
-from aitne.core.settings import AccountSettings, Settings, SlurmSettings
+from aitne.core.settings import AccountSettings, Settings
+from aitne.core.slurm_settings import SlurmSettings
 from aitne.core.storage_settings import StorageSettings
 
 _MOST_BYTES = 1 << 20

@@ -19,7 +19,8 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.models.job import SlurmSpec
 from aitne.core.models.node import NodeState
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.settings import SlurmSettings, load_settings
+from aitne.core.settings import load_settings
+from aitne.core.slurm_settings import SlurmSettings
 from aitne.core.states import JobState, TerminationReason
 from tests.support import realtime
 from tests.support.schedulers import Bench, change, slurm_tools

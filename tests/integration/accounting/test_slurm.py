@@ -28,7 +28,8 @@ from aitne.core.ports.accounting import (
     SetLimit,
     SetQos,
 )
-from aitne.core.settings import SlurmSettings, load_settings
+from aitne.core.settings import load_settings
+from aitne.core.slurm_settings import SlurmSettings
 from tests.support import realtime
 from tests.support.broker import BrokerBench
 from tests.support.slurm import both_releases, run_as, sbatch, wait_ended

@@ -18,7 +18,8 @@ from aitne.core.errors import SetupError, SubmitUncertain
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.scheduler import Run
 from aitne.core.ports.tools import Tools
-from aitne.core.settings import SlurmSettings, load_settings
+from aitne.core.settings import load_settings
+from aitne.core.slurm_settings import SlurmSettings
 from aitne.core.states import JobState
 from tests.integration.slurm_rest.conftest import Open, saying
 from tests.support import realtime

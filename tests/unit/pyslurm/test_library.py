@@ -16,7 +16,8 @@ from aitne.adapters.schedulers._slurm.libslurm.worker import FIELDS
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler, check
 from aitne.core.errors import SchedulerUnavailable, SetupError
 from aitne.core.ports.tools import Tools
-from aitne.core.settings import SlurmSettings, load_settings
+from aitne.core.settings import load_settings
+from aitne.core.slurm_settings import SlurmSettings
 
 PATIENCE_S = 20.0
 STAND_IN = """\

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.core.settings import Settings, SlurmSettings
+from aitne.core.settings import Settings
+from aitne.core.slurm_settings import SlurmSettings
 from aitne.supervisor import preflight
 
 

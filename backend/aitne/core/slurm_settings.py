@@ -1,0 +1,71 @@
+"""The settings of a Slurm cluster."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from aitne.core.models.base import Strict
+
+
+class SlurmSettings(Strict):
+    """A Slurm cluster. Needed only with `scheduler = "slurm"` or `"slurm_cli"`."""
+
+    conf: Path | None = Field(
+        None, description="`slurm.conf`, for `SLURM_CONF`; unset: where Slurm looks by itself."
+    )
+    command_prefix: list[str] = Field(
+        default_factory=list,
+        description='Put before every command of Slurm, such as `["chroot", "/srv/slurm"]`.',
+    )
+    rest_url: str | None = Field(
+        None,
+        description="slurmrestd, `http://host:port` or `unix:/path`; unset: the commands alone.",
+    )
+    jwt_key: Path | None = Field(
+        None, description="The key of auth/jwt (HS256), read by the broker alone."
+    )
+    operator: str | None = Field(
+        None,
+        description="The Unix account (AdminLevel Operator) that polls; unset: the process's own.",
+    )
+    jobs_dir: str = Field(
+        "{home}/.aitne/jobs",
+        description="Where a user's job folders lie, on a file system that all nodes share; "
+        "`{home}` and `{user}` are filled in.",
+    )
+    software_dir: Path | None = Field(
+        None, description="Where all nodes find the agent and the session environment."
+    )
+    python: str = Field("/usr/bin/python3", description="The interpreter (3.9 or newer) on nodes.")
+    agent_host: str = Field(
+        "node",
+        description="Where sessions listen: `node` (the node's own address), a network such as "
+        "`10.1.0.0/16`, or an address.",
+    )
+    portal_address: str | None = Field(
+        None, description="The portal's URL as nodes reach it; unset: its public one."
+    )
+    sessions_address: str | None = Field(
+        None, description="The sessions' URL as nodes reach it; unset: its public one."
+    )
+    extra: list[str] = Field(
+        default_factory=list,
+        description="Options of sbatch that a job file may pass in `slurm.extra`, such as "
+        '`["--mail-type", "--licenses"]`.',
+    )
+    import_users: bool = Field(
+        False, description="Make portal accounts and projects of Slurm's users and accounts."
+    )
+    dev_cluster: str | None = Field(
+        None, description="Use the cluster of this name that `aitne dev cluster up` made."
+    )
+
+    @field_validator("agent_host")
+    @classmethod
+    def _place(cls, value: str) -> str:
+        if value != "node":
+            ipaddress.ip_network(value, strict=False)  # of an address it makes a network of one
+        return value
