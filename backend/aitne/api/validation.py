@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -13,8 +14,9 @@ from typing import Any
 from fastapi import params
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
+from starlette.requests import HTTPConnection
 
-from aitne.core.errors import FieldProblem
+from aitne.core.errors import FieldProblem, InvalidInput
 
 MAX_ERRORS = 50
 """Errors of one request that are reported; the others are only counted."""
@@ -39,6 +41,16 @@ _MESSAGES = {
     "model_attributes_type": "must be an object with named fields",
     "dict_type": "must be an object with named fields",
 }
+
+
+async def refuse_repeated_parameters(connection: HTTPConnection) -> None:
+    """Refuse a query parameter that has one value and is sent twice. Raises ``InvalidInput``."""
+    sent = Counter(name for name, _ in connection.query_params.multi_items())
+    for name in [name for name, count in sent.items() if count > 1]:
+        models = _models(connection.scope.get("endpoint"), query=True)
+        fields = [model.model_fields[name] for model in models if name in model.model_fields]
+        if not any(typing.get_origin(each.annotation) in (list, tuple) for each in fields):
+            raise InvalidInput.field(name, "is sent more than once and takes one value")
 
 
 def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[FieldProblem], int]:

@@ -9,6 +9,7 @@ import pytest
 
 from aitne.api.views import AnyJobQuery
 from aitne.core.models.job_file import JobFile
+from aitne.core.models.user import Role
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
 
@@ -239,3 +240,24 @@ async def test_somebody_elses_job_looks_like_none(stage: Stage) -> None:
         none = await client.get(f"/api/v1/jobs/{uuid4()}")
     assert theirs.status_code == none.status_code == 404
     assert theirs.json()["title"] == none.json()["title"]
+
+
+@pytest.mark.parametrize("query", ["since=1&since=2", "limit=1&limit=2&state=RUNNING"])
+async def test_query_parameters_with_one_value_are_refused_when_sent_twice(
+    stage: Stage, query: str
+) -> None:
+    root = await stage.add_user("root", role=Role.ADMIN)
+    path = "admin/audit" if "since" in query else "jobs"
+    async with stage.client(await stage.token(root)) as client:
+        answer = await client.get(f"/api/v1/{path}?{query}")
+        assert answer.status_code == 422
+        problem = answer.json()["problems"][0]
+        assert problem["field"] == query.partition("=")[0]
+        assert "more than once" in problem["message"]
+
+
+async def test_query_parameters_with_several_values_may_be_repeated(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    async with stage.client(await stage.token(ada)) as client:
+        answer = await client.get("/api/v1/jobs?state=RUNNING&state=FAILED&limit=1")
+    assert answer.status_code == 200
