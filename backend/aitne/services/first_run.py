@@ -16,7 +16,7 @@ from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
 from aitne.services.arrivals import free_project
 from aitne.services.import_accounts import AccountImport
-from aitne.services.secrets import hashed
+from aitne.services.secrets import hashed, write_private
 from aitne.services.users import UserService
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class FirstRun:
         _, secret = await self._users.create_token(
             actor, name=TOKEN_NAME, scopes=frozenset(Scope), lifetime_s=None, notify=False
         )
-        _write_private(path, secret)
+        write_private(path, secret)
 
     async def _first_admin(self, name: str) -> User:
         """Return an enabled administrator; create one, or restore the one of the platform's account.
@@ -112,13 +112,3 @@ def _read_if_there(path: Path) -> str | None:
         return path.read_text().strip()
     except FileNotFoundError:
         return None
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Never readable by others, never half written."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_suffix(".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text + "\n")
-    temporary.replace(path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
+from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
@@ -35,3 +37,13 @@ def read_secret(settings: Settings, name: str) -> str:
     if not secret:
         raise SetupError(f"The secret {path} is empty. Remove it and run `aitne up` again.")
     return secret
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its account alone can read, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text if text.endswith("\n") else f"{text}\n")
+    temporary.replace(path)

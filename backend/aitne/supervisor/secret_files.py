@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
+
+from aitne.services.secrets import write_private
 
 NAMES = (
     "hub_api_token",
@@ -28,9 +29,4 @@ def ensure_secrets(folder: Path) -> None:
         path = folder / name
         if path.exists() and path.read_text().strip():
             continue
-        # Whole or not there at all, and never readable for others, not even for a moment.
-        temporary = folder / f".{name}.{os.getpid()}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(BYTES) + "\n")
-        temporary.replace(path)
+        write_private(path, secrets.token_hex(BYTES))
