@@ -26,6 +26,7 @@ from aitne.core.project_settings import ProjectSettings
 from aitne.core.session_hosts import WILDCARD, check_wildcard
 from aitne.core.slurm_settings import SlurmSettings
 from aitne.core.storage_settings import ContainerSettings, StorageSettings
+from aitne.core.tls_settings import TlsSettings
 from aitne.core.unix_account import own_account_name
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Settings(BaseSettings):
     )
     title: str = Field("Aitne", max_length=60, description="The name the portal shows.")
     bind: str = Field("127.0.0.1", description="The address the portal and the sessions listen on.")
-    port: int = Field(8_000, ge=1, le=65_532, description="The portal's port.")
+    port: int = Field(8_000, ge=1, le=65_531, description="The portal's port.")
     sessions_port: int | None = Field(
         None, description="The port of the sessions' own origin; unset: port + 1."
     )
@@ -117,8 +118,13 @@ class Settings(BaseSettings):
     proxy_api_port: int | None = Field(
         None, description="The proxy's own interface, loopback only; unset: port + 3."
     )
+    internal_port: int | None = Field(
+        None,
+        description="The portal without TLS, loopback only, for processes of this machine; used with "
+        "`tls.enabled`; unset: port + 4.",
+    )
     public_url: str | None = Field(
-        None, description="How browsers reach the portal; unset: `http://<bind>:<port>`."
+        None, description="How browsers reach the portal; unset: `http(s)://<bind>:<port>`."
     )
     proxy_socket: Path | None = Field(
         None,
@@ -147,6 +153,7 @@ class Settings(BaseSettings):
         default_factory=list,
         description="Further folders of job templates, beside the built-in one.",
     )
+    tls: TlsSettings = TlsSettings()
     local: LocalSettings = LocalSettings()
     slurm: SlurmSettings = SlurmSettings()
     broker: BrokerClientSettings = BrokerClientSettings()
@@ -189,6 +196,21 @@ class Settings(BaseSettings):
         check_wildcard(self.sessions_base, self.portal_url)
         return self
 
+    @model_validator(mode="after")
+    def _no_plain_addresses(self) -> Self:
+        if self.tls.enabled:
+            for name, url in (
+                ("public_url", self.public_url),
+                ("sessions_url", self.sessions_url),
+                ("slurm.portal_address", self.slurm.portal_address),
+                ("slurm.sessions_address", self.slurm.sessions_address),
+            ):
+                if url is not None and not url.startswith("https://"):
+                    raise ValueError(
+                        f"{name} must begin with https://: tls.enabled closes plain HTTP"
+                    )
+        return self
+
     @property
     def on_slurm(self) -> bool:
         """Whether jobs go to a Slurm cluster, by whichever of its adapters."""
@@ -200,14 +222,23 @@ class Settings(BaseSettings):
         return own_account_name() if self.scheduler == "local" else None
 
     @property
+    def _scheme(self) -> str:
+        return "https" if self.tls.enabled else "http"
+
+    @property
+    def own_url(self) -> str:
+        """The portal at the address that it listens on."""
+        return f"{self._scheme}://{_url_host(self.bind)}:{self.port}"
+
+    @property
     def portal_url(self) -> str:
         """The portal's origin as browsers see it, without a trailing slash."""
-        return (self.public_url or f"http://{_url_host(self.bind)}:{self.port}").rstrip("/")
+        return (self.public_url or self.own_url).rstrip("/")
 
     @property
     def sessions_base(self) -> str:
         """``sessions_url`` or its default, without a trailing slash; ``*.`` stands for the user's host."""
-        default = f"http://{_url_host(self.bind)}:{self.port_of_sessions}"
+        default = f"{self._scheme}://{_url_host(self.bind)}:{self.port_of_sessions}"
         return (self.sessions_url or default).rstrip("/")
 
     @property
@@ -230,7 +261,9 @@ class Settings(BaseSettings):
     @property
     def internal_url(self) -> str:
         """The API as processes on this machine reach it."""
-        return f"http://{_url_host(self.bind)}:{self.port}"
+        if self.tls.enabled:
+            return f"http://127.0.0.1:{self.port_of_internal}"
+        return self.own_url
 
     @property
     def agents_url(self) -> str:
@@ -267,6 +300,11 @@ class Settings(BaseSettings):
         return self.proxy_api_port or self.port + 3
 
     @property
+    def port_of_internal(self) -> int:
+        """The portal's port without TLS, on loopback."""
+        return self.internal_port or self.port + 4
+
+    @property
     def database_url(self) -> str:
         """The database, in SQLAlchemy's spelling but without a driver."""
         return self.database or f"sqlite:///{self.data_dir / 'aitne.db'}"
@@ -285,6 +323,11 @@ class Settings(BaseSettings):
     def secrets_dir(self) -> Path:
         """One file per secret, mode 0600."""
         return self.data_dir / "secrets"
+
+    @property
+    def tls_dir(self) -> Path:
+        """The platform's CA and what it has issued; the keys are in ``secrets_dir``."""
+        return self.data_dir / "tls"
 
     @property
     def images_dir(self) -> Path:
@@ -336,7 +379,7 @@ def _on_dev_cluster(settings: Settings) -> Settings:
         "software_dir": slurm.software_dir or found.software_dir,
         "python": found.python,
         "agent_host": "127.0.0.1",
-        "portal_address": settings.internal_url,
+        "portal_address": settings.own_url,
         "import_users": True,
     }
     return settings.model_copy(

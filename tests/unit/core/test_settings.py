@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings, default_data_dir, load_settings
@@ -102,3 +104,31 @@ def test_the_file_does_not_say_where_it_lies_itself(tmp_path: Path) -> None:
     (tmp_path / "aitne.toml").write_text('data_dir = "/elsewhere"\n')
     with pytest.raises(SetupError, match="AITNE_DATA_DIR"):
         load_settings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"public_url": "http://portal.example.org"},
+        {"slurm": {"portal_address": "http://login1:8000"}},
+        {"slurm": {"sessions_address": "http://login1:8001"}},
+    ],
+)
+def test_plain_addresses_are_refused_with_tls(tmp_path: Path, setting: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="must begin with https://"):
+        Settings.model_validate({"data_dir": tmp_path, "tls": {"enabled": True}, **setting})
+
+
+@pytest.mark.parametrize(
+    ("tls", "words"),
+    [
+        ({"enabled": True, "certificate": "/c.pem"}, "belong together"),
+        ({"enabled": True, "sessions_certificate": "/c", "sessions_key": "/k"}, "needs tls.cert"),
+        ({"certificate": "/c.pem", "key": "/k.pem"}, "with tls.enabled = true only"),
+    ],
+)
+def test_certificates_of_tls_are_given_whole(
+    tmp_path: Path, tls: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValidationError, match=words):
+        Settings.model_validate({"data_dir": tmp_path, "tls": tls})

@@ -10,6 +10,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.commands.accounts import reset_link, reset_second_factor, set_user, unlock
 from aitne.cli.commands.administration import audit, health, maintenance, settings
+from aitne.cli.commands.certificates import authority
 from aitne.cli.commands.images import images
 from aitne.cli.commands.nodes import nodes, software
 from aitne.cli.commands.projects import members, projects, sync
@@ -34,6 +35,7 @@ admin.command("sync", epilog=examples("aitne admin sync --yes"))(sync)
 admin.add_typer(nodes, name="node")
 admin.add_typer(images, name="image", help="Images: build, import, share, verify, collect.")
 admin.add_typer(audit, name="audit")
+admin.add_typer(authority, name="ca")
 admin.add_typer(maintenance, name="maintenance")
 admin.command("health", epilog=examples("aitne admin health || echo 'something is down'"))(health)
 admin.command("settings", epilog=examples("aitne admin settings --all --json"))(settings)
