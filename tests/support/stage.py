@@ -41,6 +41,7 @@ from aitne.services.arrivals import Arrivals
 from aitne.services.audit import AuditService
 from aitne.services.bulk import BulkCancel
 from aitne.services.capacity import CapacityService
+from aitne.services.certificates import session_signer
 from aitne.services.cluster import ClusterService
 from aitne.services.comparison import ComparisonService
 from aitne.services.encryption import KEY_NAME as ENCRYPTION_KEY
@@ -218,9 +219,10 @@ def make_stage(
     ``sources`` are asked about logins after the platform itself; ``overrides`` are settings.
     """
     clock = Clock()
-    several = {"public_url": "http://portal.test:8000", "trusted_users": True}
+    scheme = "https" if overrides.get("tls") else "http"
+    several = {"public_url": f"{scheme}://portal.test:8000", "trusted_users": True}
     settings = Settings(data_dir=folder, **{**several, **overrides})
-    settings.secrets_dir.mkdir(parents=True)
+    settings.secrets_dir.mkdir(parents=True, exist_ok=True)
     for name, secret in SECRETS.items():
         (settings.secrets_dir / name).write_text(secret)
     store = SqlStore(settings.database_url, clock=clock)
@@ -297,6 +299,7 @@ def make_stage(
             secrets,
             cipher,
             trusted=not settings.on_slurm,
+            certificates=session_signer(settings) if settings.tls.enabled else None,
         ),
         first_run=FirstRun(store, users, settings, clock),
         snapshots=snapshots,

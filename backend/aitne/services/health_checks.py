@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from aitne import __version__
@@ -19,6 +20,7 @@ from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.storage_settings import PLACEHOLDER
 from aitne.core.units import compress_hostlist, format_duration
+from aitne.services import certificates
 from aitne.services.cluster import ClusterService
 from aitne.services.events import EventHub
 from aitne.services.isolation import isolation_notes
@@ -28,6 +30,7 @@ from aitne.services.templates import TemplateCatalog
 OK, DEGRADED, DOWN = HealthState.OK, HealthState.DEGRADED, HealthState.DOWN
 SLOW_DATABASE_S = 1.0
 LONG_WAIT_S = 60.0
+CERTIFICATE_NOTICE = timedelta(days=30)
 LITTLE_SHARE = 0.10
 RATHER_LITTLE_BYTES = 50 << 30
 LITTLE_BYTES = 5 << 30
@@ -96,6 +99,8 @@ class Checks:
         }
         if self._settings.broker.socket is not None:
             checks["broker"] = self._broker
+        if self._settings.tls.enabled:
+            checks["certificates"] = self._certificates
         return checks
 
     async def _api(self) -> Finding:
@@ -218,6 +223,18 @@ class Checks:
         if self._settings.user_domains:
             return Finding(OK, "Each user's sessions have an origin of their own.")
         return Finding(OK, "There is one user.")
+
+    async def _certificates(self) -> Finding:
+        ends = await asyncio.to_thread(certificates.expiries, self._settings)
+        first, path = min((end, path) for path, end in ends.items())
+        facts: Facts = {"expires_at": first.isoformat()}
+        if first - self._clock() < CERTIFICATE_NOTICE:
+            issued = path.is_relative_to(self._settings.tls_dir)
+            advice = "Restart the platform: it is issued again." if issued else "Renew it."
+            return Finding(
+                DEGRADED, f"The certificate {path} ends on {first:%Y-%m-%d}.", advice, None, facts
+            )
+        return Finding(OK, f"The first certificate ends on {first:%Y-%m-%d}.", None, None, facts)
 
     async def _answers(self, url: str, who: str, consequence: str) -> Finding:
         try:

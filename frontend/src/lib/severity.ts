@@ -32,6 +32,7 @@ const PART_NAMES: Partial<Record<string, string>> = {
   disk: msg("Disk of the platform"),
   templates: msg("Job templates"),
   isolation: msg("Isolation of sessions"),
+  certificates: msg("Certificates"),
 };
 
 /** A key, or the name that a newer platform gives. */

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from aitne.adapters.probes import LocalProbes
 from aitne.core.models.node import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
+from aitne.core.settings import Settings
+from aitne.services import health_checks
+from aitne.services.certificates import ensure_certificates
 from aitne.services.isolation import SHARED_ORIGIN
-from tests.support.stage import Stage
+from tests.support.stage import Stage, open_stage
 
 
 async def part(stage: Stage, token: str, name: str) -> dict[str, Any]:
@@ -134,3 +140,18 @@ async def test_probes_tell_what_answers_from_what_does_not(tmp_path: Path) -> No
     assert (await said(base)).startswith("Unavailable")
     free, total = await probes.space(tmp_path)
     assert 0 < free <= total
+
+
+async def test_certificates_that_end_soon_are_named(
+    tmp_path: Path, blank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = {"enabled": True}
+    # The platform looks at its health as soon as it starts.
+    ensure_certificates(Settings.model_validate({"data_dir": tmp_path, "tls": tls}))
+    async with open_stage(tmp_path, blank, tls=tls) as stage:
+        root = await stage.token(await stage.add_user("root", Role.ADMIN))
+        assert (await part(stage, root, "certificates"))["state"] == "ok"
+        monkeypatch.setattr(health_checks, "CERTIFICATE_NOTICE", timedelta(days=9_000))
+        soon = await part(stage, root, "certificates")
+        assert soon["state"] == "degraded"
+        assert "Restart the platform" in soon["advice"]
