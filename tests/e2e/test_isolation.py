@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from aitne.supervisor.node import find_node
 from tests.e2e.conftest import ROOT
 from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
-from tests.support.ports import free_ports
-from tests.support.tls import TlsFront
 
 pytestmark = [
     pytest.mark.platform,
@@ -60,10 +61,10 @@ default_handlers = [(r"/pub/(.*)", Page)]
 class Scene:
     """A platform on which alice and bob have each a session."""
 
-    def __init__(self, platform: RunningPlatform, hub: str, spki: str) -> None:
+    def __init__(self, platform: RunningPlatform) -> None:
         self.platform = platform
-        self.hub = hub
-        self.spki = spki
+        scheme = "https" if platform.tls else "http"
+        self.hub = f"{scheme}://{DOMAIN}:{platform.port + 1}"
         self.folder = platform.home / ".jupyter"
 
     def prepare(self) -> None:
@@ -82,7 +83,7 @@ class Scene:
             "links": {user: self._link(token) for user, token in tokens.items()},
             "portal": self.platform.url,
             "hub": self.hub,
-            "spki": self.spki,
+            "spki": self._spki(),
         }
         script = ROOT / "tests" / "e2e" / "attack.mjs"
         done = subprocess.run(
@@ -106,7 +107,11 @@ class Scene:
     def _session(self, token: str) -> str:
         done = self.platform.aitne(
             *("session", "start", "jupyterlab", "--yes", "--wait", "--json"),
-            env={"AITNE_TOKEN": token, "AITNE_URL": self.platform.url},
+            env={
+                "AITNE_TOKEN": token,
+                "AITNE_URL": self.platform.url,
+                "SSL_CERT_FILE": str(self.platform.authority),
+            },
         )
         assert done.returncode == 0, done.stderr
         return str(json.loads(done.stdout)["url"]).removesuffix("/lab")
@@ -116,32 +121,34 @@ class Scene:
             f"{self.platform.url}/api/v1/auth/login-links",
             headers={"Authorization": f"Bearer {token}"},
             trust_env=False,
+            verify=self.platform.trust(),
         )
         answer.raise_for_status()
         return str(answer.json()["url"])
+
+    def _spki(self) -> str:
+        """The digest by which Chromium trusts the platform's certificate; empty without TLS."""
+        if not self.platform.tls:
+            return ""
+        pem = (self.platform.data_dir / "tls" / "server.pem").read_bytes()
+        key = x509.load_pem_x509_certificate(pem).public_key()
+        der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return base64.b64encode(hashlib.sha256(der).digest()).decode()
 
 
 @pytest.fixture(params=["http", "https"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     """The platform, with a domain for each user."""
     environments_or_skip()
-    with ExitStack() as stack:
-        if request.param == "http":
-            platform, spki = RunningPlatform(tmp_path, domain=DOMAIN), ""
-            hub = f"http://{DOMAIN}:{platform.port + 1}"
-        else:
-            port = free_ports(1)
-            config = f'sessions_url = "https://*.{DOMAIN}:{port}"'
-            platform = RunningPlatform(tmp_path, config)
-            hub = f"https://{DOMAIN}:{port}"
-            names = [DOMAIN, f"*.{DOMAIN}"]
-            front = TlsFront(tmp_path, names, port, platform.port + 1)
-            spki = stack.enter_context(front).spki
-        made = Scene(platform, hub, spki)
-        stack.callback(platform.stop)
+    config = "[tls]\nenabled = true" if request.param == "https" else ""
+    platform = RunningPlatform(tmp_path, config, domain=DOMAIN)
+    made = Scene(platform)
+    try:
         platform.start()
         made.prepare()
         yield made
+    finally:
+        platform.stop()
 
 
 def test_page_of_another_users_session_can_do_nothing(scene: Scene, chromium: str) -> None:

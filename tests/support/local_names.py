@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 
 import httpx
@@ -12,7 +13,7 @@ SECURE = "was-secure"
 
 class _Loopback(httpx.HTTPTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Connect to loopback; the Host header keeps the name."""
+        """Connect to loopback; the Host header and the certificate keep the name."""
         if f".{request.url.host}".rpartition(".")[2] != "localhost":
             return super().handle_request(request)
         local = httpx.Request(
@@ -20,8 +21,11 @@ class _Loopback(httpx.HTTPTransport):
             request.url.copy_with(host="127.0.0.1"),
             headers=request.headers,
             stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": request.url.host},
         )
         answer = super().handle_request(local)
+        if request.url.scheme == "https":
+            return answer
         answer.headers = httpx.Headers(
             [
                 (name, value.replace("; Secure", f"; {SECURE}") if name == "set-cookie" else value)
@@ -31,6 +35,7 @@ class _Loopback(httpx.HTTPTransport):
         return answer
 
 
-def browser(**options: Any) -> httpx.Client:
+def browser(verify: ssl.SSLContext | bool = True, **options: Any) -> httpx.Client:
     """Return a client with cookies and redirects that finds ``*.localhost``."""
-    return httpx.Client(transport=_Loopback(), follow_redirects=True, timeout=30, **options)
+    transport = _Loopback(verify=verify)
+    return httpx.Client(transport=transport, follow_redirects=True, timeout=30, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -41,12 +42,14 @@ class RunningPlatform:
         for folder in (self.data_dir, self.home):
             folder.mkdir(mode=0o700, parents=True)
         self.port = free_ports()
+        self.tls = "[tls]" in config
+        scheme = "https" if self.tls else "http"
         if domain is not None:
-            config = f'sessions_url = "http://*.{domain}:{self.port + 1}"\n{config}'
+            config = f'sessions_url = "{scheme}://*.{domain}:{self.port + 1}"\n{config}'
         if config:
             (self.data_dir / "aitne.toml").write_text(config)
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.sessions_url = f"http://127.0.0.1:{self.port + 1}"
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        self.sessions_url = f"{scheme}://127.0.0.1:{self.port + 1}"
         self.env = {
             name: value for name, value in os.environ.items() if not name.startswith("AITNE_")
         } | {
@@ -63,6 +66,15 @@ class RunningPlatform:
     def token(self) -> str:
         """The command line's own token: the first administrator's."""
         return (self.data_dir / "secrets" / "cli_token").read_text().strip()
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the platform's CA."""
+        return self.data_dir / "tls" / "ca.pem"
+
+    def trust(self) -> ssl.SSLContext | bool:
+        """What clients verify the platform's certificates with."""
+        return ssl.create_default_context(cafile=self.authority) if self.tls else True
 
     def token_of(self, user: str) -> str:
         """A personal access token of that user's, as the administrator makes it."""
@@ -128,7 +140,8 @@ class RunningPlatform:
         if status is None or status["state"] != "ready":
             return False
         try:
-            return httpx.get(f"{self.url}/readyz", trust_env=False).status_code == 200
+            ready = httpx.get(f"{self.url}/readyz", trust_env=False, verify=self.trust())
+            return ready.status_code == 200
         except httpx.HTTPError:
             return False
 

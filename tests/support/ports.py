@@ -9,7 +9,7 @@ import socket
 PORTS = range(23_000, 24_000)
 
 
-def free_ports(count: int = 4) -> int:
+def free_ports(count: int = 5) -> int:
     """The first of so many consecutive free ports on loopback.
 
     Each process of pytest-xdist has a part of them for itself: a port is free until its platform listens.

@@ -18,6 +18,7 @@ from aitne.agent.sampler import Sampler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
+    import ssl
     from typing import Any
 
 BUSY_CPUS = 0.25
@@ -34,8 +35,11 @@ _MOST_DOCUMENTS = 200
 class Jupyter:
     """What a Jupyter server says of itself, on this node."""
 
-    def __init__(self, base: str, token: str, root: str) -> None:
+    def __init__(
+        self, base: str, token: str, root: str, context: ssl.SSLContext | None = None
+    ) -> None:
         """``base`` without a slash at its end; ``root``: the folder that its paths begin in."""
+        self._context = context
         self._base = base
         self._token = token
         self._root = root
@@ -95,6 +99,7 @@ class Jupyter:
                 f"{self._base}{path}?no_track_activity=1",
                 token=self._token,
                 timeout_s=_ANSWER_S,
+                context=self._context,
             )
             return json.loads(body) if status == 200 else None
         except (OSError, wire.Refused, ValueError, RecursionError):

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from aitne.agent import fence
+from aitne.agent import fence, wire
 from aitne.agent.observer import Observer
 from aitne.agent.programs import NOT_FOUND, NOT_STARTED, Programs
 from aitne.agent.reporter import Reporter
@@ -68,6 +68,8 @@ def main(arguments: Sequence[str]) -> None:
         spec.node_rank = int(os.environ.get("SLURM_NODEID") or 0)
     else:
         _take_fence(spec)
+    if spec.authority is not None:
+        wire.trust(spec.authority)
     threading.excepthook = _told_once
     programs, reporter = Programs(), Reporter(spec)
     programs.forward_signals()

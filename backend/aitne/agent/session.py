@@ -10,13 +10,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from aitne.agent import wire
 from aitne.agent.network import Listener, listener, own_address
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import App, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # TLS costs as much memory as all the rest of the agent
+    import ssl
+    from typing import Any
 
 HANDED_OVER = "jupyterhub"
 """The kind of app that JupyterHub starts: its environment arrives while it runs already."""
@@ -25,6 +29,8 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _READY_EVERY_S = 0.05
 _ANSWER_S = 10.0
 _GRACE_S = 10.0
+_AGENT_FILES = ("agent.pem", "key.pem")
+"""As ``aitne_certificate``, beside the launcher, names them."""
 
 
 class Session:
@@ -45,6 +51,9 @@ class Session:
         self._on_start = on_start
         self._ended = threading.Event()
         self._api_token = ""
+        self._tls = False
+        self._tls_folder = os.path.join(spec.job_dir, "tls")
+        """Where the server's key and certificates lie while it runs."""
         self.failure: str | None = None
         """Why the agent ended the app itself."""
 
@@ -60,6 +69,7 @@ class Session:
         port = held.getsockname()[1]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         handed_over = self._app.kind == HANDED_OVER
+        self._tls = handed_over and self._spec.authority is not None
         if not handed_over:
             os.environ["AITNE_APP_HOST"], os.environ["AITNE_APP_PORT"] = host, str(port)
         reader, writer = os.pipe() if handed_over else (None, None)
@@ -78,9 +88,10 @@ class Session:
             return self._programs.wait(pid)
         finally:
             self._ended.set()
+            self._remove_key()
 
     def _bring_up(self, address: str, writer: int | None, held: socket.socket) -> None:
-        base = f"http://{address}"
+        base = f"{'https' if self._tls else 'http'}://{address}"
         try:
             if writer is not None:
                 base += self._hand_over(address, writer)
@@ -112,7 +123,10 @@ class Session:
 
         launcher = self._programs.launcher
         pids_file = None if launcher is None else launcher.pids_file
-        jupyter = Jupyter(base, self._api_token, os.getcwd()) if self._api_token else None
+        jupyter = None
+        if self._api_token:
+            context = self._server_context() if self._tls else None
+            jupyter = Jupyter(base, self._api_token, os.getcwd(), context)
         meter = Sampler(self._spec, self._reporter, pids_file)
         Watch(meter, self._reporter.active, self._spec.inactivity_s, jupyter).start()
 
@@ -127,8 +141,18 @@ class Session:
         environment = {str(name): str(value) for name, value in found.get("env", {}).items()}
         prefix = environment.get("JUPYTERHUB_SERVICE_PREFIX", "/")
         self._api_token = environment.get("JUPYTERHUB_API_TOKEN", "")
-        environment.setdefault("JUPYTERHUB_SERVICE_URL", f"http://{address}{prefix}")
-        line = json.dumps({"env": environment, "args": list(found.get("args", ()))}) + "\n"
+        scheme = "https" if self._tls else "http"
+        environment.setdefault("JUPYTERHUB_SERVICE_URL", f"{scheme}://{address}{prefix}")
+        handed: dict[str, Any] = {"env": environment, "args": list(found.get("args", ()))}
+        if self._tls:
+            os.makedirs(self._tls_folder, 0o700, exist_ok=True)
+            handed["tls"] = {
+                "folder": self._tls_folder,
+                "url": f"{self._spec.platform_url}/agent/v1/jobs/{self._spec.job_id}/certificate",
+                "token": self._spec.token,
+                "authority": self._spec.authority,
+            }
+        line = json.dumps(handed) + "\n"
         # A closed pipe: the app has ended already, and its exit code says the rest.
         with contextlib.suppress(BrokenPipeError), open(writer, "w", encoding="utf-8") as pipe:
             pipe.write(line)
@@ -158,6 +182,21 @@ class Session:
             pause = min(pause * 2, _LONGEST_PAUSE_S)
         return None
 
+    # --- TLS -------------------------------------------------------------------------------------
+
+    def _server_context(self) -> ssl.SSLContext:
+        """Return a context for the agent's own server. Raises ``OSError`` while there is no key."""
+        certificate, key = (os.path.join(self._tls_folder, name) for name in _AGENT_FILES)
+        return wire.own_context(self._spec.authority or "", certificate, key)
+
+    def _remove_key(self) -> None:
+        if not self._tls:
+            return
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self._tls_folder):
+                os.unlink(entry.path)
+            os.rmdir(self._tls_folder)
+
     # --- readiness -------------------------------------------------------------------------------
 
     def _wait_until_ready(self, base: str, host: str, port: int) -> Listener | None:
@@ -166,7 +205,10 @@ class Session:
         while time.monotonic() < deadline and not self._ended.is_set():
             try:
                 status, _ = wire.request(
-                    "GET", base + self._app.readiness_path, timeout_s=_ANSWER_S
+                    "GET",
+                    base + self._app.readiness_path,
+                    timeout_s=_ANSWER_S,
+                    context=self._server_context() if self._tls else None,
                 )
                 if status < 500 and (found := listener(host, port)) is not Listener.NOBODYS:
                     return found

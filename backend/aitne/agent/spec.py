@@ -88,6 +88,8 @@ class Spec:
         self.job_id = str(facts["job_id"])
         self.attempt = int(facts["attempt"])
         self.platform_url: str | None = facts.get("platform_url")
+        self.authority: str | None = facts.get("authority")
+        """The certificate of the platform's CA (PEM); an app then serves TLS. None: plain HTTP."""
         self.commands = [[str(part) for part in argv] for argv in facts.get("commands", ())]
         self.apps = [App(app) for app in facts.get("apps", ())]
         self.env = {str(name): str(value) for name, value in facts.get("env", {}).items()}

@@ -9,11 +9,50 @@ from __future__ import annotations
 import socket
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # TLS costs as much memory as all the rest of the agent
+    import ssl
+
 _MOST = 4 << 20
+
+_authorities: list[str] = []
+"""The certificates (PEM) of CAs that are trusted beside the node's own."""
+_contexts: list[ssl.SSLContext] = []
+"""The one that requests use without one of their own, once there was a request."""
 
 
 class Refused(Exception):
     """There was an answer, and it is no HTTP."""
+
+
+def trust(authority: str) -> None:
+    """Trust the CA with this certificate (PEM) in all requests that have no context of their own."""
+    _authorities.append(authority)
+    _contexts.clear()
+
+
+def own_context(authority: str, certificate: str, key: str) -> ssl.SSLContext:
+    """Return a context that trusts one CA alone (PEM), with a certificate and its key (files).
+
+    Raises:
+        OSError: a file is not there or not what it should be.
+    """
+    import ssl
+
+    context = ssl.create_default_context(cadata=authority)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def _context() -> ssl.SSLContext:
+    if not _contexts:
+        import ssl
+
+        context = ssl.create_default_context()
+        for authority in _authorities:
+            context.load_verify_locations(cadata=authority)
+        _contexts.append(context)
+    return _contexts[0]
 
 
 def split(url: str) -> tuple[bool, str, int, str]:
@@ -29,9 +68,15 @@ def split(url: str) -> tuple[bool, str, int, str]:
 
 
 def request(
-    method: str, url: str, *, body: bytes | None = None, token: str = "", timeout_s: float
+    method: str,
+    url: str,
+    *,
+    body: bytes | None = None,
+    token: str = "",
+    timeout_s: float,
+    context: ssl.SSLContext | None = None,
 ) -> tuple[int, bytes]:
-    """Status and body.
+    """Status and body. ``context``: for https; None: the node's CAs and those of ``trust``.
 
     Raises:
         OSError: nobody there, or not in time.
@@ -48,9 +93,7 @@ def request(
     connection = socket.create_connection((host, port), timeout=timeout_s)
     try:
         if secure:
-            import ssl
-
-            connection = ssl.create_default_context().wrap_socket(connection, server_hostname=host)
+            connection = (context or _context()).wrap_socket(connection, server_hostname=host)
         connection.settimeout(_left(deadline))
         connection.sendall(message)
         answer = b""

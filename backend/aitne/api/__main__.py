@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import logging
 import os
 import resource
 import socket
+import ssl
 import sys
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from aitne.api.streaming import OpenStreams
 from aitne.bootstrap.platform import build
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings, load_settings
+from aitne.services.certificates import portal_files
 from aitne.services.events import EventHub
 
 STOP_WITHIN_S = 2
@@ -26,12 +29,38 @@ _BACKLOG = 2_048
 
 
 class _Server(uvicorn.Server):
-    """Ends what would not end by itself first, so that stopping does not wait for it."""
+    """Listens with and without TLS, and at its stop first ends what would not end by itself.
 
-    def __init__(self, config: uvicorn.Config, streams: OpenStreams, events: EventHub) -> None:
+    uvicorn has one way for all its sockets.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        streams: OpenStreams,
+        events: EventHub,
+        with_tls: tuple[socket.socket, ssl.SSLContext] | None,
+    ) -> None:
         super().__init__(config)
         self._streams = streams
         self._events = events
+        self._with_tls = with_tls
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._with_tls is not None:
+            listener, context = self._with_tls
+            self.servers.append(
+                await asyncio.get_running_loop().create_server(
+                    self._protocol, sock=listener, ssl=context, backlog=self.config.backlog
+                )
+            )
+
+    def _protocol(self) -> asyncio.Protocol:
+        protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._streams.close()
@@ -39,29 +68,43 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def listen(settings: Settings) -> socket.socket:
-    """The portal's socket.
+def listen(address: str, port: int) -> socket.socket:
+    """Return a socket of the portal.
 
     Raises:
         SetupError: the port is taken, or the address is not this machine's.
     """
-    family = socket.AF_INET6 if ":" in settings.bind else socket.AF_INET
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((settings.bind, settings.port))
+        listener.bind((address, port))
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise SetupError(
-                f"Port {settings.port} on {settings.bind} is taken by another program. Stop that "
+                f"Port {port} on {address} is taken by another program. Stop that "
                 "one, or start this platform with another port: `aitne up --port N`."
             ) from error
         raise SetupError(
-            f"The portal cannot listen on {settings.bind}:{settings.port}: {error.strerror}. "
+            f"The portal cannot listen on {address}:{port}: {error.strerror}. "
             "Set `bind` to an address of this machine, and `port` to one you may use."
         ) from error
     return listener
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext:
+    """Return the portal's certificate and key as a server uses them. Raises ``SetupError``."""
+    files = portal_files(settings)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+    except OSError as error:
+        raise SetupError(
+            f"The portal cannot use {files.certificate} and {files.key}: {error}. `aitne up` checks them."
+        ) from error
+    return context
 
 
 def listen_for_proxy(path: Path) -> socket.socket:
@@ -97,7 +140,11 @@ def allow_many_connections() -> None:
 async def serve(settings: Settings) -> None:
     """Run until a signal says stop."""
     allow_many_connections()
-    listeners = [listen(settings)]
+    listener, with_tls = listen(settings.bind, settings.port), None
+    if settings.tls.enabled:
+        with_tls = (listener, tls_context(settings))
+        listener = listen("127.0.0.1", settings.port_of_internal)
+    listeners = [listener]
     if settings.proxy_socket is not None:
         listeners.append(listen_for_proxy(settings.proxy_socket))
     platform = build(settings)
@@ -122,7 +169,8 @@ async def serve(settings: Settings) -> None:
         # What was built by now lives as long as the process: the collector need not look at it.
         gc.collect()
         gc.freeze()
-        await _Server(config, app.state.streams, platform.events).serve(sockets=listeners)
+        server = _Server(config, app.state.streams, platform.events, with_tls)
+        await server.serve(sockets=listeners)
     finally:
         await platform.store.close()
 

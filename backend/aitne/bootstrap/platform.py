@@ -44,6 +44,7 @@ from aitne.services.arrivals import Arrivals
 from aitne.services.audit import AuditService
 from aitne.services.bulk import BulkCancel
 from aitne.services.capacity import CapacityService
+from aitne.services.certificates import session_signer
 from aitne.services.cluster import ClusterService
 from aitne.services.comparison import ComparisonService
 from aitne.services.dataset_paths import DatasetPaths
@@ -248,6 +249,7 @@ def build(settings: Settings) -> Platform:
             secrets,
             cipher,
             trusted=not settings.on_slurm,
+            certificates=session_signer(settings) if settings.tls.enabled else None,
         ),
         first_run=FirstRun(
             store, users, settings, utc_now, imports if settings.slurm.import_users else None

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from aitne.adapters.node_software import SoftwareFolder, own_software, write_own_software
 from aitne.core.ports.runtime import Runtime
 from aitne.core.settings import Settings
+from aitne.services.certificates import open_authority
 from aitne.services.render import Renderer
 
 
 def make_renderer(settings: Settings, runtimes: Mapping[str, Runtime]) -> Renderer:
     """For this site's nodes; without Slurm they are this machine, whose software is written down now."""
+    authority = open_authority(settings).pem if settings.tls.enabled else None
     if settings.on_slurm:
-        return Renderer(settings, runtimes, SoftwareFolder(settings).software())
+        return Renderer(settings, runtimes, SoftwareFolder(settings).software(), authority)
     write_own_software()
-    return Renderer(settings, runtimes, own_software())
+    return Renderer(settings, runtimes, own_software(), authority)

@@ -9,6 +9,7 @@ Calls, all with ``Authorization: Bearer <token>``:
 - ``POST /agent/v1/jobs/{job_id}/report`` with ``AgentReport`` -> 200 ``AgentReply``
 - ``GET /agent/v1/jobs/{job_id}/handover?wait_s=25`` -> 200 ``Handover`` or 204 when there is none yet
 - ``GET /agent/v1/jobs/{job_id}/secrets`` -> 200 ``JobSecrets``, 409 when one is gone
+- ``POST /agent/v1/jobs/{job_id}/certificate`` with ``CertificateRequest`` -> 200 ``IssuedCertificate``
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from aitne.core.models.base import Frozen
+from aitne.core.models.base import Frozen, Strict
 from aitne.core.models.job import Sample, Scalar
 from aitne.core.ports.runtime import Launch, Limits
 
@@ -102,6 +103,9 @@ class AgentSpec(Frozen):
     attempt: int
     platform_url: str | None
     """None: report to nobody."""
+    authority: str | None = None
+    """The certificate of the platform's CA (PEM), trusted beside the node's own; an app then serves
+    TLS with a certificate of that CA. None: the platform does not use TLS."""
     commands: tuple[tuple[str, ...], ...] = ()
     """One argument vector per entry of ``commands``, run in order until one fails."""
     apps: tuple[AgentApp, ...] = ()
@@ -186,6 +190,18 @@ class JobSecrets(Frozen):
     """The owner's secrets that the job names: set on its programs, never in files."""
 
     env: dict[str, str]
+
+
+class CertificateRequest(Strict):
+    """A certificate signing request for the key that a session has made."""
+
+    request: str = Field(max_length=8_192, description="PEM.")
+
+
+class IssuedCertificate(Frozen):
+    """The certificate of a session's server, for its address and its host in browsers."""
+
+    certificate: str = Field(description="PEM.")
 
 
 class Handover(Frozen):

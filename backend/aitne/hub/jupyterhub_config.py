@@ -130,7 +130,15 @@ hub.load_roles = [
     },
 ]
 
+# Not `internal_ssl`, with which the Hub would have to start the proxy and sign certificates itself.
+authority = os.environ.get("AITNE_HUB_TLS_AUTHORITY")
+if authority is not None:
+    tornado_settings["internal_ssl_ca"] = authority
+    tornado_settings["internal_ssl_cert"] = os.environ["AITNE_HUB_TLS_CERTIFICATE"]
+    tornado_settings["internal_ssl_key"] = os.environ["AITNE_HUB_TLS_KEY"]
+
 hub.spawner_class = AdoptSpawner
+c.AdoptSpawner.tls = authority is not None
 c.AdoptSpawner.platform_url = f"{api_url}/internal/hub/v1"
 c.AdoptSpawner.platform_token = secret("hub_service_secret")
 c.Spawner.apply_user_options = lambda spawner, options: None  # start() reads the job's id itself

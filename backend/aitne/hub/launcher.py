@@ -3,7 +3,7 @@
 The agent starts ``<session env>/bin/python launcher.py`` in the job's working directory as soon as the
 job runs. While JupyterHub is still being asked, the slow modules are imported; then one line of JSON,
 ``{"env": {…}, "args": […]}``, is read from standard input. Its variables are set and the server
-starts. End of input before that line means that there will be no server: exit status 1, in silence.
+starts; with ``"tls"`` it gets a certificate first and serves nothing else. End of input before that line means that there will be no server: exit status 1, in silence.
 
 Standard library and Jupyter only; nothing else of this package is there.
 """
@@ -21,6 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
 
 # jsonschema takes it as an optional checker of one string format, and it builds a grammar for a
 # second while it is imported.
@@ -114,7 +118,6 @@ def workspace() -> list[str]:
 
 def extensions() -> list[str]:
     """The platform's own; TensorBoard's where that is installed."""
-    sys.path.append(str(SERVER))
     names = ["aitne_isolation"]
     if find_spec("tensorboard") is not None:
         names.append("aitne_tensorboard")
@@ -127,20 +130,25 @@ def ignore_session_id() -> None:
     auth.HubAuth.get_session_id = lambda self, handler: "-"
 
 
-def name_the_hub() -> None:
+def connect_to_hub(tls: ssl.SSLContext | None) -> None:
     """Send the Hub's name in requests to it, where the proxy chooses by name and not by address.
 
-    Over https the certificate is checked for that name too, whatever address is dialled.
+    Over https the certificate is checked for that name too, whatever address is dialled; ``tls`` is with
+    which CAs, None: those of the system.
     """
     hub = urlsplit(os.environ.get("JUPYTERHUB_HOST", ""))
-    if not hub.netloc:
+    if not hub.netloc and tls is None:
         return
     real = import_module("jupyterhub.httpclient").fetch
 
     async def fetch(url: str, **options: Any) -> Any:
-        options["headers"] = {**(options.get("headers") or {}), "Host": hub.netloc}
+        if hub.netloc:
+            options["headers"] = {**(options.get("headers") or {}), "Host": hub.netloc}
         if url.startswith("https:"):
-            options["server_hostname"] = hub.hostname
+            if hub.netloc:
+                options["server_hostname"] = hub.hostname
+            if tls is not None:
+                options["ssl"] = tls
         return await real(url, **options)
 
     # Both have it under their own name.
@@ -174,14 +182,20 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
 
     os.environ.update(handover["env"])
+    sys.path.append(str(SERVER))
+    tls, options = handover.get("tls"), list[str]()
+    if tls is not None:
+        certificate = import_module("aitne_certificate")
+        options = certificate.server_options(**tls)
     ignore_session_id()
-    name_the_hub()
+    connect_to_hub(None if tls is None else certificate.trusting(tls["authority"]))
     root = ["--allow-root"] if os.geteuid() == 0 else []
     arguments = [
         *SLIM,
         # Its default was read at import, before the hand-over, and cookies would go to every server.
         f"--HubOAuth.base_url={os.environ['JUPYTERHUB_SERVICE_PREFIX']}",
         f"--HubOAuth.cache_max_age={LOGIN_CACHED_S}",
+        *options,
         *workspace(),
         *extensions(),
         f"--ServerApp.root_dir={os.getcwd()}",

@@ -6,7 +6,8 @@ Runs inside JupyterHub, in the Hub's environment: standard library, JupyterHub a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import ssl
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jupyterhub import orm
@@ -14,6 +15,7 @@ from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.handlers import base
 from jupyterhub.handlers.login import LogoutHandler
 from jupyterhub.scopes import needs_scope
+from jupyterhub.utils import make_ssl_context
 from oauthenticator import oauth2
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
@@ -103,6 +105,15 @@ def _notify_servers(handler: Any, user_ids: Iterable[int]) -> None:
                 task.add_done_callback(_notifications.discard)
 
 
+def _server_context(settings: Mapping[str, Any]) -> ssl.SSLContext | None:
+    """Return how the Hub connects to servers with TLS; None: it has no certificate for that."""
+    key, certificate, authority = (
+        settings.get(f"internal_ssl_{name}") for name in ("key", "cert", "ca")
+    )
+    context: ssl.SSLContext | None = make_ssl_context(key, certificate, cafile=authority)
+    return context
+
+
 async def _notify(spawner: Any) -> None:
     """Have a server check its logins again; repeat it while the server is there and does not answer."""
     pause = _SHORTEST_PAUSE_S
@@ -115,6 +126,7 @@ async def _notify(spawner: Any) -> None:
             connect_timeout=_ANSWER_S,
             request_timeout=_ANSWER_S,
             follow_redirects=False,
+            ssl_options=_server_context(spawner.user.settings),
         )
         try:
             await AsyncHTTPClient().fetch(request)

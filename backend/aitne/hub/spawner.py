@@ -18,7 +18,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from jupyterhub.orm import APIToken
 from jupyterhub.spawner import Spawner, SpawnException
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
-from traitlets import Unicode
+from traitlets import Bool, Unicode
 
 ANSWER_WITHIN_S = 5.0
 PATIENCE_S = 45.0
@@ -65,6 +65,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
 
     platform_url = Unicode(config=True, help="The platform's internal interface for the Hub.")
     platform_token = Unicode(config=True, help="The secret that opens it.")
+    tls = Bool(False, config=True, help="Whether servers listen with TLS alone.")
 
     api_token: str
     job_id = ""
@@ -95,8 +96,8 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
     def clear_state(self) -> None:
         """Keep the job: a server never belongs to another one, and its token stays the same."""
 
-    async def start(self) -> tuple[str, int]:
-        """Hand the server's environment to the waiting job; return where it listens.
+    async def start(self) -> str:
+        """Hand the server's environment to the waiting job; return the URL at which it listens.
 
         Raises:
             SpawnException: the job is not the user's, is over, or its server does not come up.
@@ -122,7 +123,8 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         await self._until_it_answers(host, port)
         await self._until_confirmed(job_id)
         self.answered, self.will_resume = True, False
-        return host, port
+        netloc = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return f"{'https' if self.tls else 'http'}://{netloc}"
 
     async def poll(self) -> int | None:
         """None while the job lives or nothing is known; a status only when the platform says so."""

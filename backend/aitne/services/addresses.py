@@ -90,6 +90,7 @@ class NodeAddresses:
             settings.port_of_sessions,
             settings.port_of_hub,
             settings.port_of_proxy_api,
+            settings.port_of_internal,
         )
 
 

@@ -36,6 +36,8 @@ MOST_IDLE_S = 366 * 86_400.0
 """More is no time that can be reckoned with."""
 LONGEST_TOLERANCE_S = 300.0
 """So old, or a twentieth of the time after which it ends, may be what is known of a session's activity."""
+SignRequest = Callable[[str, str, str], str]
+"""From a session's owner, its address and a certificate signing request to a certificate, in PEM."""
 _RACES = 5
 _STORED: dict[str, object] = {
     "samples": (),
@@ -91,7 +93,10 @@ class AgentService:
         cipher: Cipher,
         *,
         trusted: bool,
+        certificates: SignRequest | None,
     ) -> None:
+        """``certificates``: None if the platform does not use TLS."""
+        self._certificates = certificates
         self._secrets = secrets
         self._cipher = cipher
         self._snapshots = snapshots
@@ -221,6 +226,26 @@ class AgentService:
         """
         job = await self._job_of(token, job_id)
         return JobSecrets(env=dict(await self._secrets.values(job.owner, job.spec.secrets)))
+
+    async def certificate(self, token: str, job_id: UUID, request: str) -> str:
+        """Return a certificate (PEM) for the server of a session, at the address that it has reported.
+
+        Raises:
+            NotAuthenticated: the token is not this job's, or the job has ended.
+            NotFound: the platform does not use TLS.
+            Conflict: the session has reported no address, or one that is not of its nodes.
+            InvalidInput: the request is none, or its key too weak.
+            Unavailable: which nodes the job has is not known yet.
+        """
+        job = await self._job_of(token, job_id)
+        if self._certificates is None:
+            raise NotFound("certificate", job_id)
+        if job.address is None:
+            raise Conflict(f"The session {job_id} has not said yet where it listens.")
+        refused = await self._addresses.problem(job)
+        if refused is not None:
+            raise Conflict(refused)
+        return await asyncio.to_thread(self._certificates, job.owner, job.address, request)
 
     async def hub_job(self, job_id: UUID) -> HubJob:
         """A session as the Hub needs it.

@@ -44,8 +44,14 @@ class Renderer:
     """Pure: turns records into text and bytes, and starts nothing."""
 
     def __init__(
-        self, settings: Settings, runtimes: Mapping[str, Runtime], software: NodeSoftware
+        self,
+        settings: Settings,
+        runtimes: Mapping[str, Runtime],
+        software: NodeSoftware,
+        authority: str | None = None,
     ) -> None:
+        """``authority``: the certificate of the platform's CA (PEM); None: it does not use TLS."""
+        self._authority = authority
         self._settings = settings
         self._runtimes = runtimes
         self._software = software
@@ -90,6 +96,7 @@ class Renderer:
             job_id=_run_id(job),
             attempt=job.attempt,
             platform_url=self._settings.agents_url,
+            authority=self._authority,
             commands=tuple(
                 wrap(spec.environment, (*self._spawner(spec, _run_id(job)), "bash", "-c", command))
                 for command in spec.commands

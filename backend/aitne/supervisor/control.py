@@ -25,6 +25,7 @@ from typing import Any
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
+from aitne.services.certificates import ensure_certificates
 from aitne.supervisor import environments, preflight, software
 from aitne.supervisor.__main__ import HELD
 from aitne.supervisor.child import tail
@@ -84,6 +85,8 @@ def up(
     else:
         environments.ensure(progress)
     ensure_secrets(settings.secrets_dir)
+    if settings.tls.enabled:
+        ensure_certificates(settings)
     write_pages(settings.run_dir / "pages", platform=settings.title, portal_url=settings.portal_url)
     make_plan(settings).write(settings.run_dir)
     for old in (settings.run_dir / FAILURE, settings.notes_file):

@@ -11,6 +11,7 @@ from typing import Any
 import aitne
 from aitne.core import settings_source
 from aitne.core.settings import Settings, config_path
+from aitne.services.certificates import authority_file, proxy_files, sessions_files
 from aitne.supervisor import environments, notify, software
 from aitne.supervisor.plan import ChildPlan, Plan
 
@@ -63,6 +64,13 @@ def hub_child(settings: Settings) -> ChildPlan:
         "AITNE_HUB_TEMPLATES": str(settings.run_dir / "pages" / "hub"),
         "AITNE_HUB_LOGIN_S": str(settings.auth.session_lifetime),
     }
+    if settings.tls.enabled:
+        client = proxy_files(settings)
+        env |= {
+            "AITNE_HUB_TLS_AUTHORITY": str(authority_file(settings)),
+            "AITNE_HUB_TLS_CERTIFICATE": str(client.certificate),
+            "AITNE_HUB_TLS_KEY": str(client.key),
+        }
     if settings.hub_connect_url is not None:
         env["AITNE_HUB_CONNECT_URL"] = settings.hub_connect_url
     python = str(env_dir / "bin/python")
@@ -84,18 +92,33 @@ def proxy_child(settings: Settings) -> ChildPlan:
         argv=[
             node,
             "--max-semi-space-size=1",  # a small young generation: it holds routes, not data
-            *([] if settings.user_domains else ["--require", str(HUB / "proxy_headers.cjs")]),
+            *("--require", str(HUB / "proxy_headers.cjs")),
             *script,
             *(["--host-routing"] if settings.user_domains else []),
+            *(_tls_options(settings) if settings.tls.enabled else []),
             *("--ip", settings.bind, "--port", str(settings.port_of_sessions)),
             *("--api-ip", "127.0.0.1", "--api-port", str(api)),
             *("--error-path", str(settings.run_dir / "pages"), "--log-level", "warn"),
         ],
+        env={
+            "AITNE_PROXY_SHARED_ORIGIN": "0" if settings.user_domains else "1",
+            "AITNE_PROXY_HTTPS": "1" if settings.sessions_origin.startswith("https:") else "0",
+        },
         secret_env={"CONFIGPROXY_AUTH_TOKEN": "proxy_auth_token"},
         port=settings.port_of_sessions,
         probe=f"http://127.0.0.1:{api}/api/routes",
         probe_secret="proxy_auth_token",  # noqa: S106 (a file's name)
     )
+
+
+def _tls_options(settings: Settings) -> list[str]:
+    """Return the proxy's options for browsers, and for its connections to sessions."""
+    own, client = sessions_files(settings), proxy_files(settings)
+    return [
+        *("--ssl-cert", str(own.certificate), "--ssl-key", str(own.key)),
+        *("--client-ssl-cert", str(client.certificate), "--client-ssl-key", str(client.key)),
+        *("--client-ssl-ca", str(authority_file(settings))),
+    ]
 
 
 def settings_env(settings: Settings) -> dict[str, str]:

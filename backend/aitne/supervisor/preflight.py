@@ -131,6 +131,10 @@ def _ports(settings: Settings) -> None:
         ("127.0.0.1", settings.port_of_hub, "JupyterHub", "`hub_port`"),
         ("127.0.0.1", settings.port_of_proxy_api, "the proxy's own interface", "`proxy_api_port`"),
     ]
+    if settings.tls.enabled:
+        wanted.append(
+            ("127.0.0.1", settings.port_of_internal, "the portal without TLS", "`internal_port`")
+        )
     numbers = [port for _, port, _, _ in wanted]
     for bind, port, whose, setting in wanted:
         if numbers.count(port) > 1:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from aitne.core import metric_names
 from aitne.core.metric_names import Metric
@@ -12,7 +16,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.states import JobState
 from aitne.services.secrets import hashed
 from tests.support.jobs import make_array, make_job, make_session
-from tests.support.stage import SECRETS, Stage
+from tests.support.stage import SECRETS, Stage, open_stage
 
 TOKEN = "the-jobs-own-token"
 STARTING = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING)
@@ -299,3 +303,33 @@ async def test_nobody_but_the_hub_may_ask(stage: Stage, secret: str) -> None:
         ):
             answer = await client.request(method, path, json={"env": {}}, headers=root)
             assert answer.status_code == 401
+
+
+async def test_session_gets_a_certificate_for_the_address_that_it_has_reported(
+    tmp_path: Path, blank: Path
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    csr = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+    body = {
+        "request": csr.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+    }
+    async with open_stage(tmp_path, blank, tls={"enabled": True}) as stage:
+        job = await stored(stage, make_session(), *STARTING)
+        path = f"/agent/v1/jobs/{job.id}/certificate"
+        async with stage.client(TOKEN) as agent:
+            assert (await agent.post(path, json=body)).status_code == 409
+            await send(stage, job, report(address="node01:40123"))
+            assert (await agent.post(path, json={"request": "none"})).status_code == 422
+            answer = await agent.post(path, json=body)
+        issued = x509.load_pem_x509_certificate(answer.json()["certificate"].encode())
+        found = issued.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert "node01" in found.get_values_for_type(x509.DNSName)
+        async with stage.client("another-jobs-token") as other:
+            assert (await other.post(path, json=body)).status_code == 401
+
+
+async def test_there_are_no_certificates_without_tls(stage: Stage) -> None:
+    job = await stored(stage, make_session(), *STARTING)
+    async with stage.client(TOKEN) as agent:
+        answer = await agent.post(f"/agent/v1/jobs/{job.id}/certificate", json={"request": "none"})
+    assert answer.status_code == 404

@@ -69,3 +69,20 @@ def test_a_plan_is_read_as_it_was_written(settings: Settings, tmp_path: Path) ->
     path = plan.write(tmp_path)
     assert Plan.read(tmp_path) == plan
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_tls_gives_the_proxy_its_certificates_and_closes_plain_addresses(
+    settings: Settings,
+) -> None:
+    plain = make_plan(settings).children[3]
+    assert not [part for part in plain.argv if "ssl" in part]
+    assert plain.env["AITNE_PROXY_HTTPS"] == "0"
+    secure = Settings.model_validate({**settings.model_dump(), "tls": {"enabled": True}})
+    plan = make_plan(secure)
+    proxy, hub = plan.children[3], plan.children[2]
+    assert plan.url.startswith("https://")
+    assert plan.ready_url == "http://127.0.0.1:9104/readyz"
+    for option in ("--ssl-cert", "--client-ssl-cert", "--client-ssl-ca"):
+        assert proxy.argv[proxy.argv.index(option) + 1].startswith(str(settings.data_dir))
+    assert proxy.env["AITNE_PROXY_HTTPS"] == "1"
+    assert hub.env["AITNE_HUB_TLS_KEY"].startswith(str(settings.secrets_dir))

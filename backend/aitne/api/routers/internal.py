@@ -10,7 +10,14 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from aitne.api.deps import PlatformDep, bearer, rates_of
-from aitne.core.agent_protocol import AgentReply, AgentReport, Handover, JobSecrets
+from aitne.core.agent_protocol import (
+    AgentReply,
+    AgentReport,
+    CertificateRequest,
+    Handover,
+    IssuedCertificate,
+    JobSecrets,
+)
 from aitne.core.errors import NotAuthenticated
 from aitne.core.models.base import Frozen
 from aitne.services.agents import HubJob
@@ -71,6 +78,20 @@ async def get_handover(
 async def get_secrets(job_id: UUID, token: JobToken, platform: PlatformDep) -> JobSecrets:
     """Return the values of the owner's secrets that the job names."""
     return await platform.agents.secrets(token, job_id)
+
+
+@router.post("/agent/v1/jobs/{job_id}/certificate")
+async def issue_certificate(
+    job_id: UUID,
+    body: CertificateRequest,
+    token: JobToken,
+    request: Request,
+    platform: PlatformDep,
+) -> IssuedCertificate:
+    """Sign the key of a session's server."""
+    rates_of(request).changes.take(f"job:{hashed(token)}")
+    issued = await platform.agents.certificate(token, job_id, body.request)
+    return IssuedCertificate(certificate=issued)
 
 
 @router.get("/internal/hub/v1/jobs/{job_id}", dependencies=[Hub])

@@ -1,0 +1,120 @@
+"""The certificate of a session's server: the key is made here, and the platform's CA signs it.
+
+Runs in the session's environment: standard library and cryptography, which JupyterHub needs itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+KEY, SERVER, AGENT, CLIENTS = "key.pem", "server.pem", "agent.pem", "clients.pem"
+"""The files of the folder. ``AGENT`` is a certificate for the agent of this session, which watches the server
+and is trusted by no other; ``CLIENTS`` is whom the server lets connect: the platform's proxy, and that."""
+_ANSWER_S = 10.0
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+_FINAL = frozenset({400, 401, 403, 404, 405, 413, 422})
+
+
+def trusting(authority: str) -> ssl.SSLContext:
+    """Return a client's context that trusts a CA (PEM) beside those of the system."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(cadata=authority)
+    return context
+
+
+def server_options(folder: str, url: str, token: str, authority: str) -> list[str]:
+    """Have a new key signed, and return the options with which the server uses TLS.
+
+    Args:
+        folder: where the files are written, readable for their owner alone.
+        url: where the platform signs requests, with the job's ``token``.
+        authority: the certificate of the platform's CA (PEM).
+
+    Raises:
+        SystemExit: the platform refuses to sign.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "session")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    agent = _self_signed(key)
+    certificate = _signed(url, token, authority, _pem(request))
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    for file, text in (
+        (KEY, private.decode()),
+        (AGENT, _pem(agent)),
+        (CLIENTS, authority + _pem(agent)),
+        (SERVER, certificate),
+    ):
+        path = os.path.join(folder, file)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
+            opened.write(text)
+    return [
+        f"--ServerApp.certfile={Path(folder) / SERVER}",
+        f"--ServerApp.keyfile={Path(folder) / KEY}",
+        f"--ServerApp.client_ca={Path(folder) / CLIENTS}",
+    ]
+
+
+def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "agent")])
+    now = datetime.now(timezone.utc)  # noqa: UP017 (images may have an older Python)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=3_650))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _signed(url: str, token: str, authority: str, request: str) -> str:
+    """Ask until there is an answer: the platform may be restarting, and the agent ends what takes too long."""
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting(authority))
+    )
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    body = json.dumps({"request": request}).encode()
+    pause = _SHORTEST_PAUSE_S
+    while True:
+        try:
+            asked = urllib.request.Request(url, body, headers)  # noqa: S310 (the agent's own URL)
+            with opener.open(asked, timeout=_ANSWER_S) as answer:
+                return str(json.load(answer)["certificate"])
+        except urllib.error.HTTPError as error:
+            if error.code in _FINAL:
+                raise SystemExit(
+                    f"The platform signs no certificate for this session: {error}"
+                ) from error
+            problem: Exception = error
+        except (OSError, ValueError, KeyError) as error:
+            problem = error
+        sys.stderr.write(f"The session's certificate is not signed yet: {problem}\n")
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _pem(document: x509.Certificate | x509.CertificateSigningRequest) -> str:
+    return document.public_bytes(serialization.Encoding.PEM).decode()
