@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,12 +27,38 @@ PACKAGES: dict[str, Callable[[], bool]] = {
     "openssh-server": lambda: shutil.which("sshd", path="/usr/sbin:/usr/bin") is not None,
     "rsync": lambda: shutil.which("rsync") is not None,
     "lmod": lambda: Path("/usr/share/lmod").is_dir(),
+    "nginx": lambda: Path("/usr/sbin/nginx").exists(),
+    "caddy": lambda: shutil.which("caddy") is not None,
+    "pebble": lambda: shutil.which("pebble") is not None,
 }
+WEB_SERVERS = ("nginx", "caddy")
+POLICY = Path("/usr/sbin/policy-rc.d")
+"""The program that Debian's packages ask whether to start their services."""
 
 
 def say(text: str) -> None:
     """For whoever waits."""
     print(text, file=sys.stderr)
+
+
+@contextmanager
+def services_stopped() -> Iterator[None]:
+    """Keep services of packages that are installed meanwhile from starting: the tests start their own."""
+    if POLICY.exists():
+        yield
+        return
+    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink()
+
+
+def disable(names: Collection[str]) -> None:
+    """Keep the services from starting with the machine."""
+    if names and shutil.which("systemctl") is not None:
+        subprocess.run(["systemctl", "--quiet", "disable", *names], check=False)
 
 
 def install_bonsai() -> None:
@@ -56,7 +83,9 @@ def main() -> int:
         say(f"Installing {', '.join(missing)} …")
         try:
             debian.apt("update")
-            debian.apt("install", "-y", "--no-install-recommends", *missing)
+            with services_stopped():
+                debian.apt("install", "-y", "--no-install-recommends", *missing)
+            disable([name for name in WEB_SERVERS if name in missing])
         except SetupError as error:
             say(error.message)
             return 1

@@ -25,6 +25,7 @@ NAMES = (
     "ldap",
     "oidc",
     "pam",
+    "proxies",
 )
 """What ``AITNE_REQUIRE`` may have, with commas between."""
 
