@@ -10,12 +10,13 @@ if (process.env.AITNE_PROXY_SHARED_ORIGIN === "1") {
   };
 }
 
-// Browsers have the origin by https: they never ask for it in another way again.
-if (process.env.AITNE_PROXY_HTTPS === "1") {
+// Browsers ask for an origin with https in no other way again, whatever a session says.
+const hsts = process.env.AITNE_PROXY_HSTS;
+if (hsts) {
   const writeHead = ServerResponse.prototype.writeHead;
   ServerResponse.prototype.writeHead = function (...args) {
     if (!this.headersSent) {
-      this.setHeader("Strict-Transport-Security", "max-age=31536000");
+      this.setHeader("Strict-Transport-Security", hsts);
     }
     return writeHead.apply(this, args);
   };

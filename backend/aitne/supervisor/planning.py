@@ -102,13 +102,20 @@ def proxy_child(settings: Settings) -> ChildPlan:
         ],
         env={
             "AITNE_PROXY_SHARED_ORIGIN": "0" if settings.user_domains else "1",
-            "AITNE_PROXY_HTTPS": "1" if settings.sessions_origin.startswith("https:") else "0",
+            "AITNE_PROXY_HSTS": _hsts(settings),
         },
         secret_env={"CONFIGPROXY_AUTH_TOKEN": "proxy_auth_token"},
         port=settings.port_of_sessions,
         probe=f"http://127.0.0.1:{api}/api/routes",
         probe_secret="proxy_auth_token",  # noqa: S106 (a file's name)
     )
+
+
+def _hsts(settings: Settings) -> str:
+    """Return the header Strict-Transport-Security of the sessions' origin; empty without https."""
+    if not settings.sessions_origin.startswith("https:"):
+        return ""
+    return f"max-age=31536000{'; includeSubDomains' if settings.user_domains else ''}"
 
 
 def _tls_options(settings: Settings) -> list[str]:

@@ -76,7 +76,7 @@ def test_tls_gives_the_proxy_its_certificates_and_closes_plain_addresses(
 ) -> None:
     plain = make_plan(settings).children[3]
     assert not [part for part in plain.argv if "ssl" in part]
-    assert plain.env["AITNE_PROXY_HTTPS"] == "0"
+    assert plain.env["AITNE_PROXY_HSTS"] == ""
     secure = Settings.model_validate({**settings.model_dump(), "tls": {"enabled": True}})
     plan = make_plan(secure)
     proxy, hub = plan.children[3], plan.children[2]
@@ -84,5 +84,5 @@ def test_tls_gives_the_proxy_its_certificates_and_closes_plain_addresses(
     assert plan.ready_url == "http://127.0.0.1:9104/readyz"
     for option in ("--ssl-cert", "--client-ssl-cert", "--client-ssl-ca"):
         assert proxy.argv[proxy.argv.index(option) + 1].startswith(str(settings.data_dir))
-    assert proxy.env["AITNE_PROXY_HTTPS"] == "1"
+    assert proxy.env["AITNE_PROXY_HSTS"] == "max-age=31536000"
     assert hub.env["AITNE_HUB_TLS_KEY"].startswith(str(settings.secrets_dir))
