@@ -1,9 +1,11 @@
-"""Jobs at full rate, while the platform's processes and slurmctld are killed with -9 at random.
+"""Submit jobs at full rate, while processes of the platform hang or are killed with -9 at random.
+
+Slurmctld is killed as well. A hang is SIGSTOP for 45 s, unless the supervisor replaces the process before.
 
 Every job appends the client's own number and the job's id to one file, so that the file tells what was
 lost and what ran twice, whatever the platform believes. The big form, as root:
 
-    python -m tests.fault.storm --jobs 10000 --kills 50 --slurmctld-kills 5
+    python -m tests.fault.storm --jobs 10000 --kills 50 --hangs 10 --slurmctld-kills 5
 """
 
 from __future__ import annotations
@@ -21,9 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -33,54 +33,15 @@ from aitne.core.dev_cluster import DevCluster
 from aitne.core.states import TERMINAL, JobState
 from aitne.dev import faults
 from aitne.dev.cluster import down, up
+from tests.fault.hangs import PROCESSES, Hangs
+from tests.fault.storm_result import Result
 from tests.support.platform import SOFTWARE, RunningPlatform, environments_or_skip
 
 VICTIMS = ("api", "controller")
 CLIENTS = 8
 PAGE = 500
+RECOVERED_WITHIN_S = 60.0
 _LIVE = frozenset(JobState) - TERMINAL
-
-
-@dataclass(slots=True)
-class Result:
-    """What a storm did and what became of the jobs."""
-
-    jobs: int
-    kills: Counter[str] = field(default_factory=Counter)
-    resumed: int = 0
-    """How often a node that Slurm had drained was given back to it."""
-    retried_requests: int = 0
-    submit_s: float = 0.0
-    whole_s: float = 0.0
-    states: Counter[str] = field(default_factory=Counter)
-    attempts: Counter[int] = field(default_factory=Counter)
-    lost: list[int] = field(default_factory=list)
-    twice: list[int] = field(default_factory=list)
-    strange: list[str] = field(default_factory=list)
-    """What ran and is no job that a client was told of."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether each ran exactly once, and the platform says so."""
-        done = self.states == Counter({JobState.COMPLETED.value: self.jobs})
-        return done and not (self.lost or self.twice or self.strange)
-
-    def summary(self) -> str:
-        """In words."""
-        kills = ", ".join(f"{number} of {name}" for name, number in sorted(self.kills.items()))
-        states = ", ".join(f"{number} {state}" for state, number in sorted(self.states.items()))
-        attempts = ", ".join(
-            f"{n} in attempt {which}" for which, n in sorted(self.attempts.items())
-        )
-        return (
-            f"{self.jobs} jobs; kill -9: {self.kills.total()} ({kills}); "
-            f"{self.resumed} times a node was resumed\n"
-            f"accepted in {self.submit_s:.0f} s ({self.jobs / max(self.submit_s, 0.1):.0f}/s, "
-            f"{self.retried_requests} requests sent again), all ended after {self.whole_s:.0f} s\n"
-            f"the platform says: {states} ({attempts})\n"
-            f"the file says: {len(self.lost)} lost, {len(self.twice)} run twice, "
-            f"{len(self.strange)} that nobody asked for"
-        )
 
 
 class Storm:
@@ -93,13 +54,14 @@ class Storm:
         *,
         jobs: int,
         kills: int,
+        hangs: int,
         slurmctld_kills: int,
         seed: int,
         say: Callable[[str], None],
     ) -> None:
         self.platform = platform
         self.cluster = cluster
-        self.result = Result(jobs)
+        self.result = Result(jobs, kills + slurmctld_kills, hangs)
         self._random = random.Random(seed)
         self._say = say
         self._token = user_token(platform, "alice")
@@ -119,27 +81,44 @@ class Storm:
         moments = sorted(self._random.uniform(0, 1.9 * jobs) for _ in whose)
         self._random.shuffle(whose)
         self._plan = [*zip(moments, whose, strict=True)]
+        self._hangs = Hangs(
+            platform,
+            hangs,
+            last_moment=1.9 * jobs,
+            progress=self._moment,
+            complete=2 * jobs,
+            over=self._over,
+            random=self._random,
+        )
+        self.result.hangs = self._hangs.counts
 
     def run(self, within_s: float) -> Result:
-        """Submit, kill, wait, count."""
+        """Submit, kill, hang, wait, count."""
         begun = time.monotonic()
         deadline = begun + within_s
         clients = [threading.Thread(target=self._client, daemon=True) for _ in range(CLIENTS)]
         for client in clients:
             client.start()
-        killer = threading.Thread(target=self._killer, daemon=True)
-        killer.start()
+        fault_threads = [
+            threading.Thread(target=run, daemon=True) for run in (self._killer, self._hangs.run)
+        ]
+        for thread in fault_threads:
+            thread.start()
         said = begun
         while any(client.is_alive() for client in clients) and time.monotonic() < deadline:
             time.sleep(0.1)
             said = self._progress(said)
         self.result.submit_s = time.monotonic() - begun
-        while time.monotonic() < deadline and (killer.is_alive() or self._live()):
+        while time.monotonic() < deadline and (
+            any(thread.is_alive() for thread in fault_threads) or self._live()
+        ):
             time.sleep(0.5)
             said = self._progress(said)
         self._over.set()
-        killer.join(60)
+        for thread in fault_threads:
+            thread.join(60)
         self.result.whole_s = time.monotonic() - begun
+        self.result.recovered = self._recovers()
         self._count()
         shutil.rmtree(self._folder)
         if self.result.ok:
@@ -188,7 +167,7 @@ class Storm:
 
     def _killer(self) -> None:
         for moment, victim in self._plan:
-            while len(self._ids) + self._lines() < moment:
+            while self._moment() < moment:
                 if self._over.wait(0.02):
                     return
             if victim == "slurmctld":
@@ -236,7 +215,19 @@ class Storm:
         )
         return done.stdout
 
+    def _recovers(self) -> bool:
+        """Return True once the platform is ready with all its processes, False after a minute."""
+        deadline = time.monotonic() + RECOVERED_WITHIN_S
+        while time.monotonic() < deadline:
+            if self.platform.ready() and set(PROCESSES) <= self.platform.pids().keys():
+                return True
+            time.sleep(0.5)
+        return False
+
     # --- counting --------------------------------------------------------------------------------
+
+    def _moment(self) -> int:
+        return len(self._ids) + self._lines()
 
     def _lines(self) -> int:
         try:
@@ -249,7 +240,8 @@ class Storm:
         try:
             headers = {"Authorization": f"Bearer {self.platform.token}"}
             url = f"{self.platform.url}/metrics"
-            text = httpx.get(url, headers=headers, trust_env=False, timeout=30).text
+            answer = httpx.get(url, headers=headers, trust_env=False, timeout=30)
+            text = answer.raise_for_status().text
         except httpx.HTTPError:
             return self.result.jobs
         counts = dict(re.findall(r'^aitne_jobs\{state="(\w+)"\} ([0-9.]+)', text, re.MULTILINE))
@@ -263,7 +255,7 @@ class Storm:
             self._resume_nodes()
         self._say(
             f"accepted {len(self._ids)}, run {self._lines()}, live {self._live()}, "
-            f"kills {dict(self.result.kills)}"
+            f"kills {dict(self.result.kills)}, hangs {dict(self.result.hangs.processes)}"
         )
         return now
 
@@ -282,11 +274,16 @@ class Storm:
                 self.result.strange.append(f"{number}: {runs[0]} is not {self._ids.get(number)}")
         self.result.strange += [f"{number}: {runs}" for number, runs in ran.items()]
         with httpx.Client(trust_env=False, timeout=60) as line:
-            for job in all_jobs(line, self.platform, self._token):
-                self.result.states[job["state"]] += 1
-                self.result.attempts[job["attempt"]] += 1
-                if job["state"] != JobState.COMPLETED:
-                    self._say(f"{job['id']} {job['state']} {job['reason']}: {job['message']}")
+            try:
+                jobs = all_jobs(line, self.platform, self._token)
+            except httpx.HTTPError as error:
+                self._say(f"the platform does not list its jobs: {error}")
+                return
+        for job in jobs:
+            self.result.states[job["state"]] += 1
+            self.result.attempts[job["attempt"]] += 1
+            if job["state"] != JobState.COMPLETED:
+                self._say(f"{job['id']} {job['state']} {job['reason']}: {job['message']}")
 
 
 def all_jobs(line: httpx.Client, platform: RunningPlatform, token: str) -> list[dict[str, object]]:
@@ -328,6 +325,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fault.storm", description=__doc__)
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--kills", type=int, default=8)
+    parser.add_argument("--hangs", type=int, default=0)
     parser.add_argument("--slurmctld-kills", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--within", type=float, default=3_600, help="seconds")
@@ -351,6 +349,7 @@ def main() -> int:
             cluster,
             jobs=given.jobs,
             kills=given.kills,
+            hangs=given.hangs,
             slurmctld_kills=given.slurmctld_kills,
             seed=given.seed,
             say=say,
