@@ -25,7 +25,9 @@ class Server:
         }
         self.asked: list[tuple[str, str]] = []
 
-    def request(self, method: str, url: str, *, token: str, timeout_s: float) -> tuple[int, bytes]:
+    def request(
+        self, method: str, url: str, *, token: str, timeout_s: float, context: None
+    ) -> tuple[int, bytes]:
         path = url.removeprefix("http://127.0.0.1:9/user/ada/s").partition("?")[0]
         self.asked.append((path, token))
         found = self.answers.get(path)
