@@ -29,8 +29,9 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _READY_EVERY_S = 0.05
 _ANSWER_S = 10.0
 _GRACE_S = 10.0
-_AGENT_FILES = ("agent.pem", "key.pem")
-"""As ``aitne_certificate``, beside the launcher, names them."""
+_TLS_FILES = ("server.pem", "agent.pem", "key.pem")
+"""The server's certificate with that of its CA, the agent's and the key of both, as
+``aitne_certificate``, beside the launcher, names them."""
 
 
 class Session:
@@ -150,6 +151,7 @@ class Session:
                 "folder": self._tls_folder,
                 "url": f"{self._spec.platform_url}/agent/v1/jobs/{self._spec.job_id}/certificate",
                 "token": self._spec.token,
+                "address": address,
                 "authority": self._spec.authority,
             }
         line = json.dumps(handed) + "\n"
@@ -186,8 +188,9 @@ class Session:
 
     def _server_context(self) -> ssl.SSLContext:
         """Return a context for the agent's own server. Raises ``OSError`` while there is no key."""
-        certificate, key = (os.path.join(self._tls_folder, name) for name in _AGENT_FILES)
-        return wire.own_context(self._spec.authority or "", certificate, key)
+        server, certificate, key = (os.path.join(self._tls_folder, name) for name in _TLS_FILES)
+        with open(server, encoding="ascii") as file:
+            return wire.own_context(file.read(), certificate, key)
 
     def _remove_key(self) -> None:
         if not self._tls:

@@ -105,7 +105,7 @@ class AgentSpec(Frozen):
     """None: report to nobody."""
     authority: str | None = None
     """The certificate of the platform's CA (PEM), trusted beside the node's own; an app then serves
-    TLS with a certificate of that CA. None: the platform does not use TLS."""
+    TLS with a certificate of its own. None: the platform does not use TLS."""
     commands: tuple[tuple[str, ...], ...] = ()
     """One argument vector per entry of ``commands``, run in order until one fails."""
     apps: tuple[AgentApp, ...] = ()
@@ -196,12 +196,13 @@ class CertificateRequest(Strict):
     """A certificate signing request for the key that a session has made."""
 
     request: str = Field(max_length=8_192, description="PEM.")
+    address: str = Field(max_length=300, description="``host:port`` at which the session listens.")
 
 
 class IssuedCertificate(Frozen):
     """The certificate of a session's server, for its address and its host in browsers."""
 
-    certificate: str = Field(description="PEM.")
+    certificate: str = Field(description="PEM, followed by the certificate of the CA of sessions.")
 
 
 class Handover(Frozen):

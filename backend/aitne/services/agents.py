@@ -13,7 +13,14 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from aitne.core.agent_protocol import AgentReply, AgentReport, Handover, JobSecrets, Phase
+from aitne.core.agent_protocol import (
+    AgentReply,
+    AgentReport,
+    CertificateRequest,
+    Handover,
+    JobSecrets,
+    Phase,
+)
 from aitne.core.errors import AitneError, Conflict, NotAuthenticated, NotFound
 from aitne.core.models.base import Frozen
 from aitne.core.models.event import Event
@@ -227,25 +234,26 @@ class AgentService:
         job = await self._job_of(token, job_id)
         return JobSecrets(env=dict(await self._secrets.values(job.owner, job.spec.secrets)))
 
-    async def certificate(self, token: str, job_id: UUID, request: str) -> str:
+    async def certificate(self, token: str, job_id: UUID, request: CertificateRequest) -> str:
         """Return a certificate (PEM) for the server of a session, at the address that it has reported.
 
         Raises:
             NotAuthenticated: the token is not this job's, or the job has ended.
-            NotFound: the platform does not use TLS.
-            Conflict: the session has reported no address, or one that is not of its nodes.
+            NotFound: the platform does not use TLS, or the job is no session.
+            Conflict: the address is not the stored one, as in a run that the scheduler has started
+                again and the poll has not seen yet, or it is not of the session's nodes.
             InvalidInput: the request is none, or its key too weak.
             Unavailable: which nodes the job has is not known yet.
         """
         job = await self._job_of(token, job_id)
-        if self._certificates is None:
+        if self._certificates is None or job.type is not JobType.SESSION:
             raise NotFound("certificate", job_id)
-        if job.address is None:
-            raise Conflict(f"The session {job_id} has not said yet where it listens.")
+        if job.address is None or job.address != request.address:
+            raise Conflict(f"The session {job_id} is not known yet to listen at {request.address}.")
         refused = await self._addresses.problem(job)
         if refused is not None:
             raise Conflict(refused)
-        return await asyncio.to_thread(self._certificates, job.owner, job.address, request)
+        return await asyncio.to_thread(self._certificates, job.owner, job.address, request.request)
 
     async def hub_job(self, job_id: UUID) -> HubJob:
         """A session as the Hub needs it.

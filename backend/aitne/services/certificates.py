@@ -1,8 +1,9 @@
-"""The platform's certificate authority (CA), and the certificates that its processes use.
+"""The platform's certificate authorities (CAs), and the certificates that its processes use.
 
-The CA signs the certificate of the portal and of the sessions' origin where the site gives none, the
-certificate of each session, and the one that proxy and JupyterHub show to sessions. Those of sessions are
-for servers alone, so that no session can act as the proxy.
+The platform's CA signs the certificate of the portal and of the sessions' origin where the site gives none,
+and the one that proxy and JupyterHub show to sessions. Clients, agents and sessions trust it. Certificates of
+sessions come from a CA of their own, which proxy and JupyterHub alone trust: a user has the key of a
+session, and could otherwise pass for the portal.
 """
 
 from __future__ import annotations
@@ -118,8 +119,13 @@ class CertificateAuthority:
 
 
 def authority_file(settings: Settings) -> Path:
-    """Return the file with the CA's certificate."""
+    """Return the file with the certificate of the platform's CA."""
     return settings.tls_dir / "ca.pem"
+
+
+def sessions_authority_file(settings: Settings) -> Path:
+    """Return the file with the certificate of the CA of sessions."""
+    return settings.tls_dir / "sessions_ca.pem"
 
 
 def portal_files(settings: Settings) -> CertificateFiles:
@@ -151,26 +157,33 @@ def open_authority(settings: Settings) -> CertificateAuthority:
     Raises:
         SetupError: its files cannot be read or written, or do not belong together.
     """
-    path, key_path = authority_file(settings), settings.secrets_dir / "ca_key.pem"
+    return _open(authority_file(settings), settings.secrets_dir / "ca_key.pem", "Aitne CA")
+
+
+def open_sessions_authority(settings: Settings) -> CertificateAuthority:
+    """Return the CA of sessions; create it where there is none. Raises as ``open_authority``."""
+    key_path = settings.secrets_dir / "sessions_ca_key.pem"
+    return _open(sessions_authority_file(settings), key_path, "Aitne sessions CA")
+
+
+def _open(path: Path, key_path: Path, name: str) -> CertificateAuthority:
     try:
         if not path.exists() and not key_path.exists():
-            _create_authority(settings.title, path, key_path)
+            _create_authority(name, path, key_path)
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
         key = serialization.load_pem_private_key(key_path.read_bytes(), None)
     except OSError as error:
         raise SetupError(
-            f"The platform's CA cannot be used: {error.strerror}: {error.filename}. Restore {path} and "
+            f"The CA {path} cannot be used: {error.strerror}: {error.filename}. Restore it and "
             f"{key_path} from a backup, or remove both for a new CA, which clients have to trust anew."
         ) from error
     except ValueError as error:
-        raise SetupError(
-            f"The platform's CA, {path} and {key_path}, is damaged: {error}."
-        ) from error
+        raise SetupError(f"The CA {path} or its key {key_path} is damaged: {error}.") from error
     if (
         not isinstance(key, ec.EllipticCurvePrivateKey)
         or key.public_key() != certificate.public_key()
     ):
-        raise SetupError(f"{key_path} is not the key of the platform's CA, {path}.")
+        raise SetupError(f"{key_path} is not the key of the CA {path}.")
     return CertificateAuthority(certificate, key)
 
 
@@ -181,6 +194,7 @@ def ensure_certificates(settings: Settings) -> None:
         SetupError: a certificate of the site cannot be used; or see ``open_authority``.
     """
     authority = open_authority(settings)
+    open_sessions_authority(settings)
     _renew(authority, proxy_files(settings), ["aitne-proxy"], client=True)
     portal, sessions = _portal_names(settings), _session_names(settings)
     if settings.tls.certificate is None:
@@ -203,36 +217,41 @@ def session_names(settings: Settings, owner: str, address: str) -> list[str]:
 
 
 def session_signer(settings: Settings) -> Callable[[str, str, str], str]:
-    """Return what signs requests of sessions: from owner, ``host:port`` and request to a certificate."""
+    """Return what signs requests of sessions: from owner, ``host:port`` and request to a certificate.
+
+    The certificate of the CA follows that of the session.
+    """
     lifetime = timedelta(seconds=settings.limits.max_duration) + SPARE_LIFETIME
 
     def sign(owner: str, address: str, request: str) -> str:
         names = session_names(settings, owner, address)
-        return open_authority(settings).sign_request(request, names, lifetime)
+        authority = open_sessions_authority(settings)
+        return authority.sign_request(request, names, lifetime) + authority.pem
 
     return sign
 
 
-def expiries(settings: Settings) -> Mapping[Path, datetime]:
-    """Return when each certificate ends that the platform's processes use.
+def validity(settings: Settings) -> Mapping[Path, tuple[datetime, datetime]]:
+    """Return from when to when each certificate is valid that the platform's processes use.
 
     Raises:
         SetupError: one cannot be read.
     """
     files = (portal_files, sessions_files, proxy_files)
-    paths = {authority_file(settings), *(each(settings).certificate for each in files)}
+    authorities = (authority_file(settings), sessions_authority_file(settings))
+    paths = {*authorities, *(each(settings).certificate for each in files)}
     try:
-        return {
-            path: x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
-            for path in paths
-        }
+        loaded = {path: x509.load_pem_x509_certificate(path.read_bytes()) for path in paths}
     except (OSError, ValueError) as error:
         raise SetupError(f"A certificate of the platform cannot be read: {error}.") from error
+    return {
+        path: (each.not_valid_before_utc, each.not_valid_after_utc) for path, each in loaded.items()
+    }
 
 
-def _create_authority(title: str, path: Path, key_path: Path) -> None:
+def _create_authority(common_name: str, path: Path, key_path: Path) -> None:
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{title[:40]} CA {now:%Y-%m-%d}")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{common_name} {now:%Y-%m-%d}")])
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -308,7 +327,7 @@ def _check_given(files: CertificateFiles, hosts: Iterable[str]) -> None:
         if not _covers(names, host):
             raise SetupError(
                 f"The certificate {files.certificate} is for {', '.join(sorted(names)) or 'no host'}, "
-                f"and browsers ask for {host}. Set [tls] to a certificate that has this name too."
+                f"and browsers or nodes ask for {host}. Set [tls] to a certificate that has this name too."
             )
 
 
@@ -318,25 +337,35 @@ def _covers(names: set[str], host: str) -> bool:
 
 
 def _portal_names(settings: Settings) -> list[str]:
-    return [_host(settings.portal_url)]
+    """Return the hosts for which browsers and nodes check the portal's certificate."""
+    given = settings.slurm.portal_address
+    return [_host(settings.portal_url), *([] if given is None else [_host(given)])]
 
 
 def _session_names(settings: Settings) -> list[str]:
-    host = _host(settings.sessions_origin)
-    return [host, f"{WILDCARD}{host}"] if settings.user_domains else [host]
+    """Return the hosts of the sessions' origin; with domains nodes check for JupyterHub's own."""
+    host, given = _host(settings.sessions_origin), settings.slurm.sessions_address
+    if settings.user_domains:
+        return [host, f"{WILDCARD}{host}"]
+    return [host, *([] if given is None else [_host(given)])]
 
 
 def _addresses(settings: Settings) -> list[str]:
     """Return by which names processes and nodes connect, beside those of browsers."""
-    given = (settings.slurm.portal_address, settings.slurm.sessions_address)
+    given = (settings.slurm.sessions_address, settings.own_url)
     hosts = [_host(url) for url in given if url is not None]
-    if not (_is_address(settings.bind) and ipaddress.ip_address(settings.bind).is_unspecified):
-        hosts.append(settings.bind)
     return [*hosts, socket.gethostname(), *_LOOPBACK]
 
 
 def _host(url: str) -> str:
-    return (urlsplit(url).hostname or "localhost").lower()
+    """Return the host of a URL as certificates have it. Raises ``SetupError``."""
+    host = (urlsplit(url).hostname or "localhost").lower()
+    try:
+        if _is_address(host):
+            return str(ipaddress.ip_address(host))
+        return host if host.isascii() else host.encode("idna").decode()
+    except ValueError as error:
+        raise SetupError(f"{url} has no host name that a certificate can have: {error}.") from error
 
 
 def _is_address(name: str) -> bool:

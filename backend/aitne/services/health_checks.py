@@ -21,6 +21,7 @@ from aitne.core.settings import Settings
 from aitne.core.storage_settings import PLACEHOLDER
 from aitne.core.units import compress_hostlist, format_duration
 from aitne.services import certificates
+from aitne.services.certificates import authority_file, sessions_authority_file
 from aitne.services.cluster import ClusterService
 from aitne.services.events import EventHub
 from aitne.services.isolation import isolation_notes
@@ -79,6 +80,7 @@ class Checks:
         self._templates = templates
         self._clock = clock
         self._began = clock()
+        self._started = time.time()
 
     def all(self) -> Mapping[str, Callable[[], Awaitable[Finding]]]:
         """Those that this platform has."""
@@ -225,15 +227,24 @@ class Checks:
         return Finding(OK, "There is one user.")
 
     async def _certificates(self) -> Finding:
-        ends = await asyncio.to_thread(certificates.expiries, self._settings)
-        first, path = min((end, path) for path, end in ends.items())
+        found = await asyncio.to_thread(certificates.validity, self._settings)
+        first, begins, path = min((end, begin, path) for path, (begin, end) in found.items())
         facts: Facts = {"expires_at": first.isoformat()}
-        if first - self._clock() < CERTIFICATE_NOTICE:
-            issued = path.is_relative_to(self._settings.tls_dir)
-            advice = "Restart the platform: it is issued again." if issued else "Renew it."
+        if first - self._clock() < min(CERTIFICATE_NOTICE, (first - begins) / 3):
+            authorities = (authority_file(self._settings), sessions_authority_file(self._settings))
+            advice = "Renew it and restart the platform."
+            if path in authorities:
+                advice = (
+                    "Remove it with its key and restart the platform: clients trust a new CA then."
+                )
+            elif path.is_relative_to(self._settings.tls_dir):
+                advice = "Restart the platform: it is issued again."
             return Finding(
                 DEGRADED, f"The certificate {path} ends on {first:%Y-%m-%d}.", advice, None, facts
             )
+        if any(path.stat().st_mtime > self._started for path in found):
+            says = "A certificate was renewed, and the platform still uses the one before."
+            return Finding(DEGRADED, says, "Restart the platform.", None, facts)
         return Finding(OK, f"The first certificate ends on {first:%Y-%m-%d}.", None, None, facts)
 
     async def _answers(self, url: str, who: str, consequence: str) -> Finding:

@@ -7,11 +7,16 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aitne
 from aitne.core import settings_source
 from aitne.core.settings import Settings, config_path
-from aitne.services.certificates import authority_file, proxy_files, sessions_files
+from aitne.services.certificates import (
+    proxy_files,
+    sessions_authority_file,
+    sessions_files,
+)
 from aitne.supervisor import environments, notify, software
 from aitne.supervisor.plan import ChildPlan, Plan
 
@@ -67,7 +72,7 @@ def hub_child(settings: Settings) -> ChildPlan:
     if settings.tls.enabled:
         client = proxy_files(settings)
         env |= {
-            "AITNE_HUB_TLS_AUTHORITY": str(authority_file(settings)),
+            "AITNE_HUB_TLS_AUTHORITY": str(sessions_authority_file(settings)),
             "AITNE_HUB_TLS_CERTIFICATE": str(client.certificate),
             "AITNE_HUB_TLS_KEY": str(client.key),
         }
@@ -115,7 +120,10 @@ def _hsts(settings: Settings) -> str:
     """Return the header Strict-Transport-Security of the sessions' origin; empty without https."""
     if not settings.sessions_origin.startswith("https:"):
         return ""
-    return f"max-age=31536000{'; includeSubDomains' if settings.user_domains else ''}"
+    # Browsers would ask for other programs of the machine by https too.
+    local = urlsplit(settings.sessions_origin).hostname == "localhost"
+    covers_users = settings.user_domains and not local
+    return f"max-age=31536000{'; includeSubDomains' if covers_users else ''}"
 
 
 def _tls_options(settings: Settings) -> list[str]:
@@ -124,7 +132,7 @@ def _tls_options(settings: Settings) -> list[str]:
     return [
         *("--ssl-cert", str(own.certificate), "--ssl-key", str(own.key)),
         *("--client-ssl-cert", str(client.certificate), "--client-ssl-key", str(client.key)),
-        *("--client-ssl-ca", str(authority_file(settings))),
+        *("--client-ssl-ca", str(sessions_authority_file(settings))),
     ]
 
 

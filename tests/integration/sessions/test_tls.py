@@ -153,18 +153,26 @@ def test_session_lets_in_the_proxy_alone(
     slurm_cluster: DevCluster, tls_platform: RunningPlatform, session: dict[str, Any]
 ) -> None:
     address = session_address(session["id"])
-    trusting = ssl.create_default_context(cafile=tls_platform.authority)
+    authority = tls_platform.data_dir / "tls" / "sessions_ca.pem"
+    trusting = ssl.create_default_context(cafile=authority)
     assert answer(address, None) == b""
     for name in (address[0], f"alice.{DOMAIN}"):
         assert answer(address, trusting, name) == b"", "without a certificate"
     folder = Path(f"/home/alice/.aitne/jobs/{session['id']}/1/tls")
-    other = ssl.create_default_context(cafile=tls_platform.authority)
+    other = ssl.create_default_context(cafile=authority)
     other.load_cert_chain(folder / "server.pem", folder / "key.pem")
     assert answer(address, other, address[0]) == b"", "a session's certificate opens no session"
-    proxy = ssl.create_default_context(cafile=tls_platform.authority)
+    proxy = ssl.create_default_context(cafile=authority)
     secrets = tls_platform.data_dir / "secrets"
     proxy.load_cert_chain(tls_platform.data_dir / "tls" / "proxy.pem", secrets / "proxy_key.pem")
     assert answer(address, proxy, address[0]).startswith(b"HTTP/1.")
+    # Clients of the portal take no session for it: users have the keys of sessions.
+    clients = ssl.create_default_context(cafile=tls_platform.authority)
+    with (
+        socket.create_connection(address) as plain,
+        pytest.raises(ssl.SSLCertVerificationError),
+    ):
+        clients.wrap_socket(plain, server_hostname=address[0])
     with pytest.raises(subprocess.CalledProcessError):
         run_as(slurm_cluster, "bob", "cat", str(folder / "key.pem"))
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import os
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from aitne.adapters.probes import LocalProbes
 from aitne.core.models.node import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
-from aitne.services import health_checks
-from aitne.services.certificates import ensure_certificates
+from aitne.services.certificates import LIFETIME, ensure_certificates
 from aitne.services.isolation import SHARED_ORIGIN
 from tests.support.stage import Stage, open_stage
 
@@ -142,8 +141,8 @@ async def test_probes_tell_what_answers_from_what_does_not(tmp_path: Path) -> No
     assert 0 < free <= total
 
 
-async def test_certificates_that_end_soon_are_named(
-    tmp_path: Path, blank: Path, monkeypatch: pytest.MonkeyPatch
+async def test_certificates_that_end_soon_or_are_renewed_are_named(
+    tmp_path: Path, blank: Path
 ) -> None:
     tls = {"enabled": True}
     # The platform looks at its health as soon as it starts.
@@ -151,7 +150,15 @@ async def test_certificates_that_end_soon_are_named(
     async with open_stage(tmp_path, blank, tls=tls) as stage:
         root = await stage.token(await stage.add_user("root", Role.ADMIN))
         assert (await part(stage, root, "certificates"))["state"] == "ok"
-        monkeypatch.setattr(health_checks, "CERTIFICATE_NOTICE", timedelta(days=9_000))
+        file, began = stage.settings.tls_dir / "server.pem", time.time()
+        os.utime(file, (began, began + 60))
+        renewed = await part(stage, root, "certificates")
+        assert renewed["state"] == "degraded"
+        assert "still uses the one before" in renewed["says"]
+        os.utime(file, (began, began - 60))
+        stage.clock.move(
+            (datetime.now(UTC) + LIFETIME - timedelta(days=20) - stage.clock.now).total_seconds()
+        )
         soon = await part(stage, root, "certificates")
         assert soon["state"] == "degraded"
-        assert "Restart the platform" in soon["advice"]
+        assert "it is issued again" in soon["advice"]

@@ -310,16 +310,16 @@ async def test_session_gets_a_certificate_for_the_address_that_it_has_reported(
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     csr = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
-    body = {
-        "request": csr.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
-    }
+    pem = csr.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+    body = {"request": pem, "address": "node01:40123"}
     async with open_stage(tmp_path, blank, tls={"enabled": True}) as stage:
         job = await stored(stage, make_session(), *STARTING)
         path = f"/agent/v1/jobs/{job.id}/certificate"
         async with stage.client(TOKEN) as agent:
             assert (await agent.post(path, json=body)).status_code == 409
             await send(stage, job, report(address="node01:40123"))
-            assert (await agent.post(path, json={"request": "none"})).status_code == 422
+            for wrong, status in (({"request": "none"}, 422), ({"address": "node02:40123"}, 409)):
+                assert (await agent.post(path, json=body | wrong)).status_code == status
             answer = await agent.post(path, json=body)
         issued = x509.load_pem_x509_certificate(answer.json()["certificate"].encode())
         found = issued.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -331,5 +331,6 @@ async def test_session_gets_a_certificate_for_the_address_that_it_has_reported(
 async def test_there_are_no_certificates_without_tls(stage: Stage) -> None:
     job = await stored(stage, make_session(), *STARTING)
     async with stage.client(TOKEN) as agent:
-        answer = await agent.post(f"/agent/v1/jobs/{job.id}/certificate", json={"request": "none"})
+        body = {"request": "none", "address": "node01:40123"}
+        answer = await agent.post(f"/agent/v1/jobs/{job.id}/certificate", json=body)
     assert answer.status_code == 404

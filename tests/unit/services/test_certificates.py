@@ -11,24 +11,27 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.settings import Settings
+from aitne.core.slurm_settings import SlurmSettings
 from aitne.services import certificates
 from aitne.services.certificates import (
     CertificateFiles,
     authority_file,
     ensure_certificates,
-    expiries,
     open_authority,
     portal_files,
     proxy_files,
     session_names,
     session_signer,
+    sessions_authority_file,
     sessions_files,
+    validity,
 )
 
 Make = Callable[..., Settings]
@@ -128,7 +131,8 @@ def test_certificates_are_issued_for_all_names_and_kept(make: Make) -> None:
     before = server.certificate.read_bytes()
     ensure_certificates(settings)
     assert server.certificate.read_bytes() == before
-    assert min(expiries(settings).values()) > datetime.now(UTC) + certificates.RENEWAL
+    ends = [end for _, end in validity(settings).values()]
+    assert min(ends) > datetime.now(UTC) + certificates.RENEWAL
 
 
 @pytest.mark.parametrize("change", ["names", "age", "authority", "key"])
@@ -164,8 +168,20 @@ def test_session_gets_a_certificate_for_its_own_names_alone(make: Make) -> None:
     assert names(issued) == {"10.1.0.7", "u-ab--648fa9b31bc7ff7eb914.sessions.example.net"}
     assert usages(issued) == [ExtendedKeyUsageOID.SERVER_AUTH]
     assert not issued.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    issued.verify_directly_issued_by(loaded(authority_file(settings)))
+    issued.verify_directly_issued_by(loaded(sessions_authority_file(settings)))
     assert session_names(settings, "ada", "[2001:db8::1]:34567")[-1] == "2001:db8::1"
+
+
+def test_no_client_takes_a_session_for_the_portal(make: Make) -> None:
+    settings = make(sessions_certificate=None)
+    settings = settings.model_copy(update={"sessions_url": "https://aitne.example.org:8443"})
+    key = ec.generate_private_key(ec.SECP256R1())
+    chain = session_signer(settings)("eve", "127.0.0.1:34567", request(key))
+    issued = x509.load_pem_x509_certificates(chain.encode())
+    assert "aitne.example.org" in names(issued[0]), "all sessions have the origin's host"
+    for each in issued:
+        with pytest.raises((ValueError, InvalidSignature)):
+            each.verify_directly_issued_by(open_authority(settings).certificate)
 
 
 def test_requests_that_prove_no_good_key_are_refused(make: Make) -> None:
@@ -189,7 +205,7 @@ def test_certificates_of_the_site_are_used(make: Make, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("hosts", "days", "words"),
     [
-        (["aitne.example.org"], 90, "browsers ask for sessions.example.net"),
+        (["aitne.example.org"], 90, "ask for sessions.example.net"),
         (["*.example.org", "*.sessions.example.net"], 90, "ask for sessions.example.net"),
         (["aitne.example.org", "sessions.example.net"], 90, r"ask for \*.sessions.example.net"),
         (["aitne.example.org"], 0, "has expired"),
@@ -213,6 +229,18 @@ def test_files_that_are_no_certificate_and_key_are_refused(make: Make, tmp_path:
         ensure_certificates(make(certificate=files["key"], key=files["key"]))
     with pytest.raises(SetupError, match="cannot be read"):
         ensure_certificates(make(certificate=tmp_path / "none.pem", key=files["key"]))
+
+
+def test_certificates_of_the_site_are_for_the_names_that_nodes_use(
+    make: Make, tmp_path: Path
+) -> None:
+    files = given(make(), tmp_path, "aitne.example.org", "*.sessions.example.net")
+    files |= {"sessions_certificate": files["certificate"], "sessions_key": files["key"]}
+    settings = make(**files).model_copy(
+        update={"slurm": SlurmSettings(portal_address="https://login1:8000")}
+    )
+    with pytest.raises(SetupError, match="nodes ask for login1"):
+        ensure_certificates(settings)
 
 
 def test_damaged_authority_is_named(make: Make) -> None:

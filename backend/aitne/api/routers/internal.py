@@ -90,7 +90,7 @@ async def issue_certificate(
 ) -> IssuedCertificate:
     """Sign the key of a session's server."""
     rates_of(request).changes.take(f"job:{hashed(token)}")
-    issued = await platform.agents.certificate(token, job_id, body.request)
+    issued = await platform.agents.certificate(token, job_id, body)
     return IssuedCertificate(certificate=issued)
 
 

@@ -35,12 +35,13 @@ def trusting(authority: str) -> ssl.SSLContext:
     return context
 
 
-def server_options(folder: str, url: str, token: str, authority: str) -> list[str]:
+def server_options(folder: str, url: str, token: str, address: str, authority: str) -> list[str]:
     """Have a new key signed, and return the options with which the server uses TLS.
 
     Args:
         folder: where the files are written, readable for their owner alone.
         url: where the platform signs requests, with the job's ``token``.
+        address: ``host:port`` at which the server will listen.
         authority: the certificate of the platform's CA (PEM).
 
     Raises:
@@ -50,7 +51,8 @@ def server_options(folder: str, url: str, token: str, authority: str) -> list[st
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "session")])
     request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
     agent = _self_signed(key)
-    certificate = _signed(url, token, authority, _pem(request))
+    body = json.dumps({"request": _pem(request), "address": address}).encode()
+    certificate = _signed(url, token, authority, body)
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -90,13 +92,12 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     )
 
 
-def _signed(url: str, token: str, authority: str, request: str) -> str:
+def _signed(url: str, token: str, authority: str, body: bytes) -> str:
     """Ask until there is an answer: the platform may be restarting, and the agent ends what takes too long."""
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting(authority))
     )
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    body = json.dumps({"request": request}).encode()
     pause = _SHORTEST_PAUSE_S
     while True:
         try:
