@@ -55,6 +55,8 @@ def ensure(suite: str, progress: Progress) -> Path:
         partial = base.with_name(f"{base.name}.partial")
         _remove_tree(partial)
         argv = [
+            # If it is killed, what it has mounted in the root is unmounted with its namespace.
+            *("unshare", "--mount"),
             "mmdebstrap",
             "--variant=minbase",
             *(f"--aptopt={option}" for option in debian.mirror_options()),
