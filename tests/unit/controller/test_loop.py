@@ -109,3 +109,15 @@ async def test_a_session_is_connected_though_the_database_was_away_for_a_moment(
         await b.agent_reports(job.id, "127.0.0.1:5000")
         await until(b, job, JobState.READY)
     assert not away
+
+
+async def test_cancelled_job_does_not_wait_for_the_next_poll(bench: Any) -> None:
+    b = await bench(Speechless())
+    job = make_job()
+    async with living(b, poll_interval_s=60):
+        await b.store.create_job(job)
+        async with asyncio.timeout(10):
+            while (await b.job(job.id)).scheduler_id is None:
+                await b.store.wait_for_change(0.2)
+        await b.store.request_cancel(job.id, b.clock())
+        await until(b, job, JobState.CANCELLED)

@@ -48,6 +48,8 @@ class Actions:
         self._leader = leader
         self._clock = clock
         self._extending: set[UUID] = set()
+        self.cancelled = asyncio.Event()
+        """Set when the scheduler has ended a job, cleared by the poll."""
 
     async def drain(self) -> None:
         """Handle everything that is due."""
@@ -101,6 +103,7 @@ class Actions:
                 # Its submission is still being settled; that comes first, then this finds an id.
                 return NO_ID_YET_S
             await self._scheduler.cancel(run_of(job))
+            self.cancelled.set()
             return None
         if job.id in self._extending:
             return RETRY_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -35,6 +36,8 @@ STORE_RETRY_S = 1.0
 FOLLOW_S = 5.0
 LEAST_BETWEEN_POLLS_S = 0.1
 """A scheduler that reports every change at once is still asked at most this often."""
+BETWEEN_CANCELLATION_POLLS_S = 1.0
+"""Cancellations are looked at without waiting for the poll interval, at most this often."""
 PRUNE_EVERY = timedelta(hours=1)
 KEEP_EVENTS = timedelta(days=90)
 KEEP_IDEMPOTENCY_KEYS = timedelta(days=2)
@@ -63,6 +66,7 @@ class Controller:
         self._scheduler = scheduler = CountedScheduler(scheduler, counts)
         self._clock = clock
         self._poll_interval_s = poll_interval_s
+        self._cancellation_polled_at = float("-inf")
         self._leader = leader = Leader(store, holder, counts)
         self._live = live = LiveJobs(store)
         self._submitter = Submitter(store, scheduler, files, renderer, leader, clock, counts, live)
@@ -138,14 +142,37 @@ class Controller:
             await asyncio.sleep(LEAST_BETWEEN_POLLS_S)
             if tells and self._poller.behind:
                 continue
+            cancelled = asyncio.ensure_future(self._cancelled())
             try:
                 async with asyncio.timeout(self._poll_interval_s - LEAST_BETWEEN_POLLS_S):
-                    await self._scheduler.changed()
-                    tells = True
+                    tells |= await self._changed(cancelled)
             except TimeoutError:
                 continue
-            except SchedulerUnavailable:
-                await asyncio.sleep(self._poll_interval_s)
+            finally:
+                cancelled.cancel()
+
+    async def _changed(self, cancelled: asyncio.Future[None]) -> bool:
+        """Wait until the scheduler reports a change, or ``cancelled``; tell whether it reports changes."""
+        reported = asyncio.ensure_future(self._scheduler.changed())
+        try:
+            await asyncio.wait({reported, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+            if not reported.done():
+                return False
+            reported.result()
+        except SchedulerUnavailable:
+            await cancelled
+            return False
+        finally:
+            reported.cancel()
+        return True
+
+    async def _cancelled(self) -> None:
+        """Wait until a job was cancelled, and since the last time a while has passed."""
+        await self._actions.cancelled.wait()
+        pause = self._cancellation_polled_at + BETWEEN_CANCELLATION_POLLS_S - time.monotonic()
+        await asyncio.sleep(max(0.0, pause))
+        self._actions.cancelled.clear()
+        self._cancellation_polled_at = time.monotonic()
 
     async def _prune(self) -> None:
         while True:
