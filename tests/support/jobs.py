@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
+from aitne.core.arrays import array_id, task_group_id, task_id
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
 from aitne.core.states import JobState
 from aitne.core.units import parse_array
@@ -59,13 +60,22 @@ def make_session(**overrides: Any) -> Job:
 
 def make_array(indices: str = "0-2", **overrides: Any) -> tuple[Job, list[Job]]:
     """An array job and its task rows; ``indices`` as in a job file's ``array:``."""
-    parent = make_job(**{**overrides, "spec": {**overrides.get("spec", {}), "array": indices}})
+    spec = {**overrides.get("spec", {}), "array": indices}
+    parent = make_job(**{"id": array_id(uuid4()), **overrides, "spec": spec})
     return parent, [make_task(parent, index) for index in parse_array(indices).indices]
 
 
 def make_task(parent: Job, index: int, **overrides: Any) -> Job:
     """One task row of an array job."""
-    task_id: UUID = overrides.pop("id", uuid4())
-    return parent.model_copy(
-        update={"id": task_id, "array_job_id": parent.id, "array_task_id": index, **overrides}
-    )
+    own = {"id": task_id(parent.id, index), "array_job_id": parent.id, "array_task_id": index}
+    return parent.model_copy(update={**own, **overrides})
+
+
+def make_task_group(parent: Job, indices: str | None = None) -> Job:
+    """The row that tasks of an array share, all of them unless ``indices`` says which."""
+    own = {
+        "id": task_group_id(parent.id),
+        "array_job_id": parent.id,
+        "array_task_ids": indices or parent.spec.array,
+    }
+    return parent.model_copy(update=own)

@@ -36,6 +36,7 @@ from aitne.core.settings import LocalSettings, Settings, load_settings
 from aitne.core.slurm_settings import SlurmSettings
 from aitne.core.states import JobState
 from aitne.dev.plan import ReleaseName
+from aitne.services.controller.runs import indices_of, task_record
 from tests.support.broker import BrokerBench
 
 MEMORY = 4 << 30
@@ -306,9 +307,10 @@ class Bench:
     async def rows(self, scheduler_id: str) -> list[SchedulerJob]:
         """What the poll says of a job and its tasks."""
         rows = [
-            row
+            row if row.array_task_ids is None else task_record(row, index)
             for row in await self.scheduler.poll()
             if row.scheduler_id.partition("_")[0] == scheduler_id
+            for index in (sorted(indices_of(row)) if row.array_task_ids else [row.array_task_id])
         ]
         return sorted(rows, key=lambda row: row.array_task_id or 0)
 

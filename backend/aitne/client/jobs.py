@@ -270,7 +270,7 @@ class Jobs(Runs):
             return
         deadline = None if timeout_s is None else self._session.clock() + timeout_s
         for event in events(self._session):
-            if event is None or event.job_id == job_id:
+            if event is None or _is_about(event, job):
                 seen, job = job.version, self.get(job_id)
                 if job.version != seen:
                     yield job
@@ -297,6 +297,12 @@ class Jobs(Runs):
 
     def _create(self, path: str, body: object, key: str | None) -> Job:
         return Job(self._session.json("POST", path, body=body, key=key or new_key()))
+
+
+def _is_about(event: Event, job: Job) -> bool:
+    """Tell whether the event may be of the job: one of several tasks names their array and not each."""
+    tasks = "array_task_ids" in event.data and event.data["array_job_id"] == job.array_job_id
+    return tasks or event.job_id == job.id
 
 
 def _plain(value: Any) -> Any:

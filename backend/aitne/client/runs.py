@@ -140,7 +140,7 @@ class Runs:
         if self._over(job_id):
             return
         for event in events(self._session):
-            if event is None or event.job_id in {job_id, *(task.job_id for task in seen.tasks)}:
+            if event is None or job_id in (event.job_id, event.data.get("array_job_id")):
                 found = self.sweep(job_id)
                 if found != seen:
                     seen = found

@@ -1,10 +1,14 @@
-"""How the row of an array job follows from its tasks. An array job does not run itself."""
+"""The ids of an array job's tasks, and how the row of an array job follows from its tasks.
+
+An array job does not run itself.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from aitne.core.states import LIVE, TERMINAL, JobState, TerminationReason
 
@@ -55,6 +59,36 @@ class ArrayState:
     state: JobState
     reason: TerminationReason | None
     message: str | None
+
+
+_INDEX_BITS = (1 << 32) - 1
+"""The bits of an id that number a task: 0 is the array job, these all are the tasks' shared row."""
+
+
+def array_id(random_id: UUID) -> UUID:
+    """Make the id of an array job from a random one: its last 32 bits number the tasks."""
+    return UUID(int=random_id.int & ~_INDEX_BITS)
+
+
+def task_id(array_job_id: UUID, index: int) -> UUID:
+    """Return the id of a task, which is known before the task has a row.
+
+    Args:
+        array_job_id: made by ``array_id``.
+        index: of the task, from 0.
+    """
+    return UUID(int=array_job_id.int + index + 1)
+
+
+def task_group_id(array_job_id: UUID) -> UUID:
+    """Return the id of the row that the array's waiting tasks share: above all their own ids."""
+    return UUID(int=array_job_id.int | _INDEX_BITS)
+
+
+def task_index(job_id: UUID) -> int | None:
+    """Return which task an id made by ``task_id`` is of; None for one that cannot be a task's."""
+    number = job_id.int & _INDEX_BITS
+    return None if number in (0, _INDEX_BITS) else number - 1
 
 
 def array_state(tasks: TaskCounts) -> ArrayState:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _MEMORY_UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _MEMORY = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*(?:([KMGTP])(?:i?B)?|(B))", re.IGNORECASE)
@@ -267,6 +268,7 @@ MAX_ARRAY_TASKS = 10_000
 ARRAY_HINT = "indices such as 0-9, 1,3,5 or 0-99:10, and %N for at most N at once"
 
 
+@lru_cache(maxsize=64)
 def parse_array(text: str) -> ArrayRange:
     """Slurm's ``--array`` form: ``"0-9%2"``, ``"1,3,5"``, ``"0-99:10"``. Indices come out sorted, once each."""
     body, percent, most = text.strip().partition("%")

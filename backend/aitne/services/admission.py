@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
+from aitne.core.arrays import array_id, task_group_id
 from aitne.core.capacity import Fit
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.models.job import Job, JobSpec
@@ -22,7 +23,7 @@ from aitne.core.ports.accounts import Account, Accounts
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
-from aitne.core.units import parse_array
+from aitne.core.units import ArrayRange, parse_array
 from aitne.services.cluster import ClusterService
 from aitne.services.cluster_check import Problems, Wish, check_cluster, check_platform_limits
 from aitne.services.enforcement import hold
@@ -167,21 +168,23 @@ class Admission:
         return job
 
     async def rows(self, actor: Actor, admitted: Admitted) -> tuple[Job, list[Job]]:
-        """Its rows as they are to be stored: the job's, and those of an array's tasks.
+        """Its rows as they are to be stored: the job's, and the one that an array's tasks share.
 
         Raises:
             InvalidInput: it could never run within its project's limits.
             Conflict: the user has as many live jobs as allowed.
         """
-        job = self.draft(actor, admitted, uuid4())
-        array = job.spec.array
-        tasks = [
-            job.model_copy(update={"id": uuid4(), "array_job_id": job.id, "array_task_id": index})
-            for index in (parse_array(array).indices if array else ())
-        ]
-        await self._check_live(actor, 1 + len(tasks))
+        array = admitted.spec.array
+        indices = parse_array(array).indices if array else ()
+        job = self.draft(actor, admitted, array_id(uuid4()) if array else uuid4())
+        group = {
+            "id": task_group_id(job.id),
+            "array_job_id": job.id,
+            "array_task_ids": str(ArrayRange(indices)),
+        }
+        await self._check_live(actor, 1 + len(indices))
         await self.within_limits(job)
-        return job, tasks
+        return job, [job.model_copy(update=group)] if array else []
 
     async def within_limits(self, job: Job) -> str | None:
         """Why the job would wait for a limit of its project or QOS.

@@ -299,10 +299,12 @@ class AgentService:
         return job
 
     async def _target(self, job: Job, task: int | None) -> Job | None:
-        """The row the report is about: tasks share their array's token, but for one tried again."""
+        """The row the report is about: tasks share their array's token, but for one tried again.
+
+        A task whose agent reports has a row of its own from then on."""
         if not job.is_array:
             return job if job.array_task_id == task else None
-        return None if task is None else await self._store.array_task(job.id, task)
+        return None if task is None else await self._store.array_task(job.id, task, own_row=True)
 
     async def _session(self, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)

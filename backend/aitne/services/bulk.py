@@ -54,7 +54,7 @@ class BulkCancel:
 
     async def by_ids(self, actor: Actor, ids: Sequence[UUID]) -> list[Cancelled]:
         """End these."""
-        known = {job.id: job for job in await self._store.get_jobs(ids)}
+        known = {job.id: job for job in await self._store.get_jobs(ids) if not job.is_task_group}
         return [await self._one(actor, job_id, known.get(job_id)) for job_id in dict.fromkeys(ids)]
 
     async def by_filter(self, actor: Actor, where: JobFilter, expected: int) -> list[Cancelled]:

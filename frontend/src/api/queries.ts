@@ -144,7 +144,7 @@ export const tasksQuery = (id: string) =>
       must(
         client.GET("/api/v1/jobs", {
           params: {
-            query: { array_job_id: id, limit: 100, ...(pageParam === null ? {} : { cursor: pageParam }) },
+            query: { array_job_id: id, order: "asc", limit: 100, ...(pageParam === null ? {} : { cursor: pageParam }) },
           },
           signal,
         }),

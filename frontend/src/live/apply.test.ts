@@ -1,6 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { expect, it, vi } from "vitest";
 import { keys } from "@/api/queries";
+import { runKeys } from "@/api/runs";
 import type { Job, JobPage } from "@/api/types";
 import { CacheUpdater } from "./apply";
 
@@ -44,4 +45,20 @@ it("keeps what an event told while a list was fetched, whose answer is of before
   await fetching;
   expect(cache.getQueryData<JobPage>(keys.recent)?.items.map((job) => job.state)).toEqual(["CANCELLED", "CANCELLED"]);
   updater.stop();
+});
+
+it.each([
+  ["job.tasks", "group", { array_job_id: "a", array_task_ids: "2-9", split_task_ids: "1", version: 2 }, keys.tasks("a")],
+  ["job.state", "group", { array_job_id: "a", array_task_ids: "0-9", state: "CANCELLED", version: 2 }, keys.tasks("a")],
+  ["sweep.changed", "a", {}, runKeys.sweep("a")],
+])("asks anew for the tasks of an array after %s, which names none of them", (kind, id, data, key) => {
+  vi.useFakeTimers();
+  const cache = new QueryClient();
+  const updater = new CacheUpdater(cache, "mira");
+  cache.setQueryData(key, { pages: [{ items: [] }], pageParams: [null] });
+  updater.apply(kind, { id: 9, kind, job_id: id, owner: "mira", data });
+  vi.advanceTimersByTime(1_000);
+  expect(cache.getQueryState(key)?.isInvalidated).toBe(true);
+  updater.stop();
+  vi.useRealTimers();
 });

@@ -47,6 +47,7 @@ export class CacheUpdater {
     else if (kind === "job.profile" && isJobEvent(event)) this.soon(`profile ${event.job_id}`, 500, keys.profile(event.job_id));
     else if (kind === "job.snapshot" && isJobEvent(event)) this.soon(`snapshot ${event.job_id}`, 300, runKeys.snapshot(event.job_id));
     else if (kind === "sweep.changed" && isJobEvent(event)) this.soon(`sweep ${event.job_id}`, 1_000, runKeys.sweep(event.job_id));
+    else if (isJobEvent(event) && event.data.array_task_ids !== undefined) this.applyTasks(event);
     else if (isJobEvent(event)) this.applyJob(event);
   }
 
@@ -85,6 +86,14 @@ export class CacheUpdater {
     if (this.isWatched(id)) this.refreshDetails(id);
     // Its page may be about to open, as after a launch: the stages that are known are of before this event.
     else void this.cache.invalidateQueries({ queryKey: keys.job(id), exact: true, refetchType: "none" });
+  }
+
+  /** Several tasks of an array at once: which of them a list shows is known to the platform alone. */
+  private applyTasks(event: JobEvent): void {
+    const array = event.data.array_job_id;
+    if (typeof array !== "string") return;
+    this.soon(`tasks ${array}`, 500, keys.tasks(array));
+    this.soon(`sweep ${array}`, 1_000, runKeys.sweep(array));
   }
 
   private patchLists(event: JobEvent): void {

@@ -28,7 +28,7 @@ export function isJobEvent(event: unknown): event is JobEvent & { job_id: string
   const { kind, job_id: id, data } = event as Record<string, unknown>;
   return (
     typeof kind === "string" &&
-    kind.startsWith("job.") &&
+    /^(job|sweep)\./.test(kind) &&
     typeof id === "string" &&
     typeof data === "object" &&
     data !== null

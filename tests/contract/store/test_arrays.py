@@ -1,18 +1,41 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 
 import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import IllegalTransition
-from aitne.core.models.job import JobChanges
+from aitne.core.models.job import Job, JobChanges
+from aitne.core.ports.store import Created, Idempotency
 from aitne.core.states import JobState, TerminationReason
 from tests.contract.store.conftest import Clock
-from tests.support.jobs import make_array, make_task
+from tests.support.jobs import make_array, make_task, make_task_group
 
 S = JobState
+
+
+class StoreWithTaskGroups(SqlStore):
+    """Keeps the tasks of a new array in one row where nothing differs but their index."""
+
+    async def create_job(
+        self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
+    ) -> Created:
+        indices = ",".join(str(task.array_task_id) for task in tasks)
+        group = [make_task_group(job, indices)] if tasks else []
+        same = all(group[0].task(task.array_task_id or 0) == task for task in tasks)
+        return await super().create_job(job, group if same else tasks, idempotency=idempotency)
+
+
+@pytest.fixture(params=[SqlStore, StoreWithTaskGroups], ids=["rows", "task_group"])
+async def store(request: pytest.FixtureRequest, url: str, clock: Clock) -> AsyncIterator[SqlStore]:
+    """Each test is made with a row for each task, and with one row for them all."""
+    store: SqlStore = request.param(url, clock=clock)
+    await store.start()
+    yield store
+    await store.close()
 
 
 class TestArray:

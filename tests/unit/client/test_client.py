@@ -162,6 +162,18 @@ def test_waiting_looks_when_something_happens(client: Client, api: FakeApi) -> N
     assert len(api.sent("GET", f"/jobs/{JOB_ID}")) == 4
 
 
+def test_waiting_for_a_task_looks_when_several_tasks_of_its_array_change(
+    client: Client, api: FakeApi
+) -> None:
+    array = "00000000-0000-4000-8000-000000000000"
+    states = (job("QUEUED", array_job_id=array), job("CANCELLED", array_job_id=array, version=2))
+    api.on("GET", f"/jobs/{JOB_ID}", *states)
+    group = "00000000-0000-4000-8000-0000ffffffff"
+    change = {**event(8, group), "data": {"array_job_id": array, "array_task_ids": "0-9"}}
+    api.on("GET", "/events", sse(change))
+    assert client.jobs.wait(JOB_ID).state == "CANCELLED"
+
+
 def test_waiting_ends_in_time(client: Client, api: FakeApi, clock: Clock) -> None:
     api.on("GET", f"/jobs/{JOB_ID}", job())
     api.on("GET", "/events", sse())

@@ -86,6 +86,27 @@ async def test_of_an_array_only_the_tasks_that_have_ended(bench: Any) -> None:
     assert b.scheduler.cancelled == ["1_1"]
 
 
+async def test_tasks_that_have_ended_are_cancelled_alone_in_a_record_of_several(bench: Any) -> None:
+    b = await bench()
+    array, tasks = make_array("0-3")
+    await b.store.create_job(array, tasks)
+    await b.outbox.drain()
+    await b.poller.poll()
+    for number in (1, 3):
+        b.scheduler.finish(f"1_{number}")
+    await b.poller.poll()
+    waiting = b.scheduler.records["1_0"]
+    for number in range(4):
+        del b.scheduler.records[f"1_{number}"]
+    own = {"scheduler_id": "1", "array_task_id": None, "array_task_ids": "0-3"}
+    b.scheduler.records["1"] = waiting.model_copy(update=own)
+    await b.poller.poll()
+    assert b.scheduler.cancelled == []
+    await b.poller.poll()
+    assert b.scheduler.cancelled == ["1_1", "1_3"]
+    assert await b.state(tasks[0].id) is JobState.STARTING
+
+
 async def test_another_platforms_and_another_accounts_are_left_alone(bench: Any) -> None:
     b = await bench()
     running = await _ended(b, account="alice")

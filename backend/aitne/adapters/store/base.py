@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from sqlalchemy import ColumnElement, RowMapping, Select, Table, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,6 +12,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from aitne.adapters.store import tables
 from aitne.adapters.store.engine import Clock, Database, Transaction
 from aitne.core.errors import StaleEpoch
+
+T = TypeVar("T")
+MOST_IDS = 500
+"""So many ids are named in one statement."""
+
+
+def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """In pieces of at most ``size``."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 class StorePart:

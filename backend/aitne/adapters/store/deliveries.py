@@ -10,9 +10,8 @@ from sqlalchemy import Select, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from aitne.adapters.store import notification_tables as tables
-from aitne.adapters.store.base import StorePart, in_turn, require_epoch, take_due
+from aitne.adapters.store.base import MOST_IDS, StorePart, batched, in_turn, require_epoch, take_due
 from aitne.adapters.store.engine import Transaction
-from aitne.adapters.store.jobs import MOST_IDS, batched
 from aitne.adapters.store.notifications import delivery_row
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.notification import (

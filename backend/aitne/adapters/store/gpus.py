@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart
@@ -29,12 +29,20 @@ class GpuSums(StorePart):
 
     async def _gpus(self, states: Sequence[JobState]) -> Sequence[GpuUse]:
         query = (
-            select(_jobs.c.nodes, _jobs.c.gpu_type, _jobs.c.gpus, _jobs.c.expires_at)
+            select(
+                _jobs.c.nodes,
+                _jobs.c.gpu_type,
+                _jobs.c.gpus,
+                _jobs.c.expires_at,
+                func.coalesce(_jobs.c.task_count, 1).label("tasks"),
+            )
             .where(_jobs.c.state.in_(states), _jobs.c.gpus > 0, _jobs.c.is_array.is_(False))
             .order_by(_jobs.c.created_at, _jobs.c.id)
         )
         async with self._db.read() as connection:
             rows = await connection.execute(query)
             return [
-                GpuUse(tuple(row.nodes), row.gpu_type, row.gpus, row.expires_at) for row in rows
+                GpuUse(tuple(row.nodes), row.gpu_type, row.gpus, row.expires_at)
+                for row in rows
+                for _ in range(row.tasks)
             ]

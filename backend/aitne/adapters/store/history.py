@@ -17,6 +17,8 @@ from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
 from aitne.adapters.store.snapshots import SNAPSHOT, SWEEP
+from aitne.adapters.store.task_groups import SPLIT
+from aitne.core.arrays import task_group_id, task_index
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, Sample
@@ -28,6 +30,7 @@ _secrets = tables.job_secrets
 _samples = tables.samples
 PROFILE = "job.profile"
 """An event that belongs to no job's history: it only says that there is a newer one."""
+_NO_HISTORY = (PROFILE, SNAPSHOT, SWEEP, SPLIT)
 
 
 class JobHistory(StorePart):
@@ -139,7 +142,11 @@ class JobHistory(StorePart):
                 _jobs.c.created_at < job.created_at,
             ),
         )
-        query = select(func.count(), func.coalesce(func.sum(case((ahead, 1), else_=0)), 0)).where(
+        tasks = func.coalesce(_jobs.c.task_count, 1)
+        query = select(
+            func.coalesce(func.sum(tasks), 0),
+            func.coalesce(func.sum(case((ahead, tasks), else_=0)), 0),
+        ).where(
             _jobs.c.state == JobState.QUEUED,
             _jobs.c.partition == job.partition,
             _jobs.c.id != job.id,
@@ -149,11 +156,18 @@ class JobHistory(StorePart):
         return QueuePlace(place=before + 1, waiting=others + 1, partition=job.partition)
 
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
-        """See the port."""
+        """See the port. A task of an array has the history of its task group from before it left it."""
+        own = await self._events_of(job_id)
+        if task_index(job_id) is None:
+            return own
+        shared = await self._events_of(task_group_id(job_id))
+        return [event for event in shared if not own or event.id < own[0].id] + own
+
+    async def _events_of(self, job_id: UUID) -> list[Event]:
         events = tables.events
         query = (
             select(events)
-            .where(events.c.job_id == job_id, events.c.kind.not_in((PROFILE, SNAPSHOT, SWEEP)))
+            .where(events.c.job_id == job_id, events.c.kind.not_in(_NO_HISTORY))
             .order_by(events.c.id)
         )
         async with self._db.read() as connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,18 +11,23 @@ from uuid import UUID
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    RowMapping,
     Select,
     Text,
+    and_,
     case,
     cast,
     func,
     literal,
+    or_,
     tuple_,
 )
 
 from aitne.adapters.store import paging, tables
 from aitne.adapters.store.column_types import UtcDateTime
-from aitne.adapters.store.rows import fold
+from aitne.adapters.store.rows import fold, job_of
+from aitne.adapters.store.task_groups import indices_of
+from aitne.core.arrays import task_index
 from aitne.core.models.job import Job
 from aitne.core.models.job_search import JobSort
 
@@ -41,27 +46,64 @@ class Order:
     as_of: datetime
     dialect: str
 
-    def apply(self, ids: Select[Any], cursor: str | None) -> Select[Any]:
-        """The statement in this order, from behind the cursor on. Raises ``InvalidInput``."""
-        ordered = ids.order_by(*self.columns())
+    def apply(
+        self, ids: Select[Any], cursor: str | None, *, task_groups: bool = False
+    ) -> Select[Any]:
+        """The statement in this order, from behind the cursor on; with ``task_groups`` also from the
+        group on that has tasks behind it. Raises ``InvalidInput``."""
+        ordered = ids.order_by(*self.columns(task_groups=task_groups))
         if cursor is None:
             return ordered
         order, value, job_id = self._read(cursor)
         key = order.key()
         row = tuple_(key, _jobs.c.id)
         after = tuple_(value, job_id, types=[key.type, _jobs.c.id.type])
-        ordered = ids.order_by(*order.columns())
-        return ordered.where(row < after if self.descending else row > after)
+        ordered = ids.order_by(*order.columns(task_groups=task_groups))
+        if not self.descending:
+            return ordered.where(row > after)  # a group's id is above those of its tasks
+        if not task_groups:
+            return ordered.where(row < after)
+        group = and_(_jobs.c.task_count.is_not(None), tuple_(key, _jobs.c.array_job_id) < after)
+        return ordered.where(or_(row < after, group))
+
+    def tasks(self, rows: Iterable[RowMapping], cursor: str | None) -> Iterator[Job]:
+        """Yield the jobs of ``rows`` in this order, tasks that share a row one by one, from behind the
+        cursor on. The rows have their sort key as ``sort_key``."""
+        group: Job | None = None
+        group_key: Any = None
+        left: list[int] = []  # of the group, the next one last
+        for row in rows:
+            job = job_of(row)
+            same = group is not None and (job.array_job_id, row["sort_key"]) == group_key
+            while group is not None and left and not (same and self._is_before(job, left[-1])):
+                yield group.task(left.pop())
+            if not job.is_task_group:
+                yield job
+                continue
+            group, group_key = job, (job.array_job_id, row["sort_key"])
+            left = [*indices_of(job)] if self.descending else [*reversed(indices_of(job))]
+            last = None if cursor is None else task_index(self._read(cursor)[2])
+            if last is not None and self.cursor(job.task(last)) == cursor:
+                left = [i for i in left if (i < last if self.descending else i > last)]
+        while group is not None and left:
+            yield group.task(left.pop())
+
+    def _is_before(self, job: Job, index: int) -> bool:
+        own = job.array_task_id or 0
+        return own > index if self.descending else own < index
 
     def at(self, cursor: str | None) -> Order:
         """This order as it was on the first page. Raises ``InvalidInput``."""
         return self if cursor is None else self._read(cursor)[0]
 
-    def columns(self) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-        """What to sort by."""
+    def columns(self, *, task_groups: bool = False) -> tuple[ColumnElement[Any], ...]:
+        """What to sort by; with ``task_groups`` a group comes before the other tasks of its array."""
         if self.descending:
             return self.key().desc(), _jobs.c.id.desc()
-        return self.key().asc(), _jobs.c.id.asc()
+        if not task_groups:
+            return self.key().asc(), _jobs.c.id.asc()
+        first = case((_jobs.c.task_count.is_not(None), _jobs.c.array_job_id), else_=_jobs.c.id)
+        return self.key().asc(), first.asc(), _jobs.c.id.asc()
 
     def cursor(self, job: Job) -> str:
         """The cursor of the page that ended with this job."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import TypeVar
+from itertools import islice
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Text, and_, cast, func, insert, or_, select
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.adapters.store import tables
-from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.base import MOST_IDS, StorePart, batched
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.job_order import Order
 from aitne.adapters.store.outbox import queue
 from aitne.adapters.store.portable import insert_if_absent
 from aitne.adapters.store.rows import JOB_COLUMNS, event_data, fold, job_of, row_of
+from aitne.adapters.store.task_groups import find_tasks
 from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.job_search import JobSort
@@ -23,21 +26,10 @@ from aitne.core.ports.store import Created, Idempotency, OutboxKind, Page
 from aitne.core.sessions import goes_on
 from aitne.core.states import LIVE, JobState
 
-T = TypeVar("T")
 _jobs = tables.jobs
 _MAX_PAGE = 1_000
-_LARGEST_INDEX = (1 << 31) - 1
 # In a fixed order, so that the statement is the same text every time.
 LIVE_STATES = sorted(LIVE)
-
-
-MOST_IDS = 500
-"""So many ids are named in one statement."""
-
-
-def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """In pieces of at most ``size``."""
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 class JobRecords(StorePart):
@@ -117,20 +109,15 @@ class JobRecords(StorePart):
     async def get_job(self, job_id: UUID) -> Job:
         """See the port."""
         async with self._db.read() as connection:
-            query = select(*JOB_COLUMNS).where(_jobs.c.id == job_id)
-            row = (await connection.execute(query)).mappings().first()
-        if row is None:
+            found = await _read(connection, [job_id])
+        if not found or found[0].is_task_group:
             raise NotFound("job", job_id)
-        return job_of(row)
+        return found[0]
 
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
         """See the port."""
-        found: list[Job] = []
         async with self._db.read() as connection:
-            for some in batched([*job_ids], MOST_IDS):
-                query = select(*JOB_COLUMNS).where(_jobs.c.id.in_(some))
-                found += map(job_of, (await connection.execute(query)).mappings())
-        return found
+            return await _read(connection, job_ids)
 
     async def list_jobs(
         self,
@@ -147,44 +134,28 @@ class JobRecords(StorePart):
         dialect = "postgresql" if self._db.address.path is None else "sqlite"
         order = Order(sort, descending, self._clock(), dialect).at(cursor)
         matches = and_(True, *_conditions(where, visible_to))
-        count = select(func.count()).select_from(_jobs).where(matches)
-        # Sorting and skipping is done with ids alone; only the page's rows are read whole.
-        ids = order.apply(select(_jobs.c.id).where(matches), cursor).limit(limit + 1)
-        page = select(*JOB_COLUMNS).where(_jobs.c.id.in_(ids)).order_by(*order.columns())
+        # Sorting and skipping is done with ids alone; only the page's rows are read whole. The first of
+        # them may be a task group of which the page before had the last task.
+        with_groups = not where.top_level_only
+        ids = order.apply(select(_jobs.c.id).where(matches), cursor, task_groups=with_groups)
+        page = (
+            select(*JOB_COLUMNS, order.key().label("sort_key"))
+            .where(_jobs.c.id.in_(ids.limit(limit + 2)))
+            .order_by(*order.columns(task_groups=with_groups))
+        )
         async with self._db.read() as connection:
-            total = (await connection.execute(count)).scalar_one()
+            total = sum((await _counts(connection, matches, with_groups=with_groups)).values())
             rows = (await connection.execute(page)).mappings().all()
-        items = tuple(job_of(row) for row in rows[:limit])
-        more = len(rows) > limit
+        found = [*islice(order.tasks(rows, cursor), limit + 1)]
+        items = tuple(found[:limit])
+        more = len(found) > limit
         return Page(items=items, next_cursor=order.cursor(items[-1]) if more else None, total=total)
 
     async def count_jobs(self, where: JobFilter, *, visible_to: str | None) -> dict[JobState, int]:
         """See the port."""
-        query = (
-            select(_jobs.c.state, func.count())
-            .where(and_(True, *_conditions(where, visible_to)))
-            .group_by(_jobs.c.state)
-        )
+        matches = and_(True, *_conditions(where, visible_to))
         async with self._db.read() as connection:
-            return {JobState(state): count for state, count in await connection.execute(query)}
-
-    async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
-        """See the port."""
-        query = select(*JOB_COLUMNS).where(_jobs.c.array_job_id == array_job_id)
-        async with self._db.read() as connection:
-            rows = await connection.execute(query.order_by(_jobs.c.array_task_id))
-            return [job_of(row) for row in rows.mappings()]
-
-    async def array_task(self, array_job_id: UUID, index: int) -> Job | None:
-        """Read one row by the unique index of tasks, however many the array has."""
-        if not 0 <= index <= _LARGEST_INDEX:
-            return None  # the databases refuse to compare the column with it
-        query = select(*JOB_COLUMNS).where(
-            _jobs.c.array_job_id == array_job_id, _jobs.c.array_task_id == index
-        )
-        async with self._db.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
-        return None if row is None else job_of(row)
+            return await _counts(connection, matches, with_groups=not where.top_level_only)
 
     async def live_jobs(self) -> Sequence[Job]:
         """See the port."""
@@ -194,17 +165,48 @@ class JobRecords(StorePart):
             return [job_of(row) for row in rows.mappings()]
 
     async def count_live(self, owner: str) -> int:
-        """How many rows of the owner's have not ended."""
-        query = select(func.count()).where(_jobs.c.owner == owner, _jobs.c.state.in_(LIVE_STATES))
+        """How many jobs of the owner's have not ended, tasks of arrays too."""
+        matches = and_(_jobs.c.owner == owner, _jobs.c.state.in_(LIVE_STATES))
         async with self._db.read() as connection:
-            return (await connection.execute(query)).scalar_one()
+            return sum((await _counts(connection, matches)).values())
 
     async def count_by_state(self) -> dict[JobState, int]:
         """How many jobs there are of each state; of an array its tasks, which are what runs."""
-        query = select(_jobs.c.state, func.count()).where(_jobs.c.is_array.is_(False))
         async with self._db.read() as connection:
-            rows = await connection.execute(query.group_by(_jobs.c.state))
-            return {JobState(state): count for state, count in rows}
+            return await _counts(connection, _jobs.c.is_array.is_(False))
+
+
+async def _read(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
+    """Read the jobs that there are, tasks without a row of their own too."""
+    found = await _rows(connection, job_ids)
+    absent = {*job_ids}.difference(job.id for job in found)
+    tasks = await find_tasks(connection, absent)
+    # Between the two statements a task may have got a row of its own.
+    absent.difference_update(job.id for job in tasks)
+    return found + tasks + (await _rows(connection, absent))
+
+
+async def _rows(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
+    found: list[Job] = []
+    for some in batched([*job_ids], MOST_IDS):
+        query = select(*JOB_COLUMNS).where(_jobs.c.id.in_(some))
+        found += map(job_of, (await connection.execute(query)).mappings())
+    return found
+
+
+async def _counts(
+    connection: AsyncConnection, matches: ColumnElement[bool], *, with_groups: bool = True
+) -> Counter[JobState]:
+    """Count the jobs of each state: rows by an index alone, then the tasks that share rows."""
+    rows = select(_jobs.c.state, func.count()).where(matches).group_by(_jobs.c.state)
+    counts = Counter({JobState(state): number for state, number in await connection.execute(rows)})
+    if with_groups and counts:
+        more = select(_jobs.c.state, func.sum(_jobs.c.task_count - 1)).where(
+            _jobs.c.task_count.is_not(None), matches
+        )
+        for state, number in await connection.execute(more.group_by(_jobs.c.state)):
+            counts[JobState(state)] += number
+    return counts
 
 
 async def _check_alone(tx: Transaction, job: Job) -> None:

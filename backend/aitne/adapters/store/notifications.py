@@ -10,9 +10,8 @@ from sqlalchemy import ColumnElement, delete, func, insert, select, update
 
 from aitne.adapters.store import notification_tables as tables
 from aitne.adapters.store import paging
-from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.adapters.store.engine import Transaction
-from aitne.adapters.store.jobs import MOST_IDS, batched
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.tables import members, users
 from aitne.core.errors import Conflict, NotFound

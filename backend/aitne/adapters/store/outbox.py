@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, in_turn, require_epoch, take_due
 from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.task_groups import lock_all
 from aitne.core.models.job import Job
 from aitne.core.ports.store import OutboxItem, OutboxKind
 
@@ -136,17 +137,12 @@ class Outbox(StorePart):
             items[job.id].append(item_id)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            # Locked against its end, which then comes after and releases what is held here.
-            query = (
-                select(_jobs.c.id, _jobs.c.version)
-                .where(_jobs.c.id.in_(items))
-                .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
-                .with_for_update(read=True)
-            )
-            versions = {row.id: row.version for row in await tx.execute(query)}
+            # Locked against its end, which then comes after and releases what is held here; a task gets
+            # a row of its own, whose id that end names.
+            locked = await lock_all(tx, [*items])
             now = self._clock()
             for job in {job.id: job for job in dependencies.values()}.values():
-                same = versions.get(job.id) == job.version
+                same = job.id in locked and locked[job.id].version == job.version
                 held = update(_outbox).where(_outbox.c.id.in_(items[job.id]))
                 dependency = job.id if same else None
                 await tx.execute(

@@ -14,9 +14,13 @@ from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobSpec, Sample
 from aitne.core.models.node import Node
 from aitne.core.models.user import Token, User
+from aitne.core.units import parse_array
 
 _jobs = tables.jobs
-_NOT_SHOWN = {"name_folded", "is_array", "spec", "gpus", "gpu_type", "template", "image"}
+_NOT_SHOWN = {
+    *("name_folded", "is_array", "task_count"),
+    *("spec", "gpus", "gpu_type", "template", "image"),
+}
 
 JOB_COLUMNS: list[ColumnElement[Any]] = [
     *(column for column in _jobs.c if column.name not in _NOT_SHOWN),
@@ -43,6 +47,7 @@ def row_of(job: Job) -> dict[str, Any]:
         "spec": job.spec.model_dump(mode="json"),
         "name_folded": fold(job.name),
         "is_array": job.is_array,
+        "task_count": job.array_task_ids and len(parse_array(job.array_task_ids).indices),
         "gpus": job.spec.resources.nodes * job.spec.resources.gpu.count,
         "gpu_type": job.spec.resources.gpu.type,
         "template": job.spec.template,
@@ -91,6 +96,7 @@ def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
         "type": job.type,
         "name": job.name,
         "array_job_id": None if job.array_job_id is None else str(job.array_job_id),
+        **({"array_task_ids": job.array_task_ids} if job.is_task_group else {}),
     }
 
 

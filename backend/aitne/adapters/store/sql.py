@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from aitne.adapters.store.activity import Activity
 from aitne.adapters.store.administration import Administration
+from aitne.adapters.store.array_tasks import ArrayTasks
 from aitne.adapters.store.audit import AuditTrail
 from aitne.adapters.store.catalog import Catalog
 from aitne.adapters.store.cluster import ClusterRecords
@@ -39,6 +40,7 @@ def _now() -> datetime:
 class SqlStore(
     JobRecords,
     Transitions,
+    ArrayTasks,
     Outbox,
     JobHistory,
     ClusterRecords,

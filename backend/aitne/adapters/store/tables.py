@@ -62,6 +62,9 @@ jobs = Table(
     Column("is_array", Boolean, nullable=False),
     Column("array_job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE")),
     Column("array_task_id", Integer),
+    # Of a row that several tasks share: their indices as ranges, and how many they are.
+    Column("array_task_ids", Text),
+    Column("task_count", Integer),
     Column("created_at", UtcDateTime, nullable=False),
     Column("submitted_at", UtcDateTime),
     Column("allocated_at", UtcDateTime),
@@ -97,6 +100,16 @@ jobs = Table(
         "reason",
         sqlite_where=text("array_job_id IS NOT NULL"),
         postgresql_where=text("array_job_id IS NOT NULL"),
+    ),
+    # What counts jobs adds the tasks of these few rows.
+    Index(
+        "ix_jobs_task_count",
+        "state",
+        "owner",
+        "project",
+        "task_count",
+        sqlite_where=text("task_count IS NOT NULL"),
+        postgresql_where=text("task_count IS NOT NULL"),
     ),
 )
 

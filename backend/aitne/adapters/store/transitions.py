@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, delete, func, or_, select, update
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
-from aitne.adapters.store.jobs import LIVE_STATES, MOST_IDS, batched
+from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.outbox import (
     drop,
     drop_submits,
@@ -24,7 +24,8 @@ from aitne.adapters.store.outbox import (
 )
 from aitne.adapters.store.portable import upsert_many
 from aitne.adapters.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
-from aitne.core.arrays import array_state
+from aitne.adapters.store.task_groups import indices_of, lock_all, split
+from aitne.core.arrays import array_state, task_group_id, task_id
 from aitne.core.errors import Conflict, IllegalTransition, NotFound
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.store import Move, OutboxKind
@@ -78,7 +79,7 @@ class Transitions(StorePart):
             await require_epoch(tx, epoch)
             if done:
                 await drop(tx, done)
-            known = await _lock_all(tx, [move.job_id for move in moves])
+            known = await lock_all(tx, [move.job_id for move in moves])
             wishes = [_wished(move, known.get(move.job_id)) for move in moves]
             results = iter(await _change_all(tx, [wish for wish in wishes if wish is not None]))
             after = [None if wish is None else next(results) for wish in wishes]
@@ -152,6 +153,10 @@ class Transitions(StorePart):
                 if array is not None and changed is not job:
                     await _roll_up(tx, array, [changed])
                 return changed
+            if keep:
+                # The scheduler is told to end single tasks.
+                for row in await _live_tasks(tx, job_id):
+                    await split(tx, [task_id(job_id, index) for index in indices_of(row)])
             live = await _live_tasks(tx, job_id)
             tasks = [task for task in live if task.id not in keep]
             pending_ids = {task.id for task in tasks if task.state is JobState.PENDING_SUBMIT}
@@ -277,10 +282,7 @@ async def _move(
 
 
 async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
-    """The job, and for an array task its array job, both locked until the commit.
-
-    The array's row is locked first, always: two transactions that want the same rows take turns.
-    """
+    """The job, and for an array task its array job, both locked until the commit."""
     array_id = select(_jobs.c.array_job_id).where(_jobs.c.id == job_id).scalar_subquery()
     query = (
         select(*JOB_COLUMNS)
@@ -289,30 +291,12 @@ async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
         .with_for_update(key_share=True)
     )
     found = {job.id: job for job in map(job_of, (await tx.execute(query)).mappings())}
+    if job_id not in found:
+        found = await lock_all(tx, [job_id])
     job = found.pop(job_id, None)
     if job is None:
         raise NotFound("job", job_id)
     return job, next(iter(found.values()), None)
-
-
-async def _lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
-    """The jobs and the array jobs of tasks among them, locked in the one order that ``_lock`` has too."""
-    arrays: set[UUID] = set()
-    for some in batched(job_ids, MOST_IDS):
-        query = select(_jobs.c.array_job_id).where(_jobs.c.id.in_(some)).distinct()
-        arrays.update(filter(None, (await tx.execute(query)).scalars()))
-    found: dict[UUID, Job] = {}
-    for ids in (sorted(arrays), sorted({*job_ids} - arrays)):
-        for some in batched(ids, MOST_IDS):
-            query = (
-                select(*JOB_COLUMNS)
-                .where(_jobs.c.id.in_(some))
-                .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
-                .with_for_update(key_share=True)
-            )
-            for job in map(job_of, (await tx.execute(query)).mappings()):
-                found[job.id] = job
-    return found
 
 
 def _wished(move: Move, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
@@ -412,18 +396,26 @@ async def _change_all(
 async def _roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
     """Bring an array job's row up to date after a change of some of its ``tasks``."""
     own = _jobs.c.array_job_id == array.id
-    query = select(_jobs.c.state, _jobs.c.reason, func.count().label("tasks")).where(own)
-    rows = (await tx.execute(query.group_by(_jobs.c.state, _jobs.c.reason))).mappings()
-    counts = {
-        (JobState(row["state"]), row["reason"] and TerminationReason(row["reason"])): row["tasks"]
-        for row in rows
-    }
+    rows = select(_jobs.c.state, _jobs.c.reason, func.count().label("tasks")).where(own)
+    # The rows are counted by an index alone; the one that several tasks share is added apart.
+    more = select(_jobs.c.state, _jobs.c.reason, (_jobs.c.task_count - 1).label("tasks")).where(
+        _jobs.c.id == task_group_id(array.id), _jobs.c.task_count.is_not(None)
+    )
+    counts: Counter[tuple[JobState, TerminationReason | None]] = Counter()
+    for query in (rows.group_by(_jobs.c.state, _jobs.c.reason), more):
+        for row in (await tx.execute(query)).mappings():
+            reason = row["reason"] and TerminationReason(row["reason"])
+            counts[JobState(row["state"]), reason] += row["tasks"]
     found = array_state(counts)
     values: dict[str, Any] = {"state": found.state, "reason": found.reason, "ended_at": None}
     if found.reason is TerminationReason.GOAL_REACHED:
         reached = select(func.min(_jobs.c.message)).where(own, _jobs.c.reason == found.reason)
         values["message"] = (await tx.execute(reached)).scalar()
-    elif found.message is not None or found.state is not array.state:
+    elif (
+        found.message is not None
+        or found.state is not array.state
+        or (found.state.active and array.cancel_requested_at is None)
+    ):
         values["message"] = found.message
     if found.state.terminal:
         last = select(func.max(_jobs.c.ended_at)).where(own)

@@ -85,7 +85,7 @@ class UsageRecords(StorePart):
     async def outcomes(self, project: str, start: datetime, end: datetime) -> Mapping[str, int]:
         """See the port."""
         query = (
-            select(_jobs.c.state, func.count().label("jobs"))
+            select(_jobs.c.state, func.sum(func.coalesce(_jobs.c.task_count, 1)).label("jobs"))
             .where(
                 _jobs.c.project == project,
                 _jobs.c.is_array.is_(False),

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from aitne.core.arrays import task_id
 from aitne.core.models.base import (
     Frozen,
     Strict,
@@ -204,8 +205,9 @@ class JobSpec(Frozen):
 class Job(Frozen):
     """One job, session or array task as the store holds it.
 
-    An array job is a row of its own (``spec.array`` set, ``array_task_id`` None) above one row per
-    task (``array_job_id`` set); only the tasks run.
+    An array job is a row of its own (``spec.array`` set, ``array_task_id`` None) above the rows of its
+    tasks (``array_job_id`` set); only the tasks run. Tasks of which nothing differs but the index share
+    one row, a task group (``array_task_ids`` set), until something happens to one of them.
     """
 
     id: UUID
@@ -246,6 +248,8 @@ class Job(Frozen):
     cancel_requested_at: UtcTime | None = None
     array_job_id: UUID | None = None
     array_task_id: int | None = None
+    array_task_ids: str | None = None
+    """Of a task group: the indices of its tasks, such as ``2-9,17``."""
     created_at: UtcTime
     submitted_at: UtcTime | None = None
     allocated_at: UtcTime | None = None
@@ -267,7 +271,25 @@ class Job(Frozen):
     @property
     def is_array(self) -> bool:
         """Whether this row is an array job, which does not run itself."""
-        return self.spec.array is not None and self.array_task_id is None
+        own = self.array_task_id is None and self.array_task_ids is None
+        return self.spec.array is not None and own
+
+    @property
+    def is_task_group(self) -> bool:
+        """Whether this row stands for several tasks of an array."""
+        return self.array_task_ids is not None
+
+    def task(self, index: int) -> Job:
+        """Return one task of this task group as it would be in a row of its own."""
+        if self.array_job_id is None:
+            raise ValueError(f"job {self.id} is no task group")
+        own = {
+            "id": task_id(self.array_job_id, index),
+            "array_task_id": index,
+            "array_task_ids": None,
+            "scheduler_id": self.scheduler_id and f"{self.scheduler_id}_{index}",
+        }
+        return self.model_copy(update=own)
 
     @property
     def attachable(self) -> bool:

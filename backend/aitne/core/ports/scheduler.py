@@ -59,14 +59,16 @@ class Run(Frozen):
 
 
 class SchedulerJob(Frozen):
-    """What a scheduler says of one job, or of one task of an array, in the platform's terms."""
+    """What a scheduler says of one job, or of tasks of an array, in the platform's terms."""
 
     scheduler_id: str
-    """For an array task ``<array id>_<index>``, as Slurm writes it."""
+    """For an array task ``<array id>_<index>``, as Slurm writes it; for several tasks the array's."""
     job_id: UUID
     """Ours, as submitted: the identity. The scheduler's own ids may be reused."""
     attempt: int
     array_task_id: int | None = None
+    array_task_ids: str | None = None
+    """Of a record that stands for several tasks of an array: their indices, such as ``2-9,17``."""
     account: str | None = None
     """The Unix account that it runs as: a record of another account than the job's is not the job's.
     None: the scheduler runs everything as the platform's own."""
@@ -153,8 +155,9 @@ class Scheduler(Protocol):
     async def poll(self) -> Sequence[SchedulerJob]:
         """ONE query for all jobs of the platform: live ones, and those that ended recently.
 
-        Absence of a job proves nothing. One row per array task. A record that has not changed
-        since the poll before is the very same object.
+        Absence of a job proves nothing. One record per array task, or one for several tasks of an array
+        that have nothing of their own. A record that has not changed since the poll before is the very
+        same object.
         """
         ...
 

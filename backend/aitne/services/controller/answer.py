@@ -46,7 +46,7 @@ async def moves_of(
     """For the job's row; of an array, for those of its tasks that are of the same attempt too."""
     rows = [job]
     if job.is_array:
-        tasks = await store.array_tasks(job.id)
+        tasks = await store.array_rows(job.id)
         rows = [*(task for task in tasks if task.attempt == job.attempt), job]
     moves = []
     for row in rows:

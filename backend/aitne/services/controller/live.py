@@ -6,16 +6,19 @@ what follows from it names the version that it was, and is refused if the row ha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from aitne.core.arrays import task_id
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.ports.store import Store
 from aitne.core.states import LIVE, JobState
-from aitne.services.controller.runs import Key, key_of
+from aitne.core.units import parse_array
+from aitne.services.controller.runs import Key, indices_of, key_of
 
 SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN}
 """The scheduler has it, as far as the platform knows."""
@@ -35,6 +38,7 @@ class Entry:
         "record",
         "settled",
         "submitted",
+        "tasks",
     )
 
     def __init__(self, job: Job, tick: int) -> None:
@@ -56,6 +60,10 @@ class Entry:
         self.key: Key = key_of(job)
         self.changed_at = tick
         self.submitted = job.state in SUBMITTED and not job.is_array
+        self.tasks: frozenset[int] = frozenset()
+        """Of a task group: the indices of its tasks."""
+        if job.array_task_ids is not None:
+            self.tasks = frozenset(parse_array(job.array_task_ids).indices)
 
 
 class LiveJobs:
@@ -65,6 +73,9 @@ class LiveJobs:
         self._store = store
         self._entries: dict[UUID, Entry] = {}
         self._by_key: dict[Key, Entry] = {}
+        self._groups: dict[tuple[UUID, int], Entry] = {}
+        self._tasks: dict[tuple[UUID, int], dict[int, Entry]] = defaultdict(dict)
+        """By array job and attempt: task groups, and the tasks that have rows of their own."""
         self._seen = 0
         self.tick = 0
         """Grows with every change of a copy: tells an answer from the rows it is older than."""
@@ -76,6 +87,8 @@ class LiveJobs:
         self._seen = await self._store.last_event_id()
         self._entries.clear()
         self._by_key.clear()
+        self._groups.clear()
+        self._tasks.clear()
         self.put(await self._store.live_jobs())
 
     async def catch_up(self) -> Sequence[Event]:
@@ -86,7 +99,7 @@ class LiveJobs:
             self._seen = event.id
             if event.job_id is not None and "version" in event.data:
                 changed[event.job_id] = event
-        stale = []
+        stale = [job_id for job_id in _split(events) if job_id not in self._entries]
         for job_id, event in changed.items():
             known = self._entries.get(job_id)
             if known is not None and int(event.data["version"]) <= known.job.version:
@@ -96,8 +109,17 @@ class LiveJobs:
             elif known is not None:
                 self._drop(known)
         if stale:
-            self.put(await self._store.get_jobs(stale))
+            jobs = await self._store.get_jobs(stale)
+            self.put(jobs)
+            for job_id in {*stale}.difference(job.id for job in jobs):
+                self.forget(job_id)  # a task group that its last task has left
         return events
+
+    def forget(self, job_id: UUID) -> None:
+        """Drop a row that is there no more."""
+        known = self._entries.get(job_id)
+        if known is not None:
+            self._drop(known)
 
     def put(self, jobs: Iterable[Job | None]) -> None:
         """Rows as they are after a change; what has ended is forgotten."""
@@ -120,12 +142,25 @@ class LiveJobs:
                 self._drop(known)
             known = self._entries[job.id] = Entry(job, self.tick)
             self.keys += 1
+            if job.is_task_group:
+                self._groups[known.key[:2]] = known
+                continue
             self._by_key[known.key] = known
+            if job.array_task_id is not None:
+                self._tasks[known.key[:2]][job.array_task_id] = known
 
     def _drop(self, entry: Entry) -> None:
-        self._entries.pop(entry.job.id, None)
-        self._by_key.pop(entry.key, None)
+        job = self._entries.pop(entry.job.id, entry).job
         entry.settled = None
+        if job.is_task_group:
+            self._groups.pop(entry.key[:2], None)
+            return
+        self._by_key.pop(entry.key, None)
+        if job.array_task_id is not None:
+            tasks = self._tasks[entry.key[:2]]
+            tasks.pop(job.array_task_id, None)
+            if not tasks:
+                del self._tasks[entry.key[:2]]
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -137,6 +172,25 @@ class LiveJobs:
         """The job's entry; None if it has ended or is not known yet."""
         return self._entries.get(job_id)
 
-    def of(self, record: SchedulerJob) -> Entry | None:
-        """The live job that the record may be of."""
-        return self._by_key.get((record.job_id, record.attempt, record.array_task_id))
+    def of(self, record: SchedulerJob) -> Sequence[Entry]:
+        """The live jobs that the record may be of; several if it stands for tasks of an array."""
+        run = (record.job_id, record.attempt)
+        group = self._groups.get(run)
+        if record.array_task_ids is None:
+            entry = self._by_key.get((*run, record.array_task_id))
+            if entry is None and group is not None and record.array_task_id in group.tasks:
+                entry = group
+            return () if entry is None else (entry,)
+        indices = indices_of(record)
+        found = [] if group is None or indices.isdisjoint(group.tasks) else [group]
+        tasks = self._tasks.get(run, {})
+        return found + [entry for index, entry in tasks.items() if index in indices]
+
+
+def _split(events: Iterable[Event]) -> Iterator[UUID]:
+    """Yield the tasks that have got rows of their own."""
+    for event in events:
+        if "split_task_ids" in event.data:
+            array = UUID(event.data["array_job_id"])
+            for index in parse_array(event.data["split_task_ids"]).indices:
+                yield task_id(array, index)

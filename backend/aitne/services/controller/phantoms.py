@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from uuid import UUID
 
 from aitne.core.errors import AitneError, StaleEpoch, StoreUnavailable, Unavailable
@@ -20,7 +21,7 @@ from aitne.core.ports.store import Store
 from aitne.core.together import together
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.doubt import Doubt
-from aitne.services.controller.runs import is_of
+from aitne.services.controller.runs import indices_of, is_of, task_record
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +29,8 @@ AT_ONCE = 4
 MOST_PER_POLL = 100
 """The next poll waits for as many as are cancelled now."""
 
-Key = tuple[str, UUID, int]
-"""The scheduler's id, job and attempt: ids are given out again."""
+Key = tuple[str, UUID, int, str | None]
+"""The scheduler's id, job, attempt and tasks: ids are given out again."""
 
 
 class Phantoms:
@@ -60,7 +61,8 @@ class Phantoms:
 
         async def judge(record: SchedulerJob) -> None:
             async with slots:
-                await self._judge(record, rows.get((record.job_id, record.array_task_id)))
+                for each in _parts(record, rows):
+                    await self._judge(each, rows.get((each.job_id, each.array_task_id)))
 
         await together(map(judge, due))
 
@@ -78,7 +80,7 @@ class Phantoms:
         if job is None or not is_of(record, job):
             self._handled[_key(record)] = True
             return
-        if not job.state.terminal and job.attempt <= record.attempt:
+        if not _is_over(record, job):
             return
         run = Run(
             job_id=record.job_id,
@@ -102,5 +104,25 @@ class Phantoms:
         self._handled[_key(record)] = True
 
 
+def _parts(
+    record: SchedulerJob, rows: Mapping[tuple[UUID, int | None], Job]
+) -> Sequence[SchedulerJob]:
+    """Return the record, or while tasks of its array live those tasks of the record that are over."""
+    array = rows.get((record.job_id, None))
+    if record.array_task_ids is None or array is None or array.state.terminal:
+        return (record,)
+    tasks = (task_record(record, index) for index in sorted(indices_of(record)))
+    over = (
+        task
+        for task in tasks
+        if (job := rows.get((task.job_id, task.array_task_id))) and _is_over(task, job)
+    )
+    return [*islice(over, MOST_PER_POLL)]
+
+
+def _is_over(record: SchedulerJob, job: Job) -> bool:
+    return job.state.terminal or job.attempt > record.attempt
+
+
 def _key(record: SchedulerJob) -> Key:
-    return (record.scheduler_id, record.job_id, record.attempt)
+    return (record.scheduler_id, record.job_id, record.attempt, record.array_task_ids)

@@ -43,14 +43,20 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import Entry, LiveJobs
 from aitne.services.controller.missing import Missing, Owner, Verdict
 from aitne.services.controller.phantoms import Phantoms
-from aitne.services.controller.runs import best, is_of, records_by_job, run_of
+from aitne.services.controller.runs import (
+    best,
+    indices_of,
+    is_of,
+    records_by_job,
+    run_of,
+    task_record,
+)
+from aitne.services.controller.task_groups import ABSENCES, TaskGroups, without_tasks
 
 log = logging.getLogger(__name__)
 
 SETTLING_S = 10.0
 """A job this young may be missing from an answer for no reason at all."""
-ABSENCES = 3
-"""Missing from so many answers in a row, a job is looked for by itself."""
 LOOK_AGAIN_S = 10.0
 """How long until one that could not be judged is looked for again."""
 LOOKS_AT_ONCE = 8
@@ -87,6 +93,7 @@ class Poller:
         self._live = live
         self._missing = Missing(store, scheduler, files, place, clock)
         self._doubt = Doubt(self._missing, clock)
+        self._task_groups = TaskGroups(store, live, clock)
         self._phantoms = Phantoms(store, scheduler, counts, self._doubt)
         self._polls = 0
         self.behind = False
@@ -121,9 +128,10 @@ class Poller:
         news, strangers = self._news(answer)
         if any(record.state is JobState.NODE_FAILED for _, records in news for record in records):
             await self._look_at_cluster(changed=True)
+        news = await self._task_groups.judge(news, tick)
         news = await with_cancellers(self._store, self._scheduler, self._live, news)
         for entry, records in news:
-            if entry.changed_at <= tick and entry.submitted:
+            if records and entry.changed_at <= tick and entry.submitted:
                 await self._guarded(entry.job, self._apply(entry, records))
             else:
                 self.behind = True
@@ -183,17 +191,21 @@ class Poller:
         found: dict[int, tuple[Entry, list[SchedulerJob]]] = {}
         strangers: list[SchedulerJob] = []
         for record in fresh:
-            entry = self._live.of(record)
-            if entry is None or not is_of(record, entry.job):
-                if record.state.terminal:
-                    self._foreign[id(record)] = record
+            entries = [entry for entry in self._live.of(record) if is_of(record, entry.job)]
+            rest = without_tasks(record, entries)
+            if rest is not None and not record.state.terminal:
+                strangers.append(rest)
+            elif not entries:
+                self._foreign[id(record)] = record
+            for entry in entries:
+                known = found.setdefault(id(entry), (entry, []))
+                if entry.poll == poll and not known[1] and entry.record is not None:
+                    known[1].append(entry.record)
+                task = entry.job.array_task_id
+                if record.array_task_ids is None or task is None:
+                    known[1].append(record)
                 else:
-                    strangers.append(record)
-                continue
-            known = found.setdefault(id(entry), (entry, []))
-            if entry.poll == poll and not known[1] and entry.record is not None:
-                known[1].append(entry.record)
-            known[1].append(record)
+                    known[1].append(task_record(record, task))
         for entry, _ in found.values():
             entry.poll = poll
         return [*found.values()], strangers
@@ -217,6 +229,9 @@ class Poller:
                     and (entry.look_again_at is None or entry.look_again_at <= now)
                 ):
                     due.append(entry)
+        for entry in [entry for entry in due if entry.job.is_task_group]:
+            due.remove(entry)
+            await self._task_groups.take_apart(entry, tick)
         for start in range(0, len(due), SEARCH):
             await self._look_for(due[start : start + SEARCH])
 
@@ -324,7 +339,7 @@ class Poller:
             changes = changes.model_copy(update={"scheduler_id": record.scheduler_id})
         if state is not job.state or changes.model_fields_set:
             self._moves.append(Move(job.id, state, changes, version=job.version))
-        elif state is not JobState.STARTING:
+        elif state is not JobState.STARTING and _holds_for(entry, record):
             # What only time changes is looked at every time.
             entry.record, entry.settled = record, job
             self._settled[id(record)] = entry
@@ -405,3 +420,11 @@ class Poller:
             return
         self._cluster_due = now + CLUSTER_EVERY_S
         await self._store.save_cluster(self._cluster, epoch=self._leader.epoch)
+
+
+def _holds_for(entry: Entry, record: SchedulerJob) -> bool:
+    """Tell whether the record, while it stays as it is, says all about the entry's job and no other's."""
+    task = entry.job.array_task_id
+    if entry.job.is_task_group:
+        return record.array_task_ids is not None and indices_of(record) == entry.tasks
+    return task is None or record.array_task_id == task

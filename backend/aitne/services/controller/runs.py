@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from uuid import UUID
 
 from aitne.core.agent_protocol import EXIT_DUPLICATE
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import Run, SchedulerJob
+from aitne.core.units import parse_array
 
 Key = tuple[UUID, int, int | None]
 """Job (of an array: the array's), attempt, array task."""
@@ -26,6 +28,28 @@ def run_of(job: Job) -> Run:
         account=job.account,
         scheduler_id=job.scheduler_id,
     )
+
+
+def indices_of(record: SchedulerJob) -> frozenset[int]:
+    """Return the indices of the tasks that the record is of; none for one of no array."""
+    if record.array_task_ids is not None:
+        return _indices(record.array_task_ids)
+    return frozenset() if record.array_task_id is None else frozenset({record.array_task_id})
+
+
+@lru_cache(maxsize=64)
+def _indices(ranges: str) -> frozenset[int]:
+    return frozenset(parse_array(ranges).indices)
+
+
+def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
+    """Return what a record that stands for several tasks says of one of them."""
+    own = {
+        "scheduler_id": f"{record.scheduler_id}_{index}",
+        "array_task_id": index,
+        "array_task_ids": None,
+    }
+    return record.model_copy(update=own)
 
 
 def is_of(record: SchedulerJob, job: Job) -> bool:

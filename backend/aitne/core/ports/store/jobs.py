@@ -28,7 +28,7 @@ class JobStore(Protocol):
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
     ) -> Created:
-        """Store the job (an array with its task rows), its outbox row and event in one transaction.
+        """Store the job (an array with the rows of its tasks), its outbox row and event in one transaction.
 
         Of a lineage of sessions only one lives at a time, however many ask to continue it at once.
 
@@ -46,11 +46,13 @@ class JobStore(Protocol):
         ...
 
     async def get_job(self, job_id: UUID) -> Job:
-        """Raises ``NotFound``."""
+        """Read a job, or a task of an array, which need not have a row of its own.
+
+        Raises ``NotFound``, also for a task group: it is no job."""
         ...
 
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
-        """Those of them that there are, in no order."""
+        """Those of them that there are, in no order; task groups too."""
         ...
 
     async def list_jobs(
@@ -73,19 +75,34 @@ class JobStore(Protocol):
         ...
 
     async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
-        """The task rows of an array job, by index."""
+        """The tasks of an array job, by index."""
         ...
 
-    async def array_task(self, array_job_id: UUID, index: int) -> Job | None:
-        """Read the row of one task of an array job; None if the array has no such task."""
+    async def array_rows(self, array_job_id: UUID) -> Sequence[Job]:
+        """The rows of an array job's tasks: those of single tasks by index, and the task group."""
+        ...
+
+    async def array_task(
+        self, array_job_id: UUID, index: int, *, own_row: bool = False
+    ) -> Job | None:
+        """Read one task of an array job; None if the array has no such task.
+
+        ``own_row``: take it out of its task group, so that more can be stored about it."""
+        ...
+
+    async def split_tasks(self, array_job_id: UUID, indices: Collection[int]) -> Sequence[Job]:
+        """Give tasks of the array's task group rows of their own, which differ in nothing else.
+
+        Returns the rows of all of ``indices`` that the array has, and the task group as it is
+        afterwards if it still has tasks."""
         ...
 
     async def live_jobs(self) -> Sequence[Job]:
-        """Every job that is not in a terminal state, oldest first."""
+        """Every row that is not in a terminal state, oldest first; task groups in one piece."""
         ...
 
     async def count_live(self, owner: str) -> int:
-        """How many rows of the owner's have not ended, array jobs and their tasks alike."""
+        """How many jobs of the owner's have not ended, array jobs and their tasks alike."""
         ...
 
     async def count_by_state(self) -> dict[JobState, int]:

@@ -1,0 +1,63 @@
+"""The tasks of array jobs, whether they have rows of their own or share one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from uuid import UUID
+
+from sqlalchemy import and_, or_, select
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.rows import JOB_COLUMNS, job_of
+from aitne.adapters.store.task_groups import expanded, indices_of, lock_all
+from aitne.core.arrays import task_group_id, task_id
+from aitne.core.models.job import Job
+
+_jobs = tables.jobs
+_LARGEST_INDEX = (1 << 31) - 1
+
+
+class ArrayTasks(StorePart):
+    """``JobStore``, the part about tasks of arrays."""
+
+    async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
+        """List the tasks by index, those in the task group too."""
+        return expanded(await self.array_rows(array_job_id))
+
+    async def array_rows(self, array_job_id: UUID) -> Sequence[Job]:
+        """List the rows of single tasks by index, and the task group."""
+        query = select(*JOB_COLUMNS).where(_jobs.c.array_job_id == array_job_id)
+        async with self._db.read() as connection:
+            rows = await connection.execute(query.order_by(_jobs.c.array_task_id))
+            return [job_of(row) for row in rows.mappings()]
+
+    async def array_task(
+        self, array_job_id: UUID, index: int, *, own_row: bool = False
+    ) -> Job | None:
+        """Read the task's own row by a unique index, however many the array has, and the task group's."""
+        if not 0 <= index <= _LARGEST_INDEX:
+            return None  # the databases refuse to compare the column with it
+        own = and_(_jobs.c.array_job_id == array_job_id, _jobs.c.array_task_id == index)
+        shared = _jobs.c.id == task_group_id(array_job_id)
+        query = select(*JOB_COLUMNS).where(or_(own, shared))
+        async with self._db.read() as connection:
+            rows = [job_of(row) for row in (await connection.execute(query)).mappings()]
+        for row in rows:
+            if row.array_task_id == index:
+                return row
+        group = next((row for row in rows if index in indices_of(row)), None)
+        if group is None:
+            return None
+        return (await self.split_tasks(array_job_id, [index]))[0] if own_row else group.task(index)
+
+    async def split_tasks(self, array_job_id: UUID, indices: Collection[int]) -> Sequence[Job]:
+        """Insert the rows of the tasks and take their indices from the task group's."""
+        group_id = task_group_id(array_job_id)
+        ids = [task_id(array_job_id, index) for index in indices]
+        async with self._db.write() as tx:
+            found = await lock_all(tx, [array_job_id, *ids])
+            rest = await lock_all(tx, [group_id])
+        return [found[job_id] for job_id in ids if job_id in found] + [
+            job for job in rest.values() if job.id == group_id
+        ]

@@ -1,0 +1,140 @@
+"""Task groups: one row for the tasks of an array of which nothing differs but the index.
+
+Slurm keeps the waiting tasks of an array likewise. A task gets a row of its own with the first change that
+is its alone; until then its record follows from that of the group (``Job.task``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from uuid import UUID
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from aitne.adapters.store import tables
+from aitne.adapters.store.base import MOST_IDS, batched
+from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.rows import JOB_COLUMNS, event_data, job_of, row_of
+from aitne.core.arrays import array_id, task_group_id, task_index
+from aitne.core.models.job import Job
+from aitne.core.units import ArrayRange, parse_array
+
+_jobs = tables.jobs
+SPLIT = "job.tasks"
+"""An event that belongs to no task's history: it names the tasks that have left the group."""
+
+
+def indices_of(group: Job) -> tuple[int, ...]:
+    """Return the indices of a task group's tasks, in ascending order."""
+    return () if group.array_task_ids is None else parse_array(group.array_task_ids).indices
+
+
+def tasks_of(group: Job) -> Iterator[Job]:
+    """Yield the tasks of a task group, by index."""
+    return map(group.task, indices_of(group))
+
+
+def expanded(rows: Iterable[Job]) -> list[Job]:
+    """Return the tasks that the rows of an array stand for, by index."""
+    tasks: list[Job] = []
+    for row in rows:
+        if row.is_task_group:
+            tasks += tasks_of(row)
+        else:
+            tasks.append(row)
+    return sorted(tasks, key=lambda task: task.array_task_id or 0)
+
+
+async def find_tasks(
+    connection: AsyncConnection | Transaction, job_ids: Collection[UUID]
+) -> list[Job]:
+    """Read those of ``job_ids`` that are tasks in a task group."""
+    indices = _by_group(job_ids)
+    found: list[Job] = []
+    for some in batched(sorted(indices), MOST_IDS):
+        query = select(*JOB_COLUMNS).where(_jobs.c.id.in_(some))
+        for group in map(job_of, (await connection.execute(query)).mappings()):
+            there = set(indices_of(group))
+            found += (group.task(index) for index in indices[group.id] if index in there)
+    return found
+
+
+async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
+    """The jobs and the array jobs of tasks among them, locked; tasks get rows of their own.
+
+    The arrays' rows are locked first, always: two transactions that want the same rows take turns.
+    """
+    arrays: set[UUID] = set()
+    absent = {*job_ids}
+    for some in batched(job_ids, MOST_IDS):
+        query = select(_jobs.c.id, _jobs.c.array_job_id).where(_jobs.c.id.in_(some))
+        for row in await tx.execute(query):
+            absent.discard(row.id)
+            if row.array_job_id is not None:
+                arrays.add(row.array_job_id)
+    arrays |= {array_id(job_id) for job_id in absent if task_index(job_id) is not None}
+    found: dict[UUID, Job] = {}
+    for ids in (sorted(arrays), sorted({*job_ids} - arrays)):
+        for some in batched(ids, MOST_IDS):
+            query = (
+                select(*JOB_COLUMNS)
+                .where(_jobs.c.id.in_(some))
+                .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
+                .with_for_update(key_share=True)
+            )
+            for job in map(job_of, (await tx.execute(query)).mappings()):
+                found[job.id] = job
+    for task in await split(tx, absent.difference(found)):
+        found[task.id] = task
+    return found
+
+
+async def split(tx: Transaction, job_ids: Collection[UUID]) -> list[Job]:
+    """Give those of ``job_ids`` that are tasks in a task group rows of their own.
+
+    The array jobs' rows must be locked. Returns the new rows.
+    """
+    tasks: list[Job] = []
+    for group_id, wanted in sorted(_by_group(job_ids).items()):
+        query = select(*JOB_COLUMNS).where(_jobs.c.id == group_id)
+        row = (await tx.execute(query.with_for_update(key_share=True))).mappings().first()
+        if row is not None:
+            tasks += await _split(tx, job_of(row), wanted)
+    return tasks
+
+
+async def _split(tx: Transaction, group: Job, wanted: Collection[int]) -> list[Job]:
+    indices = indices_of(group)
+    own = sorted(set(wanted).intersection(indices))
+    if not own:
+        return []
+    tasks = [group.task(index) for index in own]
+    rest = ArrayRange(tuple(sorted(set(indices).difference(own))))
+    # Readers of the group learn from its event that it has changed, or is gone.
+    version = group.version + 1
+    if rest.indices:
+        values = {"array_task_ids": str(rest), "task_count": len(rest.indices), "version": version}
+        await tx.execute(update(_jobs).where(_jobs.c.id == group.id).values(values))
+    else:
+        await tx.execute(delete(_jobs).where(_jobs.c.id == group.id))
+    await tx.execute(insert(_jobs), [row_of(task) for task in tasks])
+    changed = group.model_copy(update={"array_task_ids": str(rest), "version": version})
+    tx.append_event(
+        SPLIT,
+        {**event_data(changed, group), "split_task_ids": str(ArrayRange(tuple(own)))},
+        job_id=group.id,
+        owner=group.owner,
+        project=group.project,
+    )
+    return tasks
+
+
+def _by_group(job_ids: Iterable[UUID]) -> Mapping[UUID, list[int]]:
+    found: dict[UUID, list[int]] = defaultdict(list)
+    for job_id in job_ids:
+        index = task_index(job_id)
+        if index is not None:
+            found[task_group_id(job_id)].append(index)
+    return found

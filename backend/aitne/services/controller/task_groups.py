@@ -1,0 +1,178 @@
+"""Task groups in the scheduler's answers: judged as one while their tasks wait, split where tasks differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.ports.store import JobStore
+from aitne.core.states import JobState
+from aitne.core.units import ArrayRange
+from aitne.services.controller.live import Entry, LiveJobs
+from aitne.services.controller.runs import indices_of, task_record
+
+News = list[tuple[Entry, list[SchedulerJob]]]
+
+MOST_SPLIT = 1_000
+"""So many tasks get rows of their own in one transaction; the others with the next answer."""
+ABSENCES = 3
+"""Missing from so many answers in a row, a task is looked for by itself."""
+CANCELLING = timedelta(seconds=30)
+"""For so long after the request an array may be cancelled in part."""
+
+
+class TaskGroups:
+    """Splits task groups as the scheduler's records of their tasks begin to differ."""
+
+    def __init__(self, store: JobStore, live: LiveJobs, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._live = live
+        self._clock = clock
+        self._absent: dict[UUID, tuple[int, frozenset[int]]] = {}
+        """By task group: in how many answers in a row which of its tasks were missing."""
+
+    async def judge(self, news: News, tick: int) -> News:
+        """Replace the records of task groups.
+
+        A group stays with records that hold for all its tasks. Tasks with other records get rows, and so
+        entries, of their own.
+
+        Args:
+            news: entries with their records in one answer.
+            tick: of ``LiveJobs`` when the answer was asked for.
+        """
+        result: News = []
+        for entry, records in news:
+            if not entry.job.is_task_group:
+                result.append((entry, records))
+            elif entry.submitted and entry.changed_at <= tick:
+                result += await self._judge(entry, records, tick)
+            else:
+                result.append((entry, []))
+        return result
+
+    async def take_apart(self, entry: Entry, tick: int) -> None:
+        """Give rows of their own to tasks of a group of which the scheduler says nothing at all."""
+        await self._split(entry, entry.tasks, tick)
+
+    async def _judge(self, entry: Entry, records: Sequence[SchedulerJob], tick: int) -> News:
+        waiting, cancelled, others = _by_state(entry, records)
+        if cancelled and entry.job.cancel_requested_at is None:
+            # The copy may be behind a request of the platform's own.
+            self._live.put(await self._store.get_jobs([entry.job.id]))
+            if entry.changed_at > tick:
+                return [(entry, [])]
+        requested_at = entry.job.cancel_requested_at
+        if requested_at is None:
+            others = {**others, **_of_tasks(cancelled)}
+            cancelled = {}
+        elif waiting and cancelled:
+            if self._clock() < requested_at + CANCELLING:
+                return [(entry, [])]
+            others = {**others, **_of_tasks(cancelled)}
+            cancelled = {}
+        result: News = []
+        absent = self._long_absent(entry, {*waiting, *cancelled, *others})
+        if others or absent:
+            for task in await self._split(entry, [*others, *absent], tick):
+                index = task.job.array_task_id
+                if index in others:
+                    task.poll = entry.poll
+                    result.append((task, [others[index]]))
+        rest = [*waiting.values(), *cancelled.values()]
+        if rest and entry.tasks:
+            result.append((entry, [_of_group(rest[0])]))
+        return result
+
+    def _long_absent(self, entry: Entry, seen: Collection[int]) -> frozenset[int]:
+        """Return the tasks that were missing from several answers in a row."""
+        times, before = self._absent.pop(entry.job.id, (0, entry.tasks))
+        absent = entry.tasks.intersection(before).difference(seen)
+        if not absent:
+            return frozenset()
+        if times + 1 >= ABSENCES:
+            return absent
+        self._absent[entry.job.id] = (times + 1, absent)
+        return frozenset()
+
+    async def _split(self, entry: Entry, indices: Collection[int], tick: int) -> list[Entry]:
+        """Return the entries of tasks that have rows of their own now."""
+        group = entry.job
+        if group.array_job_id is None:
+            raise ValueError(f"job {group.id} is no task group")
+        some = sorted(indices)[:MOST_SPLIT]
+        rows = await self._store.split_tasks(group.array_job_id, some)
+        self._live.put(rows)
+        if all(row.id != group.id for row in rows):
+            self._live.forget(group.id)
+            entry.tasks = frozenset()
+        found: list[Entry] = []
+        for row in rows:
+            known = self._live.get(row.id)
+            if known is None or row.version > group.version + row.is_task_group:
+                continue  # it was changed beside: the next answer is judged for it
+            # What was read with the group has only been written down elsewhere.
+            known.changed_at = tick
+            if not row.is_task_group:
+                found.append(known)
+        return found
+
+
+def without_tasks(record: SchedulerJob, entries: Sequence[Entry]) -> SchedulerJob | None:
+    """Return the record without the tasks of the entries; None if there is nothing else in it."""
+    if record.array_task_ids is None:
+        return None if entries else record
+    rest = indices_of(record).difference(*(_own_indices(entry) for entry in entries))
+    if not rest:
+        return None
+    return record.model_copy(update={"array_task_ids": str(ArrayRange(tuple(sorted(rest))))})
+
+
+def _own_indices(entry: Entry) -> Collection[int]:
+    index = entry.job.array_task_id
+    return entry.tasks if index is None else (index,)
+
+
+def _by_state(
+    entry: Entry, records: Sequence[SchedulerJob]
+) -> tuple[dict[int, SchedulerJob], dict[int, SchedulerJob], dict[int, SchedulerJob]]:
+    """Sort records of the group's tasks: those that wait, that were cancelled unbegun, and the others.
+
+    Records that stand for several tasks are as they are in the first two, and of one task in the last.
+    """
+    waiting: dict[int, SchedulerJob] = {}
+    cancelled: dict[int, SchedulerJob] = {}
+    others: dict[int, SchedulerJob] = {}
+    for record in records:
+        indices = sorted(indices_of(record).intersection(entry.tasks))
+        if record.state is JobState.QUEUED:
+            waiting.update(dict.fromkeys(indices, record))
+        elif record.state is JobState.CANCELLED and not record.nodes:
+            cancelled.update(dict.fromkeys(indices, record))
+        else:
+            others.update((index, _of_task(record, index)) for index in indices)
+    for index in others:
+        # Of several runs of one attempt it is the one that has begun.
+        waiting.pop(index, None)
+        cancelled.pop(index, None)
+    for index in waiting:
+        cancelled.pop(index, None)
+    return waiting, cancelled, others
+
+
+def _of_tasks(records: dict[int, SchedulerJob]) -> dict[int, SchedulerJob]:
+    return {index: _of_task(record, index) for index, record in records.items()}
+
+
+def _of_task(record: SchedulerJob, index: int) -> SchedulerJob:
+    return record if record.array_task_ids is None else task_record(record, index)
+
+
+def _of_group(record: SchedulerJob) -> SchedulerJob:
+    """Return the record of one task as it would be of the group."""
+    if record.array_task_ids is not None:
+        return record
+    own = {"scheduler_id": record.scheduler_id.partition("_")[0], "array_task_id": None}
+    return record.model_copy(update=own)
