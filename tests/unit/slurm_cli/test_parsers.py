@@ -197,6 +197,24 @@ def test_no_field_of_ours_breaks_the_poll(job_id: UUID, fields: dict[str, str]) 
         assert job.job_id == job_id
 
 
+@pytest.mark.parametrize(
+    ("number", "tasks", "scheduler_id", "one", "several"),
+    [
+        ("12", "N/A", "12", None, None),
+        ("12_4", "4", "12_4", 4, None),
+        ("12_[7]", "7", "12_7", 7, None),
+        ("12_[0-8:2,20%3]", "0-8:2,20%3", "12", None, "0,2,4,6,8,20"),
+    ],
+)
+def test_waiting_tasks_of_an_array_have_one_record(
+    number: str, tasks: str, scheduler_id: str, one: int | None, several: str | None
+) -> None:
+    line = record(identity.comment(UUID(int=7), 1), JobArrayID=number, ArrayTaskID=tasks)
+    job = queue.parse_record(line, queue.FIELDS)
+    assert job is not None
+    assert (job.scheduler_id, job.array_task_id, job.array_task_ids) == (scheduler_id, one, several)
+
+
 @given(MARKED)
 def test_answers_of_any_shape_are_read_or_left(output: str) -> None:
     queue.Queue(queue.FIELDS).read(output, MARK)

@@ -184,7 +184,8 @@ class SlurmScheduler(SlurmCliScheduler):
                 if (row.job_id, row.attempt) == (run.job_id, run.attempt)
             ]
             # Who cancelled a job is known to accounting alone.
-            plain = len(rows) == 1 and rows[0].array_task_id is None
+            array = any(row.array_task_id is not None or row.array_task_ids for row in rows)
+            plain = len(rows) == 1 and not array
             if not plain or rows[0].state is JobState.CANCELLED:
                 return None
             found += rows

@@ -227,7 +227,8 @@ class SlurmCliScheduler:
             SchedulerUnavailable: Slurm does not answer.
         """
         task = (run.scheduler_id or "").partition("_")[2]
-        rows = [row for row in await self._own(run) if task in ("", str(row.array_task_id))]
+        own = await self._own(run, single_tasks=bool(task))
+        rows = [row for row in own if task in ("", str(row.array_task_id))]
         for row in rows if task else ():
             # Of a task that is cancelled before it has a record of its own, Slurm keeps none, and
             # with --jobname 22.05 would cancel all tasks that wait. A hold gives it one.
@@ -239,12 +240,12 @@ class SlurmCliScheduler:
         for number in dict.fromkeys(numbers):
             # --jobname: should the id belong to another job by now, that one is left alone. For an
             # array it makes Slurm forget which tasks had not begun, so its name was looked at above.
-            alone = any(row.scheduler_id == number for row in rows)
+            alone = any(row.scheduler_id == number and not row.array_task_ids for row in rows)
             guard = (f"--jobname={name}",) if alone else ()
             done = await self._act("scancel", *guard, number, account=run.account)
             self._check(done, f"Job {number} cannot be ended")
 
-    async def _own(self, run: Run) -> Sequence[SchedulerJob]:
+    async def _own(self, run: Run, *, single_tasks: bool = True) -> Sequence[SchedulerJob]:
         """What of the run has not ended, of its account alone, whatever ids it has.
 
         There are two when a submission turned up after it was made again: one that is left would
@@ -252,7 +253,7 @@ class SlurmCliScheduler:
         """
         return [
             row
-            for row in await self._site.live([run])
+            for row in await self._site.live([run], single_tasks=single_tasks)
             if not row.state.terminal and run.account in (None, row.account)
         ]
 

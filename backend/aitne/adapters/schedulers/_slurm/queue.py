@@ -15,6 +15,7 @@ from typing import Any
 from aitne.adapters.schedulers._slurm.identity import of_comment
 from aitne.adapters.schedulers._slurm.reasons import sentence
 from aitne.adapters.schedulers._slurm.states import job_state
+from aitne.adapters.schedulers._slurm.structured import of_tasks
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.states import JobState
@@ -67,7 +68,15 @@ def parse_record(record: str, fields: Sequence[str]) -> SchedulerJob | None:
         return None
     said = dict(zip(fields, values, strict=True))
     ours = of_comment(said["Comment"])
-    return None if ours is None else _job(ours, said)
+    if ours is None:
+        return None
+    job = _job(ours, said)
+    if said["ArrayTaskID"] in ("", "N/A"):
+        return job
+    try:
+        return of_tasks(job, said["JobArrayID"].partition("_")[0], said["ArrayTaskID"])
+    except ValueError:
+        return job  # more tasks than an array of the platform's has
 
 
 def _job(ours: tuple[Any, int], said: dict[str, str]) -> SchedulerJob:
@@ -80,17 +89,12 @@ def _job(ours: tuple[Any, int], said: dict[str, str]) -> SchedulerJob:
     if not (over and begun):
         code = signal = None
     start = parse_time(said["StartTime"])
-    task, count, priority = (
-        said["ArrayTaskID"],
-        said.get("RestartCnt", ""),
-        said.get("PriorityLong", ""),
-    )
+    count, priority = said.get("RestartCnt", ""), said.get("PriorityLong", "")
     # Checked above, field by field: building 10,000 of them with validation takes half a second.
     return SchedulerJob.model_construct(
         scheduler_id=said["JobArrayID"],
         job_id=ours[0],
         attempt=ours[1],
-        array_task_id=int(task) if task.isdecimal() else None,
         account=said["UserName"],
         state=state,
         reason=why,

@@ -105,12 +105,13 @@ class Site:
         return self._queue.read(output, mark)
 
     async def _squeue(self, *more: str) -> tuple[str, str]:
-        """Its answer and the mark at the end of each record."""
+        """Its answer and the mark at the end of each record; without ``--array`` in ``more`` the waiting
+        tasks of an array have one record."""
         while True:
             mark = queue.new_mark()
             form = queue.format_option(self._fields, mark)
             scope = () if self._mine is None else (self._mine,)
-            options = ("--noheader", "--array", "--states=all", *scope, *more)
+            options = ("--noheader", "--states=all", *scope, *more)
             argv = ("squeue", *options, f"--Format={form}")
             try:
                 return await self.ask(*argv), mark
@@ -177,9 +178,13 @@ class Site:
             for row in rows
         ]
 
-    async def live(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """What slurmctld itself holds for these attempts, whatever ids it has."""
-        output, mark = await self._squeue(f"--name={_names(runs)}")
+    async def live(
+        self, runs: Sequence[Run], *, single_tasks: bool = True
+    ) -> Sequence[SchedulerJob]:
+        """What slurmctld itself holds for these attempts, whatever ids it has; ``single_tasks``: with a
+        record for each task."""
+        scope = ("--array",) if single_tasks else ()
+        output, mark = await self._squeue(*scope, f"--name={_names(runs)}")
         read = (queue.parse_record(text, self._fields) for text in queue.records(output, mark))
         wanted = {(run.job_id, run.attempt) for run in runs}
         return [row for row in read if row is not None and (row.job_id, row.attempt) in wanted]

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from aitne.core.units import parse_duration
 
-ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
-"""With it Slurm prints seconds since 1970 instead of the local time of whoever asks."""
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC", "SLURM_BITSTR_LEN": "0"}
+"""With it Slurm prints seconds since 1970 instead of the local time of whoever asks, and the indices of an
+array's tasks whole."""
 
 _HIGHEST_SIGNAL = 31
 _FAR = 253_402_300_799  # the last second of the year 9999

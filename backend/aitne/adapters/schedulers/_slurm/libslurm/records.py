@@ -10,14 +10,14 @@ from typing import Any
 from aitne.adapters.schedulers._slurm import identity, reasons
 from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.states import job_state
-from aitne.adapters.schedulers._slurm.structured import moment, task_of, text, waiting_tasks
+from aitne.adapters.schedulers._slurm.structured import array_record, moment, task_of, text
 from aitne.adapters.schedulers._slurm.times import real_signal
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.states import JobState
 
 
 def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
-    """The rows of one record: none for a job that is not the platform's, and one for each task of an
+    """The rows of one record: none for a job that is not the platform's, and one for all tasks of an
     array that waits as a whole.
 
     Raises:
@@ -36,7 +36,7 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     if not waiting:
         # The zero itself is lost: pyslurm takes it for "none" (u32_parse in its utils/uint.pyx).
         return (task_of(job, array, 0),)
-    return waiting_tasks(job, array, waiting, said_by="pyslurm")
+    return (array_record(job, array, waiting, said_by="pyslurm"),)
 
 
 def doubtful(job: SchedulerJob) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from aitne.adapters.schedulers._slurm import identity, reasons
 from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.states import job_state
-from aitne.adapters.schedulers._slurm.structured import moment, task_of, text, waiting_tasks
+from aitne.adapters.schedulers._slurm.structured import array_record, moment, task_of, text
 from aitne.adapters.schedulers._slurm.times import real_signal
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.states import JobState
@@ -24,8 +24,8 @@ _RAW = (
 
 
 def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
-    """The rows of one record: none for a job that is not the platform's, and one for each task of
-    an array that waits as a whole.
+    """The rows of one record: none for a job that is not the platform's, and one for all tasks of an
+    array that waits as a whole.
 
     Raises:
         SchedulerUnavailable: Slurm left tasks of a long array out.
@@ -39,7 +39,8 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
         return (job,)
     if task is not None:
         return (task_of(job, array, task),)
-    return waiting_tasks(job, array, text(record.get("array_task_string")), said_by="slurmrestd")
+    tasks = text(record.get("array_task_string"))
+    return (array_record(job, array, tasks, said_by="slurmrestd"),)
 
 
 def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
