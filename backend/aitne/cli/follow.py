@@ -105,4 +105,4 @@ def check(job: Job) -> None:
     if job.ended and not job.ok:
         from aitne.cli.failure import JobFailed
 
-        raise JobFailed(f"{job.state}: {ending(job)} (`aitne logs {job.id[:8]}` shows its log)")
+        raise JobFailed(f"{job.state}: {ending(job)} (`aitne logs {job.short_id}` shows its log)")

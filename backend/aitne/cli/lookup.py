@@ -9,12 +9,13 @@ from aitne.client.records import LIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _PREFIX = re.compile(r"[0-9a-f]{4}[0-9a-f-]*", re.IGNORECASE)
 LOOKED_THROUGH = 2_000
 """A short id is looked up among so many of the newest jobs."""
+_LONGEST_INDEX = 9
 
 
 def connect(url: str | None, data_dir: str | None) -> Client:
@@ -23,66 +24,84 @@ def connect(url: str | None, data_dir: str | None) -> Client:
 
 
 def find_job(client: Client, text: str, *, sessions: bool = False) -> Job:
-    """A job by its id, a unique beginning of that, or the exact name of a live one.
+    """A job by its id, a unique beginning of that, or the exact name of a live one; ``JOB_3`` is task 3 of
+    an array job.
 
     Raises:
         NotFound: there is none.
         Ambiguous: there are several.
     """
+    return _find(client, text, sessions=sessions, ended=False)
+
+
+def find_ended(client: Client, text: str, *, sessions: bool = False) -> Job:
+    """As ``find_job``; the name of none that lives means the last one that had it.
+
+    Raises:
+        NotFound: there is none.
+        Ambiguous: there are several.
+    """
+    return _find(client, text, sessions=sessions, ended=True)
+
+
+def _find(client: Client, text: str, *, sessions: bool, ended: bool) -> Job:
     kind = "session" if sessions else None
     if _UUID.fullmatch(text):
         return client.jobs.get(text)
     found: dict[str, Job] = {}
     if _PREFIX.fullmatch(text):
         start = text.lower()
-        newest = client.jobs.list(type=kind, most=LOOKED_THROUGH)
+        newest = client.jobs.list(type=kind, top_level=True, most=LOOKED_THROUGH)
         _add(found, (job for job in newest if job.id.startswith(start)))
-    named = client.jobs.list(type=kind, search=text[:200], states=LIVE, top_level=True)
-    _add(found, (job for job in named if job.name == text))
+    _add(found, _named(client, text, kind, LIVE))
     if len(found) == 1:
         return next(iter(found.values()))
-    if not found:
-        from aitne.core.errors import NotFound
+    if found:
+        from aitne.client.errors import Ambiguous
 
-        raise NotFound(kind or "job", text)
-    from aitne.client.errors import Ambiguous
-
-    raise Ambiguous(f"{text} may mean {len(found)} jobs: write more of the id.", [*found.values()])
-
-
-def find_ended(client: Client, text: str, *, sessions: bool = False) -> Job:
-    """As ``find_job``; the name of none that lives means the last one that had it, and ``JOB_3`` task 3
-    of an array job.
-
-    Raises:
-        NotFound: there is none.
-        Ambiguous: there are several.
-    """
+        raise Ambiguous(
+            f"{text} may mean {len(found)} jobs: write more of the id.", [*found.values()]
+        )
+    if ended and (last := _named(client, text, kind)):
+        return last[0]
     from aitne.core.errors import NotFound
 
-    try:
-        return find_job(client, text, sessions=sessions)
-    except NotFound:
-        kind = "session" if sessions else None
-        named = client.jobs.list(type=kind, search=text[:200], top_level=True, most=100)
-        found = next((job for job in named if job.name == text), None) or _task(client, text)
-        if found is None:
-            raise
-        return found
-
-
-def _task(client: Client, text: str) -> Job | None:
     whole, _, index = text.rpartition("_")
-    if not whole or not index.isdecimal():
+    if whole and index.isdecimal() and len(index) <= _LONGEST_INDEX and not sessions:
+        try:
+            array = _find(client, whole, sessions=False, ended=ended)
+        except NotFound:
+            array = None
+        if array is not None and (task := _task(client, array, int(index))):
+            return task
+    raise NotFound(kind or "job", text)
+
+
+def _named(
+    client: Client, name: str, kind: str | None, states: Sequence[str] = ()
+) -> Sequence[Job]:
+    jobs = client.jobs.list(type=kind, search=name[:200], states=states, top_level=True, most=100)
+    return [job for job in jobs if job.name == name]
+
+
+def _task(client: Client, array: Job, index: int) -> Job | None:
+    if not array.is_array:
         return None
+    from uuid import UUID
+
+    from aitne.core.arrays import task_id
     from aitne.core.errors import NotFound
 
     try:
-        array = find_ended(client, whole)
+        task = client.jobs.get(str(task_id(UUID(array.id), index)))
     except NotFound:
-        return None
-    tasks = client.jobs.list(array_job_id=array.id) if array.is_array else ()
-    return next((task for task in tasks if task.array_task_id == int(index)), None)
+        pass
+    else:
+        if task.array_job_id == array.id:
+            return task
+    # Tasks that were stored by releases before 0.2 have other ids.
+    tasks = client.jobs.list(array_job_id=array.id)
+    return next((task for task in tasks if task.array_task_id == index), None)
 
 
 def _add(found: dict[str, Job], jobs: Iterable[Job]) -> None:

@@ -35,7 +35,7 @@ def submit(
         job = client.sessions.start(job_file=job_file, key=key)
     else:
         job = client.jobs.create(job_file, key=key)
-    output.say(f"Submitted {job.type} {job.id[:8]} ({output.plain(job.name, 60)}).")
+    output.say(f"Submitted {job.type} {job.short_id} ({output.plain(job.name, 60)}).")
     if wait:
         job = attend(client, job, as_json=as_json)
     if as_json:
@@ -57,8 +57,8 @@ def attend(client: Client, job: Job, *, as_json: bool) -> Job:
         return follow.to_the_end(client, job, follow.log_stream(as_json=as_json))
     except KeyboardInterrupt:
         output.say(
-            f"\nDetached; {job.type} {job.id[:8]} goes on. `aitne watch {job.id[:8]}` comes back, "
-            f"`aitne stop {job.id[:8]}` ends it."
+            f"\nDetached; {job.type} {job.short_id} goes on. `aitne watch {job.short_id}` comes back, "
+            f"`aitne stop {job.short_id}` ends it."
         )
         raise
 
@@ -154,7 +154,7 @@ def _commands(commands: list[str]) -> str:
 
 
 def _say_what_next(job: Job) -> None:
-    short = job.id[:8]
+    short = job.short_id
     if job.is_session:
         output.say(f"`aitne watch {short}` waits until it is ready, `aitne open {short}` opens it.")
     else:

@@ -187,6 +187,13 @@ class Job(Record, resources=Resources, stages=Stage):
         """Whether it is an array job, which does not run itself: its tasks do."""
         return self.array is not None and self.array_task_id is None
 
+    @property
+    def short_id(self) -> str:
+        """The beginning of its id; of an array's task the array's with the index, as in ``0008e66b_4``."""
+        if self.array_job_id is None:
+            return self.id[:8]
+        return f"{self.array_job_id[:8]}_{self.array_task_id}"
+
 
 class Spec(Record, resources=Resources):
     """What would be run: everything resolved."""

@@ -10,6 +10,7 @@ import { StraightLines, WrappedLines } from "@/components/log/LogLines";
 import { type LogSearch, useLogSearch } from "@/components/log/use-log-search";
 import { notifyProblem } from "@/components/notify";
 import { stripAnsi } from "@/lib/ansi";
+import { shortId } from "@/lib/id";
 import { fetchWholeLog, LogStream } from "@/lib/log-stream";
 import { isActive, isFailure, isTerminal } from "@/lib/states";
 import { formatBytes } from "@/lib/units";
@@ -216,7 +217,7 @@ function DownloadButton({ job }: { job: Job }) {
       const url = URL.createObjectURL(blob);
       const link = document.createElement("a");
       link.href = url;
-      link.download = `${job.name.replace(/[^\w.-]+/g, "_").slice(0, 60)}-${job.id.slice(0, 8)}.log`;
+      link.download = `${job.name.replace(/[^\w.-]+/g, "_").slice(0, 60)}-${shortId(job)}.log`;
       link.click();
       window.setTimeout(() => URL.revokeObjectURL(url), 10_000);
     },

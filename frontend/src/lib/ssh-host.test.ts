@@ -9,8 +9,8 @@ describe("the host's name of a job", () => {
     ["two words", null, "0190a005.aitne"],
     ["-oProxyCommand=x", null, "0190a005.aitne"],
     ["a.b", null, "0190a005.aitne"],
-    ["sweep", 3, "0190a005.aitne"],
+    ["sweep", 3, "00000abc_3.aitne"],
   ])("%s, task %s", (name, task, host) => {
-    expect(hostOf({ id, name, array_task_id: task })).toBe(host);
+    expect(hostOf({ id, name, array_job_id: task === null ? null : "00000abc-0000", array_task_id: task })).toBe(host);
   });
 });

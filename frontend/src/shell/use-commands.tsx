@@ -8,6 +8,7 @@ import type { Job } from "@/api/types";
 import { LANGUAGES } from "@/i18n";
 import { openInNewTab } from "@/hooks/use-job-actions";
 import { notifyProblem } from "@/components/notify";
+import { shortId } from "@/lib/id";
 import { pagesFor } from "@/lib/pages";
 import { lookOf } from "@/lib/states";
 import { SCHEMES } from "@/shell/schemes";
@@ -77,7 +78,7 @@ function useJobCommands(jobs: readonly Job[]): Command[] {
     return {
       key: job.id,
       label: ready ? t("Open {{name}}", { name: job.name }) : job.name,
-      note: `${lookOf(job.state, { session: job.type === "session" }).label} · ${job.id.slice(0, 8)}`,
+      note: `${lookOf(job.state, { session: job.type === "session" }).label} · ${shortId(job)}`,
       icon: job.type === "session" ? <Orbit size={17} /> : <SquareTerminal size={17} />,
       run: () => {
         if (!ready) void navigate({ to: "/jobs/$jobId", params: { jobId: job.id } });

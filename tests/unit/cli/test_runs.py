@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.fake_api import JOB_ID, FakeApi, Given, Request, job, page
+import pytest
+
+from tests.support.fake_api import JOB_ID, FakeApi, Given, Request, job, page, problem
 from tests.unit.cli.conftest import Aitne
 
 OTHER = "3b7a2e00-0000-4000-8000-000000000002"
@@ -150,7 +152,7 @@ def test_what_can_not_be_run_again_is_not(aitne: Aitne, api: FakeApi) -> None:
 def test_two_runs_and_only_what_differs(aitne: Aitne, api: FakeApi) -> None:
     api.on("GET", f"/jobs/{JOB_ID}", job())
     api.on("GET", f"/jobs/{OTHER}", job(id=OTHER))
-    run = {"id": JOB_ID, "name": "x"}
+    run = {"id": JOB_ID, "name": "x", "array_task_id": None}
     rows = [
         {"field": "memory_max_bytes", "a": 1 << 30, "b": None, "same": False, "unit": "bytes"},
         {"field": "dirty", "a": True, "b": True, "same": True, "unit": None},
@@ -187,9 +189,16 @@ def test_a_continued_session_that_is_waited_for_and_fails_is_a_failure(
     assert "No node has room." in done.err
 
 
-def test_tasks_of_a_sweep_are_compared_by_their_numbers(aitne: Aitne, api: FakeApi) -> None:
-    array = job("COMPLETED", name="grid", array="0-1")
-    tasks = [job("COMPLETED", id=OTHER[:-1] + str(n), array_task_id=n) for n in (0, 1)]
+@pytest.mark.parametrize("has_array_ids", [True, False], ids=["new", "before_0.2"])
+def test_tasks_of_a_sweep_are_compared_by_their_numbers(
+    aitne: Aitne, api: FakeApi, *, has_array_ids: bool
+) -> None:
+    array = job("COMPLETED", name="grid", array="0-1", id="0008e66b-0000-4000-8000-000000000000")
+    stem = array["id"][:-1] if has_array_ids else OTHER[:-1]
+    tasks = [
+        job("COMPLETED", id=f"{stem}{n + 1}", array_job_id=array["id"], array_task_id=n)
+        for n in (0, 1)
+    ]
 
     def listed(request: Request) -> Given:
         if "array_job_id" in request.query:
@@ -197,10 +206,34 @@ def test_tasks_of_a_sweep_are_compared_by_their_numbers(aitne: Aitne, api: FakeA
         return page(array) if request.query.get("q") == ["grid"] else page()
 
     api.on("GET", "/jobs", listed)
+    for number in range(10):
+        gone = problem(404, "not_found", "There is no such job.")
+        api.on("GET", f"/jobs/{array['id'][:-1]}{number}", gone)
+    if has_array_ids:
+        for task in tasks:
+            api.on("GET", f"/jobs/{task['id']}", task)
     first, second = (each["id"] for each in tasks)
-    run = {"id": first, "name": "grid", "state": "COMPLETED"}
+    run = {"id": first, "name": "grid", "state": "COMPLETED", "array_task_id": 0}
     found = {"a": run, "b": run, "sections": [], "differences": 0}
     api.on("GET", f"/jobs/{first}/compare/{second}", found)
     assert aitne("compare", "grid_0", "grid_1").status == 0
+    lists = [each for each in api.requests if "array_job_id" in each.query]
+    assert bool(lists) is not has_array_ids
     for missing in ("grid_7", "nothing_1"):
         assert f"no job {missing}" in aitne("compare", "grid_0", missing).err
+
+
+def test_beginning_of_the_id_of_an_array_means_the_array(aitne: Aitne, api: FakeApi) -> None:
+    array = job("RUNNING", array="0-9", id="0008e66b-0000-4000-8000-000000000000")
+    task = job("QUEUED", id=f"{array['id'][:-1]}5", array_job_id=array["id"], array_task_id=4)
+
+    def listed(request: Request) -> Given:
+        if "q" in request.query:
+            return page()
+        return page(array) if request.query.get("top_level") else page(task, array)
+
+    api.on("GET", "/jobs", listed)
+    api.on("GET", f"/jobs/{task['id']}", task)
+    for text, end in (("0008e66b", array), ("0008e66b_4", task)):
+        api.on("POST", f"/jobs/{end['id']}/cancel", end)
+        assert aitne("stop", text, "--yes").err.startswith(text)

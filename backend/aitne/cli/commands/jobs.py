@@ -244,7 +244,9 @@ def stop(
         return 0
     for job in found.values():
         how = "had ended" if job not in live and job.ended else "ends"
-        output.say(f"{job.id[:8]} {output.plain(job.name, 60)}: {job.state if job.ended else how}")
+        output.say(
+            f"{job.short_id} {output.plain(job.name, 60)}: {job.state if job.ended else how}"
+        )
     return 0
 
 
@@ -261,9 +263,12 @@ def _stop_all(client: Client, live: Sequence[Job], *, wait: bool, as_json: bool)
     if as_json:
         output.answer_json(results)
         return 0
+    short_ids = {job.id: job.short_id for job in live}
     for each in results:
         if each["outcome"] != "asked":
-            output.say(f"{each['id'][:8]} {output.plain(each['name'] or '', 60)}: {each['reason']}")
+            output.say(
+                f"{short_ids[each['id']]} {output.plain(each['name'] or '', 60)}: {each['reason']}"
+            )
     asked = sum(each["outcome"] == "asked" for each in results)
     output.say("Nothing runs and nothing waits." if not live else f"{asked} end.")
     return 0

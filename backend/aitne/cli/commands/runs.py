@@ -89,7 +89,7 @@ def resubmit(
     if not yes:
         output.confirm(f"Run {output.plain(found.name, 60)} again?")
     made = client.jobs.resubmit(found.id, key=new_key())
-    output.say(f"Submitted {made.type} {made.id[:8]} ({output.plain(made.name, 60)}).")
+    output.say(f"Submitted {made.type} {made.short_id} ({output.plain(made.name, 60)}).")
     if wait:
         made = submit.attend(client, made, as_json=as_json)
     if as_json:

@@ -129,7 +129,7 @@ def continue_session(
         runs.show_rerun(client.jobs.plan_resubmit(found.id), file=sys.stderr)
         output.confirm(f"Continue {output.plain(found.name, 60)}?")
     made = client.sessions.resume(found.id, key=new_key())
-    output.say(f"Submitted session {made.id[:8]}, which continues {found.id[:8]}.")
+    output.say(f"Submitted session {made.short_id}, which continues {found.short_id}.")
     if wait:
         made = submit.attend(client, made, as_json=as_json)
     if as_json:

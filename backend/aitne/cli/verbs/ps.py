@@ -72,7 +72,7 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
     what = f"{job.type} array" if job.is_array else job.type
     note = job.message if not job.ok else None
     return (
-        job.id[:8],
+        job.short_id,
         output.plain(job.name, None if wide else 32),
         what,
         job.state,

@@ -10,6 +10,7 @@ from aitne.core.cells import cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, TextIO
 
     from aitne.client.runs import Comparison, Rerun, Snapshot, Sweep, WrittenFiles
@@ -106,9 +107,14 @@ def show_rerun(found: Rerun, *, file: TextIO) -> None:
         output.say("Nothing that it ran on has changed, as far as is known.")
 
 
+def _short_id(run: Mapping[str, Any]) -> str:
+    index = run["array_task_id"]
+    return run["id"][:8] if index is None else f"{run['id'][:8]}_{index}"
+
+
 def show_comparison(found: Comparison, *, everything: bool) -> None:
     """The rows that differ, section by section; all with ``everything``."""
-    heads = [f"{run['id'][:8]} {output.plain(run['name'], 30)}" for run in (found.a, found.b)]
+    heads = [f"{_short_id(run)} {output.plain(run['name'], 30)}" for run in (found.a, found.b)]
     rows: list[tuple[str, str, str, str]] = []
     for section in found.sections:
         title = _SECTIONS.get(section["key"], section["key"])

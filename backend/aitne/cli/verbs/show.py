@@ -31,7 +31,7 @@ def show(job: Job, advice: Sequence[Advice]) -> None:
             ("Ended", output.moment(job.ended_at)),
             ("Opens at", job.url if job.state == "READY" else None),
             *(
-                (each["title"], f"aitne open {job.id[:8]} --app {each['name']}")
+                (each["title"], f"aitne open {job.short_id} --app {each['name']}")
                 for each in job.entry_points[1:]
                 if each["url"]
             ),

@@ -9,6 +9,7 @@ import { RunTime } from "@/components/RunTime";
 import { StateBadge } from "@/components/StateBadge";
 import { useSlowNow } from "@/hooks/use-now";
 import { describeNodes, describeResources } from "@/lib/describe";
+import { shortId } from "@/lib/id";
 import type { ColumnName } from "@/lib/job-columns";
 import { formatAbsolute, formatRelative } from "@/lib/time";
 import classes from "./JobTable.module.css";
@@ -42,7 +43,7 @@ const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
   ended: (job) => when(job.ended_at),
   duration: (job) => <RunTime job={job} />,
   message: (job) => (job.message === null ? null : <span title={job.message}>{job.message}</span>),
-  id: (job) => <code title={job.id}>{job.id.slice(0, 8)}</code>,
+  id: (job) => <code title={job.id}>{shortId(job)}</code>,
   scheduler_id: (job) => job.scheduler_id,
 };
 
