@@ -5,7 +5,7 @@ Slurmctld is killed as well. A hang is SIGSTOP for 45 s, unless the supervisor r
 Every job appends the client's own number and the job's id to one file, so that the file tells what was
 lost and what ran twice, whatever the platform believes. The big form, as root:
 
-    python -m tests.fault.storm --jobs 10000 --kills 50 --hangs 10 --slurmctld-kills 5
+    python -m tests.fault.storm --jobs 10000 --arrays 100 --kills 50 --hangs 10 --slurmctld-kills 5
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from tests.support.platform import SOFTWARE, RunningPlatform, environments_or_sk
 
 VICTIMS = ("api", "controller")
 CLIENTS = 8
+ARRAY_TASKS = 20
 PAGE = 500
 RECOVERED_WITHIN_S = 60.0
 _LIVE = frozenset(JobState) - TERMINAL
@@ -53,6 +54,7 @@ class Storm:
         cluster: DevCluster,
         *,
         jobs: int,
+        arrays: int,
         kills: int,
         hangs: int,
         slurmctld_kills: int,
@@ -61,7 +63,7 @@ class Storm:
     ) -> None:
         self.platform = platform
         self.cluster = cluster
-        self.result = Result(jobs, kills + slurmctld_kills, hangs)
+        self.result = Result(jobs, arrays, kills + slurmctld_kills, hangs)
         self._random = random.Random(seed)
         self._say = say
         self._token = user_token(platform, "alice")
@@ -70,9 +72,14 @@ class Storm:
         shutil.chown(self._folder, "alice", "alice")
         self._ran = self._folder / "ran"
         self._ids: dict[int, str] = {}
-        self._todo: SimpleQueue[int] = SimpleQueue()
-        for number in range(jobs):
-            self._todo.put(number)
+        """By number; the tasks of an array have the id of their array."""
+        self._todo: SimpleQueue[range] = SimpleQueue()
+        sizes = [ARRAY_TASKS] * arrays + [1] * (jobs - ARRAY_TASKS * arrays)
+        self._random.shuffle(sizes)
+        number = 0
+        for size in sizes:
+            self._todo.put(range(number, number + size))
+            number += size
         self._over = threading.Event()
         whose = ["slurmctld"] * slurmctld_kills + [
             self._random.choice(VICTIMS) for _ in range(kills)
@@ -122,7 +129,7 @@ class Storm:
         self._count()
         shutil.rmtree(self._folder)
         if self.result.ok:
-            for job_id in self._ids.values():
+            for job_id in {*self._ids.values()}:
                 shutil.rmtree(self._home / ".aitne" / "jobs" / job_id)
         return self.result
 
@@ -132,20 +139,22 @@ class Storm:
         with httpx.Client(trust_env=False, timeout=30) as line:
             while True:
                 try:
-                    number = self._todo.get_nowait()
+                    numbers = self._todo.get_nowait()
                 except Empty:
                     return
-                self._ids[number] = self._create(line, number)
+                self._ids |= dict.fromkeys(numbers, self._create(line, numbers))
 
-    def _create(self, line: httpx.Client, number: int) -> str:
-        """As any client would: with a key, and again until there is an answer."""
+    def _create(self, line: httpx.Client, numbers: range) -> str:
+        """Submit a job, or an array for several numbers, with a key, again until there is an answer."""
+        number = f"$(({numbers[0]} + ${{SLURM_ARRAY_TASK_ID:-0}}))"
         body = {
-            "name": f"storm {number}",
+            "name": f"storm {numbers[0]}",
             "commands": [f'echo "{number} $AITNE_JOB_ID" >> {self._ran}'],
             "resources": {"cpu": 1, "memory": "32M"},
             "max_duration": "10m",
+            **({"array": f"0-{len(numbers) - 1}"} if len(numbers) > 1 else {}),
         }
-        key = f"{self._folder.name}-{number}"
+        key = f"{self._folder.name}-{numbers[0]}"
         while not self._over.is_set():
             try:
                 answer = line.post(
@@ -158,7 +167,7 @@ class Storm:
             if answer is not None and answer.status_code in (200, 201):
                 return str(answer.json()["id"])
             if answer is not None and answer.status_code not in (429, 500, 502, 503, 504):
-                raise AssertionError(f"job {number}: {answer.status_code} {answer.text}")
+                raise AssertionError(f"job {numbers[0]}: {answer.status_code} {answer.text}")
             self.result.retried_requests += 1
             time.sleep(0.1)
         return ""
@@ -280,6 +289,8 @@ class Storm:
                 self._say(f"the platform does not list its jobs: {error}")
                 return
         for job in jobs:
+            if job["array"] is not None and job["array_task_id"] is None:
+                continue  # its tasks are counted
             self.result.states[job["state"]] += 1
             self.result.attempts[job["attempt"]] += 1
             if job["state"] != JobState.COMPLETED:
@@ -324,6 +335,7 @@ def main() -> int:
     """The big form."""
     parser = argparse.ArgumentParser(prog="python -m tests.fault.storm", description=__doc__)
     parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--arrays", type=int, default=0, help=f"of {ARRAY_TASKS} of the jobs each")
     parser.add_argument("--kills", type=int, default=8)
     parser.add_argument("--hangs", type=int, default=0)
     parser.add_argument("--slurmctld-kills", type=int, default=0)
@@ -348,6 +360,7 @@ def main() -> int:
             platform,
             cluster,
             jobs=given.jobs,
+            arrays=given.arrays,
             kills=given.kills,
             hangs=given.hangs,
             slurmctld_kills=given.slurmctld_kills,

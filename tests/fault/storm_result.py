@@ -14,6 +14,7 @@ class Result:
     """Counts of what a storm did and of what became of its jobs."""
 
     jobs: int
+    arrays: int
     promised_kills: int
     promised_hangs: int
     kills: Counter[str] = field(default_factory=Counter)
@@ -48,7 +49,7 @@ class Result:
             f"{n} in attempt {which}" for which, n in sorted(self.attempts.items())
         )
         return (
-            f"{self.jobs} jobs; kill -9: {self.kills.total()} ({kills}); "
+            f"{self.jobs} jobs, among them the tasks of {self.arrays} arrays; kill -9: {self.kills.total()} ({kills}); "
             f"{self.resumed} times a node was resumed\n"
             f"{self.hangs.summary()}\n"
             f"accepted in {self.submit_s:.0f} s ({self.jobs / max(self.submit_s, 0.1):.0f}/s, "

@@ -24,6 +24,7 @@ def test_storm(slurm_cluster: DevCluster, slurm_platform: RunningPlatform) -> No
         slurm_platform,
         slurm_cluster,
         jobs=500,
+        arrays=5,
         kills=8,
         hangs=0,
         slurmctld_kills=0,
