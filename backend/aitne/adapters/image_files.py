@@ -7,20 +7,23 @@ import os
 import stat
 from pathlib import Path
 
+from typing_extensions import override
+
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import Artifact
+from aitne.core.ports.catalogue_files import ImageFiles
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-class ImagesFolder:
+class ImagesFolder(ImageFiles):
     """Fulfils ``core.ports.catalogue_files.ImageFiles`` for the files below one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    @override
     def checked(self, claim: Artifact, field: str) -> Artifact:
-        """See the port."""
         if claim.path is None:
             return claim
         return _checked(claim, _inside(claim.path, self._folder, field), field)

@@ -18,9 +18,12 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import contextmanager
 from pathlib import Path
 
+from typing_extensions import override
+
 from aitne.core import manifest
 from aitne.core.errors import InvalidInput, RateLimited, Unavailable
 from aitne.core.manifest import ManifestError, Summary
+from aitne.core.ports.catalogue_files import Manifests
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +40,7 @@ _WAITING = "waiting"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class ManifestFolder:
+class ManifestFolder(Manifests):
     """Fulfils ``core.ports.catalogue_files.Manifests``. Nothing is made before the first upload."""
 
     def __init__(
@@ -54,10 +57,10 @@ class ManifestFolder:
         self._now = now
         self._busy: set[str] = set()
 
+    @override
     async def receive(
         self, user: str, digest: str, chunks: AsyncIterator[bytes], used: Collection[str]
     ) -> Summary:
-        """See the port."""
         with self._turn(user):
             mine = self._folder / _WAITING / user
             with _translated(self._folder):
@@ -71,21 +74,21 @@ class ManifestFolder:
                     await asyncio.to_thread(shutil.rmtree, fresh, ignore_errors=True)
         return found
 
+    @override
     async def find(self, user: str, digest: str, *, kept: bool) -> Summary | None:
-        """See the port."""
         places = [self._folder / _WAITING / user / digest]
         if kept:
             places.append(self._folder / digest)
         with _translated(self._folder):
             return await asyncio.to_thread(_find, places)
 
+    @override
     async def keep(self, user: str, digest: str) -> None:
-        """See the port."""
         with _translated(self._folder):
             await asyncio.to_thread(self._keep, user, digest)
 
+    @override
     def path(self, digest: str) -> Path:
-        """See the port."""
         found = self._folder / digest / _TEXT
         if not found.is_file():
             raise Unavailable(

@@ -9,20 +9,23 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from typing_extensions import override
+
 from aitne.core.errors import Unavailable
+from aitne.core.ports.probes import Probes
 
 _T = TypeVar("_T")
 WITHIN_S = 3.0
 
 
-class LocalProbes:
+class LocalProbes(Probes):
     """See ``core.ports.probes.Probes``."""
 
     def __init__(self, *, within_s: float = WITHIN_S) -> None:
         self._within_s = within_s
 
+    @override
     async def http(self, url: str) -> None:
-        """See the port."""
         where = urlsplit(url)
         host, port = where.hostname or "127.0.0.1", where.port or 80
         try:
@@ -44,8 +47,8 @@ class LocalProbes:
         if line[1] >= "500":
             raise Unavailable(f"{url} answers with the error {line[1]}.")
 
+    @override
     async def socket(self, path: Path) -> None:
-        """See the port."""
         try:
             async with asyncio.timeout(self._within_s):
                 _, writer = await asyncio.open_unix_connection(path)
@@ -55,13 +58,13 @@ class LocalProbes:
         except OSError as error:
             raise Unavailable(f"Nobody listens at {path}: {_said(error)}.") from error
 
+    @override
     async def folder(self, path: Path) -> None:
-        """See the port."""
         if not await self._aside(path, path.is_dir):
             raise Unavailable(f"There is no folder {path}.")
 
+    @override
     async def space(self, path: Path) -> tuple[int, int]:
-        """See the port."""
         usage = await self._aside(path, lambda: shutil.disk_usage(path))
         return usage.free, usage.total
 

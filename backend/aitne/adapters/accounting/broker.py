@@ -5,36 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from typing_extensions import override
+
 from aitne.adapters.broker import BrokerClient
 from aitne.core.broker_args import Done
 from aitne.core.broker_protocol import Used
 from aitne.core.models.limits import InUse, Usage
-from aitne.core.ports.accounting import Associations, Change
+from aitne.core.ports.accounting import Accounting, Associations, Change
 from aitne.core.settings import Settings
 
 
-class BrokerAccounting:
+class BrokerAccounting(Accounting):
     """Fulfils ``core.ports.accounting.Accounting`` over the socket."""
 
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)
 
+    @override
     async def read(self) -> Associations:
-        """See the port."""
         return await self._client.call("accounting_read", {}, Associations)
 
+    @override
     async def apply(self, changes: Sequence[Change]) -> None:
-        """See the port. Raises ``NotAllowed`` also for a user that the broker acts for no more."""
         said = [each.model_dump(mode="json") for each in changes]
         await self._client.call("accounting_apply", {"changes": said}, Done)
 
+    @override
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """See the port."""
         args = {"start": start.isoformat(), "end": end.isoformat()}
         return (await self._client.call("accounting_usage", args, Used)).rows
 
+    @override
     async def in_use(self) -> InUse:
-        """See the port."""
         return await self._client.call("accounting_in_use", {}, InUse)
 
     async def close(self) -> None:

@@ -6,10 +6,13 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from typing_extensions import override
+
 from aitne.adapters.accounting import _in_use, _slurm
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.limits import InUse, Usage
 from aitne.core.ports.accounting import (
+    Accounting,
     AddAccount,
     AddMember,
     Associations,
@@ -36,7 +39,7 @@ NO_ACCOUNTING = (
 )
 
 
-class SlurmAccounting:
+class SlurmAccounting(Accounting):
     """Fulfils ``core.ports.accounting.Accounting``."""
 
     def __init__(self, settings: Settings, command: Command) -> None:
@@ -50,8 +53,8 @@ class SlurmAccounting:
         self._qos = ""
         self._qos_read_at: float | None = None
 
+    @override
     async def read(self) -> Associations:
-        """See the port."""
         cluster = await self._cluster()
         associations = await self._show(
             *("assoc", "WOPLimits", "where", f"Cluster={cluster}"),
@@ -68,8 +71,8 @@ class SlurmAccounting:
             tres=_slurm.parse_counted(counted),
         )
 
+    @override
     async def apply(self, changes: Sequence[Change]) -> None:
-        """See the port."""
         cluster = await self._cluster()
         for change in changes:
             words = _slurm.argv(change, cluster)
@@ -81,20 +84,18 @@ class SlurmAccounting:
             if ended.returncode and not done:
                 raise _error(ended, f"`sacctmgr {' '.join(words)}`")
 
+    @override
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """See the port.
-
-        sacct and not sreport: the latter's sums grow once an hour only, and they leave out the jobs
-        that just ended. ``-T`` cuts what reaches beyond the time, ``-D`` shows each run of a job that
-        was requeued.
-        """
+        # sacct and not sreport: the latter's sums grow once an hour only, and they leave out the jobs that
+        # just ended. ``-T`` cuts what reaches beyond the time, ``-D`` shows each run of a job that was
+        # requeued.
         await self._cluster()
         argv = ["sacct", "-a", "-X", "-T", "-D", "-n", "-P", "-S", _time(start), "-E", _time(end)]
         argv += ["-o", ",".join(_slurm.USAGE_FIELDS)]
         return _slurm.parse_usage(_text(await self._ok(argv, _USAGE_TIMEOUT_S)))
 
+    @override
     async def in_use(self) -> InUse:
-        """See the port."""
         await self._cluster()
         now = time.monotonic()
         if self._qos_read_at is None or now - self._qos_read_at > _QOS_KEPT_S:

@@ -14,10 +14,11 @@ from typing import Any
 
 import bonsai
 from bonsai.utils import escape_attribute_value, escape_filter_exp
+from typing_extensions import override
 
 from aitne.core.errors import SetupError, Unavailable
 from aitne.core.identity_settings import LdapSettings
-from aitne.core.ports.identity import Identity, require_group, role_by_groups
+from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
 
 _GROUPS_OF_ENTRY = "memberOf"
@@ -28,7 +29,7 @@ _TWO = 2
 """So many answers are enough to know that a search is not about one person."""
 
 
-class LdapIdentity:
+class LdapIdentity(FormSource):
     """One connection for each login: a bind is of one person."""
 
     name = "ldap"
@@ -38,10 +39,10 @@ class LdapIdentity:
         self._service_password = _password_in(self._settings)
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
+    @override
     async def authenticate(
         self, username: str, password: str, stored: str | None
     ) -> Identity | None:
-        """See the port."""
         # An empty password is no bind at all, which every directory lets succeed (RFC 4513, 5.1.2).
         if not _PLAIN.fullmatch(username) or not password or "\0" in password:
             return None

@@ -18,10 +18,17 @@ import httpx
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
+from typing_extensions import override
 
 from aitne.core.errors import NotAuthenticated, SetupError, Unavailable
 from aitne.core.identity_settings import OidcSettings
-from aitne.core.ports.identity import Identity, NotLetIn, require_group, role_by_groups
+from aitne.core.ports.identity import (
+    Identity,
+    NotLetIn,
+    RedirectSource,
+    require_group,
+    role_by_groups,
+)
 from aitne.core.settings import Settings
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
@@ -30,13 +37,14 @@ _LEEWAY_S = 60
 _MOST_BYTES = 1 << 20
 
 
-class OidcIdentity:
+class OidcIdentity(RedirectSource):
     """Knows its provider from the provider's own description, which is read when first needed."""
 
     name = "oidc"
 
     def __init__(self, settings: Settings, clock: Callable[[], datetime]) -> None:
         self._settings: OidcSettings = settings.auth.oidc
+        self.label = self._settings.label
         self._clock = clock
         self._secret = _secret_in(self._settings)
         self._described: dict[str, Any] | None = None
@@ -44,13 +52,8 @@ class OidcIdentity:
         ca_file = self._settings.ca_file
         self._trust = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
 
-    @property
-    def label(self) -> str:
-        """See the port."""
-        return self._settings.label
-
+    @override
     async def begin(self, state: str, redirect_uri: str) -> tuple[str, Mapping[str, Any]]:
-        """See the port."""
         endpoint = str((await self._description())["authorization_endpoint"])
         nonce, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest())
@@ -69,10 +72,10 @@ class OidcIdentity:
         mark = "&" if "?" in endpoint else "?"
         return f"{endpoint}{mark}{query}", {"nonce": nonce, "verifier": verifier}
 
+    @override
     async def finish(
         self, kept: Mapping[str, Any], redirect_uri: str, answer: Mapping[str, str]
     ) -> Identity:
-        """See the port."""
         described = await self._description()
         issuer = answer.get("iss")
         if issuer is not None and issuer != self._settings.issuer:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from pydantic import TypeAdapter, ValidationError
+from typing_extensions import override
 
 from aitne.adapters._pam import check_password, facts_of
 from aitne.adapters.accounts import permitted_user
@@ -16,7 +17,7 @@ from aitne.core.broker_identity import PasswordChecked
 from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.identity_settings import PamSettings
 from aitne.core.models.base import UserName
-from aitne.core.ports.identity import Identity, require_group, role_by_groups
+from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
 
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
@@ -24,7 +25,7 @@ _AT_ONCE = 4
 """A wrong password keeps a thread for some seconds."""
 
 
-class PamIdentity:
+class PamIdentity(FormSource):
     """A user here is the account of the same name, or the one that ``[accounts] map`` says."""
 
     name = "pam"
@@ -40,10 +41,10 @@ class PamIdentity:
                 "the broker, which may, under [broker]; or use another source."
             )
 
+    @override
     async def authenticate(
         self, username: str, password: str, stored: str | None
     ) -> Identity | None:
-        """See the port."""
         try:
             name = _NAME.validate_python(username)
         except ValidationError:

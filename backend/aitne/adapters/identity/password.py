@@ -9,8 +9,9 @@ from functools import cached_property
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+from typing_extensions import override
 
-from aitne.core.ports.identity import Identity
+from aitne.core.ports.identity import FormSource, Identity
 from aitne.core.settings import Settings
 
 # OWASP's recommendation for argon2id: dear enough for who guesses, cheap enough for who logs in.
@@ -19,7 +20,7 @@ _PASSES = 2
 _LANES = 1
 
 
-class PasswordIdentity:
+class PasswordIdentity(FormSource):
     """Hashes in a thread, few at a time: each takes a core and some memory for a moment."""
 
     name = "password"
@@ -48,10 +49,10 @@ class PasswordIdentity:
         async with self._slots:
             return await asyncio.to_thread(self._hasher.hash, password)
 
+    @override
     async def authenticate(
         self, username: str, password: str, stored: str | None
     ) -> Identity | None:
-        """See the port."""
         return Identity(username) if await self.verify(username, password, stored) else None
 
     async def verify(self, username: str, password: str, stored: str | None) -> bool:

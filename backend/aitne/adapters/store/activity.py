@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import and_, select, update
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
@@ -17,18 +18,19 @@ from aitne.adapters.store.portable import insert_if_absent
 from aitne.adapters.store.rows import JOB_COLUMNS, job_of
 from aitne.core.models.job import Job
 from aitne.core.models.notification import SessionActivity
+from aitne.core.ports.store import NotificationStore
 
 _jobs = tables.jobs
 _FIELDS = [_activity.c[name] for name in SessionActivity.model_fields]
 
 
-class Activity(StorePart):
+class Activity(StorePart, NotificationStore):
     """``NotificationStore``, the part about activity."""
 
+    @override
     async def note_activity(
         self, job_id: UUID, *, active_at: datetime, seen_at: datetime, tolerance_s: float = 0.0
     ) -> SessionActivity | None:
-        """See the port."""
         this = _activity.c.job_id == job_id
         # Every session says so again and again: mostly it is no news, and nothing is written.
         async with self._db.read() as connection:
@@ -64,8 +66,8 @@ class Activity(StorePart):
             await tx.execute(update(_activity).where(this).values(values))
         return known.model_copy(update=values)
 
+    @override
     async def activities(self) -> Sequence[SessionActivity]:
-        """See the port."""
         query = (
             select(*_FIELDS)
             .join(_jobs, _jobs.c.id == _activity.c.job_id)
@@ -75,10 +77,10 @@ class Activity(StorePart):
             rows = await connection.execute(query)
             return [SessionActivity.model_validate(dict(row)) for row in rows.mappings()]
 
+    @override
     async def warn_idle(
         self, job_id: UUID, *, warned: int, at: datetime, data: dict[str, Any], epoch: int
     ) -> bool:
-        """See the port."""
         before = and_(_activity.c.job_id == job_id, _activity.c.warned < warned)
         about = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
         async with self._db.write() as tx:
@@ -92,8 +94,8 @@ class Activity(StorePart):
             )
         return True
 
+    @override
     async def idle_gpu_jobs(self) -> Sequence[Job]:
-        """See the port."""
         query = (
             select(*JOB_COLUMNS)
             .where(_jobs.c.gpu_idle_since.is_not(None), _jobs.c.state.in_(LIVE_STATES))

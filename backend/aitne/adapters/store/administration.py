@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Table, and_, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from aitne.adapters.store import node_history, paging
 from aitne.adapters.store.admin_tables import announcements as _announcements
@@ -19,19 +20,19 @@ from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.core.errors import NotFound
 from aitne.core.models.administration import Announcement, Maintenance, NodeEvent
-from aitne.core.ports.store import Check, Page
+from aitne.core.ports.store import AdministrationStore, Check, Page
 
 ANNOUNCED = "announcement.changed"
 MAINTAINED = "maintenance.changed"
 
 
-class Administration(StorePart):
+class Administration(StorePart, AdministrationStore):
     """``AdministrationStore``."""
 
+    @override
     async def save_announcement(
         self, announcement: Announcement, *, check: Check[Announcement] = None
     ) -> None:
-        """See the port."""
         values = announcement.model_dump() | {"projects": list(announcement.projects)}
         async with self._db.write() as tx:
             before = await _lock_announcement(tx, announcement.id)
@@ -48,10 +49,10 @@ class Administration(StorePart):
                 await tx.execute(delete(_dismissals).where(of_it))
             tx.append_event(ANNOUNCED, {"id": announcement.id})
 
+    @override
     async def delete_announcement(
         self, announcement_id: str, *, check: Check[Announcement] = None
     ) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             before = await _lock_announcement(tx, announcement_id)
             if before is None:
@@ -61,8 +62,8 @@ class Administration(StorePart):
             await tx.execute(delete(_announcements).where(_announcements.c.id == announcement_id))
             tx.append_event(ANNOUNCED, {"id": announcement_id})
 
+    @override
     async def get_announcement(self, announcement_id: str) -> Announcement:
-        """See the port."""
         query = select(_announcements).where(_announcements.c.id == announcement_id)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
@@ -70,10 +71,10 @@ class Administration(StorePart):
             raise NotFound("announcement", announcement_id)
         return Announcement.model_validate(row)
 
+    @override
     async def list_announcements(
         self, *, current_at: datetime | None, cursor: str | None = None, limit: int = 100
     ) -> Page[Announcement]:
-        """See the port."""
         table = _announcements
         wanted = []
         if current_at is not None:
@@ -97,8 +98,8 @@ class Administration(StorePart):
             next_cursor = paging.encode("announcements", last.starts_at.isoformat(), last.id)
         return Page(items=items, next_cursor=next_cursor, total=total)
 
+    @override
     async def dismiss(self, announcement_id: str, user: str) -> None:
-        """See the port."""
         values = {"announcement": announcement_id, "user_name": user}
         try:
             async with self._db.write() as tx:
@@ -106,16 +107,16 @@ class Administration(StorePart):
         except IntegrityError as error:
             raise NotFound("announcement", announcement_id) from error
 
+    @override
     async def dismissed(self, user: str) -> frozenset[str]:
-        """See the port."""
         query = select(_dismissals.c.announcement).where(_dismissals.c.user_name == user)
         async with self._db.read() as connection:
             return frozenset((await connection.execute(query)).scalars())
 
+    @override
     async def set_maintenance(
         self, window: Maintenance | None, *, check: Check[Maintenance | None] = None
     ) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             await tx.take("maintenance")
             before = (await tx.execute(select(_maintenance))).mappings().first()
@@ -130,14 +131,15 @@ class Administration(StorePart):
                 await tx.execute(upsert(tx.dialect, _maintenance, values, ["cluster"]))
             tx.append_event(MAINTAINED, _told(window))
 
+    @override
     async def maintenance(self) -> Maintenance | None:
-        """See the port."""
         async with self._db.read() as connection:
             row = (await connection.execute(select(_maintenance))).mappings().first()
         return None if row is None else Maintenance.model_validate(row)
 
+    @override
     async def tell_turns(self, after: datetime, until: datetime) -> None:
-        """See the port. Mostly nothing turns; then nothing is written."""
+        # Mostly nothing turns; then nothing is written.
         announced = select(_announcements.c.id).where(_turns(_announcements, after, until))
         maintained = select(_maintenance).where(_turns(_maintenance, after, until))
         async with self._db.read() as connection:
@@ -151,16 +153,16 @@ class Administration(StorePart):
             if window is not None:
                 tx.append_event(MAINTAINED, _told(Maintenance.model_validate(window)))
 
+    @override
     async def note_node(self, node: str, what: str, *, actor: str, reason: str | None) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             row = {"node": node, "what": what, "reason": reason, "actor": actor}
             await node_history.write(tx, [{**row, "cluster": CLUSTER, "time": self._clock()}])
 
+    @override
     async def node_history(
         self, node: str, *, cursor: str | None = None, limit: int = 100
     ) -> Page[NodeEvent]:
-        """See the port."""
         mine = _history.c.node == node
         count = select(func.count()).select_from(_history).where(mine)
         page = select(_history).where(mine).order_by(_history.c.id.desc()).limit(limit + 1)
@@ -177,8 +179,8 @@ class Administration(StorePart):
             total=total,
         )
 
+    @override
     async def last_drains(self) -> dict[str, NodeEvent]:
-        """See the port."""
         newest = (
             select(func.max(_history.c.id))
             .where(_history.c.what == "drain")

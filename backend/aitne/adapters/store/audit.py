@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, insert, or_, select
+from typing_extensions import override
 
 from aitne.adapters.store import paging
 from aitne.adapters.store.audit_tables import audit as _audit
 from aitne.adapters.store.base import StorePart
 from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter
-from aitne.core.ports.store import Page
+from aitne.core.ports.store import AuditStore, Page
 
 
-class AuditTrail(StorePart):
+class AuditTrail(StorePart, AuditStore):
     """``AuditStore``."""
 
+    @override
     async def append_audit(self, draft: AuditDraft) -> AuditEntry:
-        """See the port."""
         last = select(_audit.c.id, _audit.c.hash).order_by(_audit.c.id.desc()).limit(1)
         async with self._db.write() as tx:
             await tx.take("audit")
@@ -27,10 +28,10 @@ class AuditTrail(StorePart):
             await tx.execute(insert(_audit), entry.model_dump())
         return entry
 
+    @override
     async def list_audit(
         self, where: AuditFilter, *, cursor: str | None = None, limit: int = 100
     ) -> Page[AuditEntry]:
-        """See the port."""
         wanted = _conditions(where)
         count = select(func.count()).select_from(_audit).where(*wanted)
         page = select(_audit).where(*wanted).order_by(_audit.c.id.desc()).limit(limit + 1)
@@ -47,10 +48,10 @@ class AuditTrail(StorePart):
             total=total,
         )
 
+    @override
     async def audit_after(
         self, entry_id: int, where: AuditFilter, *, limit: int = 1_000
     ) -> Sequence[AuditEntry]:
-        """See the port."""
         query = (
             select(_audit)
             .where(_audit.c.id > entry_id, *_conditions(where))

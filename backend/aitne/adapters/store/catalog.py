@@ -23,6 +23,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
+from typing_extensions import override
 
 from aitne.adapters.store import catalog_tables, tables
 from aitne.adapters.store.base import StorePart
@@ -32,6 +33,7 @@ from aitne.adapters.store.portable import insert_if_absent
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.dataset import Dataset
 from aitne.core.models.image import Artifact, Image, ImageState
+from aitne.core.ports.store import CatalogStore
 
 _images = catalog_tables.images
 _artifacts = catalog_tables.image_artifacts
@@ -49,11 +51,11 @@ _Reader = Transaction | AsyncConnection
 _Version = tuple[str, str]
 
 
-class Catalog(StorePart):
+class Catalog(StorePart, CatalogStore):
     """``CatalogStore``."""
 
+    @override
     async def add_image(self, image: Image, *, actor: str) -> Image:
-        """See the port."""
         where = _is(_images, image.name, image.version)
         row = image.model_dump(mode="json", include=_columns(_images))
         row |= {"created_at": image.created_at, "verified_at": image.verified_at}
@@ -76,8 +78,8 @@ class Catalog(StorePart):
             _note_image(tx, found, actor, "added")
         return found
 
+    @override
     async def images(self) -> Sequence[Image]:
-        """See the port."""
         order = (_images.c.name, _images.c.created_at.desc(), _images.c.version.desc())
         query = _with_projects(_LISTED).order_by(*order, _image_projects.c.project)
         async with self._db.read() as connection:
@@ -93,11 +95,12 @@ class Catalog(StorePart):
             if artifacts[key] and (group := list(found))
         ]
 
+    @override
     async def image(self, name: str, version: str) -> Image:
-        """See the port."""
         async with self._db.read() as connection:
             return await _image(connection, name, version)
 
+    @override
     async def set_image(
         self,
         name: str,
@@ -109,7 +112,6 @@ class Catalog(StorePart):
         damage: str | None = None,
         actor: str,
     ) -> Image:
-        """See the port."""
         values: dict[str, Any] = {} if state is None else {"state": state}
         if verified_at is not None:
             values |= {"verified_at": verified_at, "damage": damage}
@@ -132,8 +134,8 @@ class Catalog(StorePart):
                 _note_image(tx, after, actor, "verified" if damage is None else "damaged")
         return after
 
+    @override
     async def remove_image(self, name: str, version: str, *, actor: str) -> Sequence[Artifact]:
-        """See the port."""
         async with self._db.write() as tx:
             await _lock(tx, _images, "image", name, version)
             image = await _image(tx, name, version)
@@ -155,8 +157,8 @@ class Catalog(StorePart):
             _note_image(tx, image, actor, "removed")
         return image.artifacts
 
+    @override
     async def add_dataset(self, dataset: Dataset, *, actor: str) -> None:
-        """See the port."""
         row = dataset.model_dump(include=_DATASET_FIELDS)
         taken = select(_datasets.c.owner).where(_datasets.c.name == dataset.name)
         async with self._db.write() as tx:
@@ -176,8 +178,8 @@ class Catalog(StorePart):
             await _grant(tx, _dataset_projects, dataset, dataset.projects)
             _note_dataset(tx, dataset, actor, "added")
 
+    @override
     async def datasets(self, *, visible_to: str | None) -> Sequence[Dataset]:
-        """See the port."""
         order = (_datasets.c.name, _datasets.c.created_at.desc(), _datasets.c.version.desc())
         query = select(_datasets).order_by(*order)
         if visible_to is not None:
@@ -197,8 +199,8 @@ class Catalog(StorePart):
             for row in rows
         ]
 
+    @override
     async def dataset(self, name: str, version: str | None) -> Dataset:
-        """See the port."""
         async with self._db.read() as connection:
             if version is None:
                 newest = (
@@ -212,6 +214,7 @@ class Catalog(StorePart):
                     raise NotFound("dataset", name)
             return await _dataset(connection, name, version)
 
+    @override
     async def set_dataset(
         self,
         name: str,
@@ -225,7 +228,6 @@ class Catalog(StorePart):
         retired: bool | None = None,
         actor: str,
     ) -> Dataset:
-        """See the port."""
         values: dict[str, Any] = {} if retired is None else {"retired": retired}
         if verified_at is not None:
             values |= {

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
+from typing_extensions import override
 
 from aitne.adapters.store import node_history, tables
 from aitne.adapters.store.admin_tables import node_history as _node_history
@@ -19,7 +20,7 @@ from aitne.adapters.store.rows import event_of, node_data, node_of
 from aitne.adapters.store.sign_in_tables import attempts, lockouts, secrets, web_sessions
 from aitne.core.models.event import Event
 from aitne.core.models.node import Cluster, Node, SchedulerStatus
-from aitne.core.ports.store import Lease
+from aitne.core.ports.store import ClusterStore, Lease
 
 _nodes = tables.nodes
 _clusters = tables.clusters
@@ -33,11 +34,12 @@ _HISTORY_KEPT = timedelta(days=730)
 _LOCKOUTS_KEPT = timedelta(days=30)
 
 
-class ClusterRecords(StorePart):
+class ClusterRecords(StorePart, ClusterStore):
     """``ClusterStore``."""
 
+    @override
     async def save_cluster(self, cluster: Cluster, *, epoch: int) -> None:
-        """See the port. Only the rows of nodes that differ are written, for there may be many."""
+        # Only the rows of nodes that differ are written, for there may be many.
         now = cluster.seen_at or self._clock()
         found = {(node.cluster, node.name): node_data(node) for node in cluster.nodes}
         seen = {(node.cluster, node.name): node.seen_at for node in cluster.nodes}
@@ -70,8 +72,8 @@ class ClusterRecords(StorePart):
             if differing or changed:
                 tx.append_event("nodes.changed", {"nodes": [name for _, name in differing]})
 
+    @override
     async def cluster(self) -> Cluster:
-        """See the port."""
         query = select(_clusters.c.data, _clusters.c.seen_at).where(_clusters.c.name == CLUSTER)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).first()
@@ -80,6 +82,7 @@ class ClusterRecords(StorePart):
             return Cluster(nodes=tuple(nodes))
         return Cluster.model_validate({**row.data, "nodes": nodes, "seen_at": row.seen_at})
 
+    @override
     async def nodes(self) -> Sequence[Node]:
         """The snapshot, by name."""
         async with self._db.read() as connection:
@@ -89,8 +92,8 @@ class ClusterRecords(StorePart):
         query = select(_nodes).order_by(_nodes.c.cluster, _nodes.c.name)
         return [node_of(row) for row in (await connection.execute(query)).mappings()]
 
+    @override
     async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
-        """See the port."""
         values = {"name": CLUSTER, **status.model_dump()}
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
@@ -100,8 +103,8 @@ class ClusterRecords(StorePart):
             if before is not status.answering:
                 tx.append_event("scheduler.changed", status.model_dump(mode="json"))
 
+    @override
     async def scheduler(self) -> SchedulerStatus | None:
-        """See the port."""
         query = select(_clusters).where(
             _clusters.c.name == CLUSTER, _clusters.c.answering.is_not(None)
         )
@@ -111,6 +114,7 @@ class ClusterRecords(StorePart):
             return None
         return SchedulerStatus(answering=row.answering, since=row.since, message=row.message)
 
+    @override
     async def take_lease(
         self,
         name: str,
@@ -119,7 +123,6 @@ class ClusterRecords(StorePart):
         duration_s: float,
         counters: Mapping[str, dict[str, float]] | None = None,
     ) -> Lease | None:
-        """See the port."""
         try:
             async with self._db.write() as tx:
                 return await self._take(tx, name, holder, duration_s, dict(counters or {}))
@@ -156,8 +159,8 @@ class ClusterRecords(StorePart):
             await tx.execute(update(_leases).where(_leases.c.name == name).values(values))
         return Lease.model_validate(values)
 
+    @override
     async def current_lease(self, name: str) -> Lease | None:
-        """See the port."""
         async with self._db.read() as connection:
             row = (await connection.execute(select(_leases).where(_leases.c.name == name))).first()
             now = await self._lease_time(connection)
@@ -171,6 +174,7 @@ class ClusterRecords(StorePart):
             counters=row.counters,
         )
 
+    @override
     async def drop_lease(self, name: str, holder: str) -> None:
         """Give the lead up, if ``holder`` has it. Its epoch is over from then on."""
         mine = (_leases.c.name == name, _leases.c.holder == holder)
@@ -179,26 +183,31 @@ class ClusterRecords(StorePart):
                 values = {"holder": None, "epoch": await _next_epoch(tx)}
                 await tx.execute(update(_leases).where(*mine).values(values))
 
+    @override
     async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
         """Events with a higher id, in commit order: no event with a lower id ever comes later."""
         query = select(_events).where(_events.c.id > event_id).order_by(_events.c.id).limit(limit)
         async with self._db.read() as connection:
             return [event_of(row) for row in (await connection.execute(query)).mappings()]
 
+    @override
     async def last_event_id(self) -> int:
         """The newest event's id; 0 if there is none."""
         async with self._db.read() as connection:
             return (await connection.execute(select(func.max(_events.c.id)))).scalar() or 0
 
+    @override
     async def add_event(self, kind: str, data: dict[str, Any]) -> None:
         """Append an event that everyone who is logged in may see."""
         async with self._db.write() as tx:
             tx.append_event(kind, data)
 
+    @override
     async def wait_for_change(self, timeout_s: float) -> bool:
-        """See the port. What counts as the waiter's previous call: its last read, too."""
+        # What counts as the waiter's previous call: its last read, too.
         return await self._db.feed.wait(timeout_s)
 
+    @override
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
         """Delete old events, measurements and idempotency keys, and web sessions, secrets and login attempts that are over.
 

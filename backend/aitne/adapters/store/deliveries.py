@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Select, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from aitne.adapters.store import notification_tables as tables
 from aitne.adapters.store.base import MOST_IDS, StorePart, batched, in_turn, require_epoch, take_due
@@ -21,18 +22,18 @@ from aitne.core.models.notification import (
     NewDelivery,
     Webhook,
 )
-from aitne.core.ports.store import Check
+from aitne.core.ports.store import Check, NotificationStore
 
 _webhooks = tables.webhooks
 _deliveries = tables.deliveries
 _FIELDS = [_deliveries.c[name] for name in Delivery.model_fields]
 
 
-class Deliveries(StorePart):
+class Deliveries(StorePart, NotificationStore):
     """``NotificationStore``, the part about webhooks and deliveries."""
 
+    @override
     async def create_webhook(self, webhook: Webhook, *, most: int) -> None:
-        """See the port."""
         try:
             async with self._db.write() as tx:
                 await tx.take(f"webhooks of {webhook.owner}")
@@ -44,15 +45,15 @@ class Deliveries(StorePart):
         except IntegrityError as error:
             raise NotFound("user", webhook.owner) from error
 
+    @override
     async def webhooks(self, owner: str) -> Sequence[Webhook]:
-        """See the port."""
         query = select(_webhooks).where(_webhooks.c.owner == owner)
         async with self._db.read() as connection:
             rows = await connection.execute(query.order_by(_webhooks.c.created_at, _webhooks.c.id))
             return [Webhook.model_validate(dict(row)) for row in rows.mappings()]
 
+    @override
     async def webhooks_of_many(self, owners: Sequence[str]) -> Sequence[Webhook]:
-        """See the port."""
         found: list[Webhook] = []
         async with self._db.read() as connection:
             for some in batched(owners, MOST_IDS):
@@ -63,8 +64,8 @@ class Deliveries(StorePart):
                 found += [Webhook.model_validate(dict(row)) for row in rows.mappings()]
         return found
 
+    @override
     async def webhook(self, webhook_id: str) -> Webhook:
-        """See the port."""
         query = select(_webhooks).where(_webhooks.c.id == webhook_id)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
@@ -72,6 +73,7 @@ class Deliveries(StorePart):
             raise NotFound("webhook", webhook_id)
         return Webhook.model_validate(dict(row))
 
+    @override
     async def update_webhook(
         self,
         webhook_id: str,
@@ -82,7 +84,6 @@ class Deliveries(StorePart):
         disable: tuple[datetime, str] | None = None,
         check: Check[Webhook] = None,
     ) -> Webhook:
-        """See the port."""
         values: dict[str, Any] = {}
         if url is not None:
             values["url"] = url
@@ -101,8 +102,8 @@ class Deliveries(StorePart):
                 await tx.execute(update(_webhooks).where(this).values(values))
             return await _read_webhook(tx, query, webhook_id)
 
+    @override
     async def delete_webhook(self, webhook_id: str) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             gone = await tx.execute(delete(_webhooks).where(_webhooks.c.id == webhook_id))
             if not gone.rowcount:
@@ -110,8 +111,8 @@ class Deliveries(StorePart):
             own = (_deliveries.c.channel == WEBHOOK, _deliveries.c.target == webhook_id)
             await tx.execute(delete(_deliveries).where(*own))
 
+    @override
     async def add_delivery(self, new: NewDelivery) -> Delivery:
-        """See the port."""
         statement = insert(_deliveries).values(delivery_row(new, self._clock()))
         try:
             async with self._db.write() as tx:
@@ -120,10 +121,10 @@ class Deliveries(StorePart):
             raise NotFound("user", new.owner) from error
         return Delivery.model_validate(dict(row))
 
+    @override
     async def deliveries(
         self, *, owner: str, channel: str, target: str, limit: int
     ) -> Sequence[Delivery]:
-        """See the port."""
         query = (
             select(*_FIELDS)
             .where(
@@ -138,10 +139,10 @@ class Deliveries(StorePart):
             rows = await connection.execute(query)
             return [Delivery.model_validate(dict(row)) for row in rows.mappings()]
 
+    @override
     async def lease_deliveries(
         self, *, epoch: int, limit: int, lease_s: float, most_of_one: int | None = None
     ) -> Sequence[Delivery]:
-        """See the port."""
         now = self._clock()
         waiting = _deliveries.c.state == DeliveryState.WAITING
         void = _deliveries.c.leased_in.is_not(None) & (_deliveries.c.leased_in != epoch)
@@ -152,6 +153,7 @@ class Deliveries(StorePart):
         rows = await take_due(self._db, _deliveries, due, is_due, epoch=epoch, until=until)
         return [Delivery.model_validate(dict(row)) for row in rows]
 
+    @override
     async def finish_delivery(
         self,
         delivery: Delivery,
@@ -163,7 +165,6 @@ class Deliveries(StorePart):
         delay_s: float = 0.0,
         disable_after: int | None = None,
     ) -> bool:
-        """See the port."""
         now = self._clock()
         over = state is not DeliveryState.WAITING
         values = {

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import case, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.engine import Transaction
@@ -15,18 +16,19 @@ from aitne.adapters.store.security_events import note_security
 from aitne.adapters.store.sign_in_tables import lockouts, recovery_codes, second_factors
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.sign_in import Attempt, SecondFactor
+from aitne.core.ports.store import SignInStore
 
 _MOST_DOUBLINGS = 32
 """By then every wait is longer than the longest."""
 
 
-class Factors(StorePart):
+class Factors(StorePart, SignInStore):
     """``SignInStore``, the part about second factors and lockouts."""
 
+    @override
     async def begin_attempt(
         self, key: str, now: datetime, *, most: int, window_s: float, longest_s: float
     ) -> Attempt:
-        """See the port."""
         mine = lockouts.c.key == key
         async with self._db.write() as tx:
             # Claimed first, so that two at once are counted as two.
@@ -48,8 +50,8 @@ class Factors(StorePart):
             await tx.execute(update(lockouts).where(mine).values(values))
         return Attempt(failures=failures, locked_until=locked_until, counted=True)
 
+    @override
     async def take_back_attempt(self, key: str, now: datetime, *, most: int) -> None:
-        """See the port."""
         mine = (lockouts.c.key == key) & (lockouts.c.failures > 0)
         left = lockouts.c.failures - 1
         # What was locked before that try, and no longer was when it came, stays remembered.
@@ -57,15 +59,15 @@ class Factors(StorePart):
         async with self._db.write() as tx:
             await tx.execute(update(lockouts).where(mine).values(failures=left, locked_until=over))
 
+    @override
     async def locked_until(self, key: str, now: datetime) -> datetime | None:
-        """See the port."""
         query = select(lockouts.c.locked_until).where(lockouts.c.key == key)
         async with self._db.read() as connection:
             found: datetime | None = (await connection.execute(query)).scalar()
         return found if found is not None and found > now else None
 
+    @override
     async def clear_lockout(self, key: str, *, below: bool = False) -> bool:
-        """See the port."""
         which = lockouts.c.key == key
         if below:
             which |= lockouts.c.key.startswith(f"{key}/", autoescape=True)
@@ -73,15 +75,15 @@ class Factors(StorePart):
             gone = await tx.execute(delete(lockouts).where(which))
         return gone.rowcount > 0
 
+    @override
     async def second_factor(self, owner: str) -> SecondFactor | None:
-        """See the port."""
         query = select(second_factors).where(second_factors.c.owner == owner)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else SecondFactor.model_validate(dict(row))
 
+    @override
     async def enrol_second_factor(self, factor: SecondFactor) -> None:
-        """See the port."""
         unconfirmed = delete(second_factors).where(
             second_factors.c.owner == factor.owner, second_factors.c.confirmed_at.is_(None)
         )
@@ -98,10 +100,10 @@ class Factors(StorePart):
         except IntegrityError as error:
             raise NotFound("user", factor.owner) from error
 
+    @override
     async def confirm_second_factor(
         self, owner: str, now: datetime, step: int, code_hashes: Collection[str]
     ) -> bool:
-        """See the port."""
         pending = (
             update(second_factors)
             .where(second_factors.c.owner == owner, second_factors.c.confirmed_at.is_(None))
@@ -113,36 +115,36 @@ class Factors(StorePart):
             await _replace_codes(tx, owner, code_hashes)
         return True
 
+    @override
     async def use_step(self, owner: str, step: int) -> bool:
-        """See the port."""
         unused = update(second_factors).where(
             second_factors.c.owner == owner, second_factors.c.last_step < step
         )
         async with self._db.write() as tx:
             return (await tx.execute(unused.values(last_step=step))).rowcount > 0
 
+    @override
     async def put_recovery_codes(self, owner: str, code_hashes: Collection[str]) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             await _replace_codes(tx, owner, code_hashes)
 
+    @override
     async def use_recovery_code(self, owner: str, code_hash: str) -> bool:
-        """See the port."""
         mine = delete(recovery_codes).where(
             recovery_codes.c.owner == owner, recovery_codes.c.code_hash == code_hash
         )
         async with self._db.write() as tx:
             return (await tx.execute(mine)).rowcount > 0
 
+    @override
     async def count_recovery_codes(self, owner: str) -> int:
-        """See the port."""
         query = select(func.count()).where(recovery_codes.c.owner == owner)
         async with self._db.read() as connection:
             left: int = (await connection.execute(query)).scalar_one()
         return left
 
+    @override
     async def delete_second_factor(self, owner: str) -> bool:
-        """See the port."""
         async with self._db.write() as tx:
             await tx.execute(delete(recovery_codes).where(recovery_codes.c.owner == owner))
             gone = await tx.execute(delete(second_factors).where(second_factors.c.owner == owner))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlalchemy import func, select
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart
+from aitne.core.ports.store import GpuStore
 from aitne.core.ports.store.gpus import GpuUse
 from aitne.core.states import ACTIVE, LIVE, JobState
 
@@ -16,15 +18,15 @@ _HELD = sorted(ACTIVE)
 _AWAITED = sorted(LIVE - ACTIVE - {JobState.UNKNOWN})
 
 
-class GpuSums(StorePart):
+class GpuSums(StorePart, GpuStore):
     """``core.ports.store.GpuStore``."""
 
+    @override
     async def gpus_held(self) -> Sequence[GpuUse]:
-        """See the port."""
         return await self._gpus(_HELD)
 
+    @override
     async def gpus_awaited(self) -> Sequence[GpuUse]:
-        """See the port."""
         return await self._gpus(_AWAITED)
 
     async def _gpus(self, states: Sequence[JobState]) -> Sequence[GpuUse]:

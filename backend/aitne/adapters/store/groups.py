@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
@@ -36,7 +37,7 @@ from aitne.core.models.project import (
     after,
 )
 from aitne.core.models.user import Project
-from aitne.core.ports.store import Check
+from aitne.core.ports.store import Check, GroupStore
 from aitne.core.ports.store.groups import ProjectChange
 
 _projects = tables.projects
@@ -47,11 +48,11 @@ INVITED = "project.invited"
 EXPIRING = "project.expiring"
 
 
-class Groups(StorePart):
+class Groups(StorePart, GroupStore):
     """``GroupStore``, the part about projects and their leaders."""
 
+    @override
     async def request_project(self, project: Project, *, actor: str) -> None:
-        """See the port."""
         kind = REQUESTED if project.state is ProjectState.REQUESTED else None
         try:
             async with self._db.write() as tx:
@@ -69,14 +70,14 @@ class Groups(StorePart):
                 f"There is a project {project.name} already. Choose another name."
             ) from error
 
+    @override
     async def roles_of(self, user: str) -> Mapping[str, ProjectRole]:
-        """See the port."""
         query = select(_members.c.project, _members.c.role).where(_members.c.user_name == user)
         async with self._db.read() as connection:
             return {row.project: ProjectRole(row.role) for row in await connection.execute(query)}
 
+    @override
     async def standing(self, name: str) -> Standing | None:
-        """See the port."""
         columns = [_projects.c[field] for field in Standing.model_fields]
         async with self._db.read() as connection:
             row = (
@@ -86,6 +87,7 @@ class Groups(StorePart):
             )
         return None if row is None else Standing.model_validate(dict(row))
 
+    @override
     async def step_project(
         self,
         name: str,
@@ -98,7 +100,6 @@ class Groups(StorePart):
         due: datetime | None = None,
         check: Check[Project] = None,
     ) -> Project:
-        """See the port."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             present = await lock_project(tx, name)
@@ -122,10 +123,10 @@ class Groups(StorePart):
             )
             return await read_project(tx, name)
 
+    @override
     async def change_project(
         self, name: str, change: ProjectChange, *, actor: str, check: Check[Project] = None
     ) -> Project:
-        """See the port."""
         async with self._db.write() as tx:
             present = await lock_project(tx, name)
             if check is not None:
@@ -136,8 +137,8 @@ class Groups(StorePart):
                 note(tx, name, actor, change.what)
             return await read_project(tx, name)
 
+    @override
     async def ask_for_time(self, name: str, wish: ExtensionRequest) -> Project:
-        """See the port."""
         values = stored({"extension": wish})
         about = {"what": "extension", "reason": wish.reason, "until": wish.until.isoformat()}
         async with self._db.write() as tx:
@@ -147,8 +148,8 @@ class Groups(StorePart):
             tx.append_event(REQUESTED, {"actor": wish.by, **about}, owner=wish.by, project=name)
             return await read_project(tx, name)
 
+    @override
     async def set_role(self, name: str, user: str, role: ProjectRole, *, actor: str) -> Membership:
-        """See the port."""
         mine = (_members.c.project == name) & (_members.c.user_name == user)
         own = select(_limits.c.data).where(_limits.c.project == name, _limits.c.user_name == user)
         async with self._db.write() as tx:
@@ -165,23 +166,23 @@ class Groups(StorePart):
             limits = Limits.model_validate((await tx.execute(own)).scalar() or {})
         return Membership(project=name, user=user, limits=limits, role=role)
 
+    @override
     async def own_limits_of(self, project: str) -> Limits:
-        """See the port."""
         query = select(_limits.c.data).where(
             _limits.c.project == project, _limits.c.user_name == MANAGERS
         )
         async with self._db.read() as connection:
             return Limits.model_validate((await connection.execute(query)).scalar() or {})
 
+    @override
     async def set_own_limits(self, project: str, limits: Limits, *, actor: str) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             await lock_project(tx, project)
             await _put_limits(tx, project, MANAGERS, limits)
             note(tx, project, actor, "own limits", limits=dump_limits(limits))
 
+    @override
     async def ending_projects(self, before: datetime) -> Sequence[Project]:
-        """See the port."""
         query = select(_projects).where(
             _projects.c.state == ProjectState.ACTIVE, _projects.c.expires_at <= before
         )
@@ -189,8 +190,8 @@ class Groups(StorePart):
             rows = (await connection.execute(query.order_by(_projects.c.name))).mappings()
             return [Project.model_validate(dict(row)) for row in rows]
 
+    @override
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
-        """See the port."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             told = (
@@ -210,11 +211,11 @@ class Groups(StorePart):
             return True
 
 
-class Invitations(StorePart):
+class Invitations(StorePart, GroupStore):
     """``GroupStore``, the part about invitations."""
 
+    @override
     async def create_invitation(self, invitation: Invitation, token_hash: str) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             await lock_project(tx, invitation.project)
             row = {**invitation.model_dump(), "token_hash": token_hash}
@@ -227,8 +228,8 @@ class Invitations(StorePart):
                 role=invitation.role,
             )
 
+    @override
     async def invitations(self, project: str) -> Sequence[Invitation]:
-        """See the port."""
         query = (
             select(*_COLUMNS)
             .where(invitations.c.project == project)
@@ -238,8 +239,8 @@ class Invitations(StorePart):
             rows = (await connection.execute(query)).mappings()
             return [Invitation.model_validate(dict(row)) for row in rows]
 
+    @override
     async def revoke_invitation(self, project: str, id_: str, now: datetime, *, actor: str) -> None:
-        """See the port."""
         mine = (invitations.c.project == project) & (invitations.c.id == id_)
         async with self._db.write() as tx:
             if (await tx.execute(select(invitations.c.id).where(mine))).first() is None:
@@ -249,15 +250,15 @@ class Invitations(StorePart):
             if done.rowcount:
                 note(tx, project, actor, "invitation revoked")
 
+    @override
     async def invitation_of(self, token_hash: str) -> Invitation | None:
-        """See the port."""
         query = select(*_COLUMNS).where(invitations.c.token_hash == token_hash)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else Invitation.model_validate(dict(row))
 
+    @override
     async def accept_invitation(self, token_hash: str, user: str, now: datetime) -> Membership:
-        """See the port."""
         query = select(*_COLUMNS).where(invitations.c.token_hash == token_hash)
         async with self._db.write() as tx:
             # Two who press at once must not both take the last place.

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import and_, case, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
@@ -22,6 +23,7 @@ from aitne.core.arrays import task_group_id, task_index
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, Sample
+from aitne.core.ports.store import JobStore
 from aitne.core.ports.store.records import QueuePlace
 from aitne.core.states import JobState
 
@@ -33,17 +35,17 @@ PROFILE = "job.profile"
 _NO_HISTORY = (PROFILE, SNAPSHOT, SWEEP, SPLIT)
 
 
-class JobHistory(StorePart):
+class JobHistory(StorePart, JobStore):
     """``JobStore``, the part about what goes with a job."""
 
+    @override
     async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
-        """See the port. Raises ``NotFound``, and ``Conflict`` if the job has ended."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await _put_secret(tx, job_id, "token_hash", token_hash)
 
+    @override
     async def job_of_token(self, token_hash: str) -> Job | None:
-        """See the port."""
         query = (
             select(*JOB_COLUMNS)
             .join(_secrets, _secrets.c.job_id == _jobs.c.id)
@@ -53,11 +55,12 @@ class JobHistory(StorePart):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else job_of(row)
 
+    @override
     async def put_handover(self, job_id: UUID, encrypted: str) -> None:
-        """See the port. Raises ``NotFound``, and ``Conflict`` if the job has ended."""
         async with self._db.write() as tx:
             await _put_secret(tx, job_id, "handover", encrypted)
 
+    @override
     async def get_handover(self, job_id: UUID) -> str | None:
         """What the Hub left, or None if there is nothing (yet)."""
         query = select(_secrets.c.handover).where(_secrets.c.job_id == job_id)
@@ -65,6 +68,7 @@ class JobHistory(StorePart):
             found: str | None = (await connection.execute(query)).scalar()
         return found
 
+    @override
     async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
         """Store measurements; one that is there already is left alone. Raises ``NotFound``."""
         if not samples:
@@ -76,10 +80,11 @@ class JobHistory(StorePart):
         except IntegrityError as error:
             raise NotFound("job", job_id) from error
 
+    @override
     async def samples(
         self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
     ) -> Sequence[Sample]:
-        """See the port. Of many samples the newest is always among those that remain."""
+        # Of many samples the newest is always among those that remain.
         order = (_samples.c.time, _samples.c.node)
         numbered = select(
             _samples,
@@ -99,8 +104,8 @@ class JobHistory(StorePart):
             found = await connection.execute(query.order_by(rows.c.time, rows.c.node))
             return [sample_of(row) for row in found.mappings()]
 
+    @override
     async def put_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
-        """See the port. Raises ``NotFound``."""
         query = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
         events = tables.events.c
         async with self._db.write() as tx:
@@ -115,15 +120,15 @@ class JobHistory(StorePart):
             )
             tx.append_event(PROFILE, {}, job_id=job_id, owner=row.owner, project=row.project)
 
+    @override
     async def profile(self, job_id: UUID) -> dict[str, Any] | None:
-        """See the port."""
         query = select(tables.profiles.c.data).where(tables.profiles.c.job_id == job_id)
         async with self._db.read() as connection:
             found: dict[str, Any] | None = (await connection.execute(query)).scalar()
         return found
 
+    @override
     async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:
-        """See the port. Raises ``NotFound``."""
         query = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
         async with self._db.write() as tx:
             row = (await tx.execute(query)).first()
@@ -131,8 +136,9 @@ class JobHistory(StorePart):
                 raise NotFound("job", job_id)
             tx.append_event(kind, data, job_id=job_id, owner=row.owner, project=row.project)
 
+    @override
     async def queue_place(self, job: Job) -> QueuePlace | None:
-        """See the port. Of equal priority, who came first is first, as in Slurm."""
+        # Of equal priority, who came first is first, as in Slurm.
         if job.state is not JobState.QUEUED or job.partition is None or job.priority is None:
             return None
         ahead = or_(
@@ -155,8 +161,9 @@ class JobHistory(StorePart):
             others, before = (await connection.execute(query)).one()
         return QueuePlace(place=before + 1, waiting=others + 1, partition=job.partition)
 
+    @override
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
-        """See the port. A task of an array has the history of its task group from before it left it."""
+        # A task of an array has the history of its task group from before it left it.
         own = await self._events_of(job_id)
         if task_index(job_id) is None:
             return own

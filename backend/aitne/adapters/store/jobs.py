@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Text, and_, cast, func, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import MOST_IDS, StorePart, batched
@@ -22,7 +23,7 @@ from aitne.adapters.store.task_groups import find_tasks
 from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.job_search import JobSort
-from aitne.core.ports.store import Created, Idempotency, OutboxKind, Page
+from aitne.core.ports.store import Created, Idempotency, JobStore, OutboxKind, Page
 from aitne.core.sessions import goes_on
 from aitne.core.states import LIVE, JobState
 
@@ -32,13 +33,13 @@ _MAX_PAGE = 1_000
 LIVE_STATES = sorted(LIVE)
 
 
-class JobRecords(StorePart):
+class JobRecords(StorePart, JobStore):
     """``JobStore``, the part that makes and reads jobs."""
 
+    @override
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
     ) -> Created:
-        """See the port."""
         try:
             async with self._db.write() as tx:
                 if idempotency is not None:
@@ -91,8 +92,8 @@ class JobRecords(StorePart):
         )
         return job_of(row)
 
+    @override
     async def find_replay(self, idempotency: Idempotency) -> Job | None:
-        """See the port."""
         table = tables.idempotency
         query = select(table.c.request_hash, *JOB_COLUMNS).where(
             table.c.owner == idempotency.owner,
@@ -106,19 +107,20 @@ class JobRecords(StorePart):
         _check_same(idempotency, row["request_hash"])
         return job_of(row)
 
+    @override
     async def get_job(self, job_id: UUID) -> Job:
-        """See the port."""
         async with self._db.read() as connection:
             found = await _read(connection, [job_id])
         if not found or found[0].is_task_group:
             raise NotFound("job", job_id)
         return found[0]
 
+    @override
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
-        """See the port."""
         async with self._db.read() as connection:
             return await _read(connection, job_ids)
 
+    @override
     async def list_jobs(
         self,
         where: JobFilter,
@@ -129,7 +131,6 @@ class JobRecords(StorePart):
         sort: JobSort = JobSort.CREATED,
         descending: bool = True,
     ) -> Page[Job]:
-        """See the port."""
         limit = max(1, min(limit, _MAX_PAGE))
         dialect = "postgresql" if self._db.address.path is None else "sqlite"
         order = Order(sort, descending, self._clock(), dialect).at(cursor)
@@ -151,25 +152,27 @@ class JobRecords(StorePart):
         more = len(found) > limit
         return Page(items=items, next_cursor=order.cursor(items[-1]) if more else None, total=total)
 
+    @override
     async def count_jobs(self, where: JobFilter, *, visible_to: str | None) -> dict[JobState, int]:
-        """See the port."""
         matches = and_(True, *_conditions(where, visible_to))
         async with self._db.read() as connection:
             return await _counts(connection, matches, with_groups=not where.top_level_only)
 
+    @override
     async def live_jobs(self) -> Sequence[Job]:
-        """See the port."""
         query = select(*JOB_COLUMNS).where(_jobs.c.state.in_(LIVE_STATES))
         async with self._db.read() as connection:
             rows = await connection.execute(query.order_by(_jobs.c.created_at, _jobs.c.id))
             return [job_of(row) for row in rows.mappings()]
 
+    @override
     async def count_live(self, owner: str) -> int:
         """How many jobs of the owner's have not ended, tasks of arrays too."""
         matches = and_(_jobs.c.owner == owner, _jobs.c.state.in_(LIVE_STATES))
         async with self._db.read() as connection:
             return sum((await _counts(connection, matches)).values())
 
+    @override
     async def count_by_state(self) -> dict[JobState, int]:
         """How many jobs there are of each state; of an array its tasks, which are what runs."""
         async with self._db.read() as connection:

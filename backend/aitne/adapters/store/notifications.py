@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from typing_extensions import override
 
 from aitne.adapters.store import notification_tables as tables
 from aitne.adapters.store import paging
@@ -25,7 +26,7 @@ from aitne.core.models.notification import (
     Told,
 )
 from aitne.core.models.user import Role
-from aitne.core.ports.store import Check, Page
+from aitne.core.ports.store import Check, NotificationStore, Page
 
 _notifications = tables.notifications
 _settings = tables.notification_settings
@@ -35,19 +36,19 @@ _AT_ONCE = 200
 """Rows of one INSERT: both databases take a few thousand values at most in a statement."""
 
 
-class Inboxes(StorePart):
+class Inboxes(StorePart, NotificationStore):
     """``NotificationStore``, the part about notifications and choices."""
 
+    @override
     async def cursor(self, name: str) -> int:
-        """See the port."""
         query = select(_cursors.c.event_id).where(_cursors.c.name == name)
         async with self._db.read() as connection:
             return (await connection.execute(query)).scalar() or 0
 
+    @override
     async def tell(
         self, told: Sequence[Told], *, cursor: str, since: int, until: int, epoch: int
     ) -> int:
-        """See the port."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await _move_cursor(tx, cursor, since, until)
@@ -62,10 +63,10 @@ class Inboxes(StorePart):
                 await tx.execute(insert(_deliveries), [delivery_row(one, now) for one in new])
         return added
 
+    @override
     async def inbox(
         self, owner: str, *, unread: bool = False, cursor: str | None = None, limit: int = 50
     ) -> Page[Notification]:
-        """See the port."""
         mine: list[ColumnElement[bool]] = [_notifications.c.owner == owner]
         if unread:
             mine.append(_notifications.c.read_at.is_(None))
@@ -81,14 +82,14 @@ class Inboxes(StorePart):
         further = paging.encode("notifications", str(items[-1].id)) if more else None
         return Page(items=items, next_cursor=further, total=total)
 
+    @override
     async def unread(self, owner: str) -> int:
-        """See the port."""
         async with self._db.read() as connection:
             found: int = (await connection.execute(_unread_of(owner))).scalar_one()
         return found
 
+    @override
     async def mark_read(self, owner: str, ids: Sequence[int] | None, now: datetime) -> int:
-        """See the port."""
         async with self._db.write() as tx:
             query = update(_notifications).where(
                 _notifications.c.owner == owner, _notifications.c.read_at.is_(None)
@@ -101,12 +102,12 @@ class Inboxes(StorePart):
                 tx.append_event("notification.read", {"unread": left}, owner=owner)
         return left
 
+    @override
     async def choices(self, owner: str) -> NotificationChoices:
-        """See the port."""
         return (await self.choices_of_many([owner])).get(owner, NotificationChoices())
 
+    @override
     async def choices_of_many(self, owners: Sequence[str]) -> Mapping[str, NotificationChoices]:
-        """See the port."""
         found: dict[str, NotificationChoices] = {}
         async with self._db.read() as connection:
             for some in batched(owners, MOST_IDS):
@@ -115,6 +116,7 @@ class Inboxes(StorePart):
                     found[row.user_name] = NotificationChoices.model_validate(row.data)
         return found
 
+    @override
     async def save_choices(
         self,
         owner: str,
@@ -123,7 +125,6 @@ class Inboxes(StorePart):
         mail: str | None = None,
         check: Check[tuple[str | None, NotificationChoices]] = None,
     ) -> None:
-        """See the port."""
         row = {"user_name": owner, "data": choices.model_dump(mode="json")}
         mine = users.c.name == owner
         chosen = select(_settings.c.data).where(_settings.c.user_name == owner)
@@ -138,8 +139,8 @@ class Inboxes(StorePart):
                 await tx.execute(update(users).where(mine).values(mail=mail or None))
             await tx.execute(upsert(tx.dialect, _settings, row, ["user_name"]))
 
+    @override
     async def people(self, names: Sequence[str] | None = None) -> Sequence[Addressee]:
-        """See the port."""
         columns = (users.c.name, users.c.mail, users.c.role)
         query = select(*columns).where(users.c.disabled.is_(False)).order_by(users.c.name)
         some = [None] if names is None else [*batched(sorted(set(names)), MOST_IDS)]
@@ -153,8 +154,8 @@ class Inboxes(StorePart):
                 ]
         return found
 
+    @override
     async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:
-        """See the port."""
         query = select(func.max(_notifications.c.created_at)).where(
             _notifications.c.kind == kind, _notifications.c.path == path
         )
@@ -162,14 +163,14 @@ class Inboxes(StorePart):
             found: datetime | None = (await connection.execute(query)).scalar()
         return found
 
+    @override
     async def members_of(self, project: str) -> Sequence[str]:
-        """See the port."""
         query = select(members.c.user_name).where(members.c.project == project)
         async with self._db.read() as connection:
             return list((await connection.execute(query.order_by(members.c.user_name))).scalars())
 
+    @override
     async def prune_notifications(self, before: datetime) -> None:
-        """See the port."""
         over = _deliveries.c.state != DeliveryState.WAITING
         async with self._db.write() as tx:
             await tx.execute(delete(_notifications).where(_notifications.c.created_at < before))

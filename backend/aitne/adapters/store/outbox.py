@@ -10,13 +10,14 @@ from uuid import UUID
 
 from sqlalchemy import and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, in_turn, require_epoch, take_due
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.task_groups import lock_all
 from aitne.core.models.job import Job
-from aitne.core.ports.store import OutboxItem, OutboxKind
+from aitne.core.ports.store import JobStore, OutboxItem, OutboxKind
 
 _outbox = tables.outbox
 _jobs = tables.jobs
@@ -81,14 +82,15 @@ async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
     await tx.execute(held.values(dependency=None))
 
 
-class Outbox(StorePart):
+class Outbox(StorePart, JobStore):
     """``JobStore``, the part about the outbox."""
 
+    @override
     async def limit_asked(self, job_id: UUID) -> int | None:
-        """See the port."""
         async with self._db.read() as connection:
             return await longest_asked(connection, job_id)
 
+    @override
     async def lease_outbox(
         self,
         *,
@@ -98,7 +100,6 @@ class Outbox(StorePart):
         kinds: Collection[OutboxKind] = frozenset(OutboxKind),
         begun: bool = False,
     ) -> Sequence[OutboxItem]:
-        """See the port."""
         now = self._clock()
         mine = and_(
             _outbox.c.kind.in_(sorted(kinds)),
@@ -113,14 +114,14 @@ class Outbox(StorePart):
         rows = await take_due(self._db, _outbox, due, is_due, epoch=epoch, until=until)
         return [OutboxItem.model_validate(dict(row)) for row in rows]
 
+    @override
     async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await drop(tx, item_ids)
 
+    @override
     async def return_outbox(self, *item_ids: int, epoch: int, delay_s: float) -> None:
-        """See the port."""
         later = self._clock() + timedelta(seconds=delay_s)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
@@ -130,6 +131,7 @@ class Outbox(StorePart):
                 .values(available_at=later, leased_in=None)
             )
 
+    @override
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
         """Give items back until their dependencies change, whichever transaction comes first."""
         items: dict[UUID, list[int]] = defaultdict(list)
@@ -149,8 +151,8 @@ class Outbox(StorePart):
                     held.values(dependency=dependency, available_at=now, leased_in=None)
                 )
 
+    @override
     async def outbox_depth(self) -> tuple[int, float]:
-        """See the port."""
         query = select(func.count(), func.min(_outbox.c.created_at)).where(
             _outbox.c.dependency.is_(None)
         )

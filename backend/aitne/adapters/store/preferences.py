@@ -6,23 +6,25 @@ from typing import Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.portable import upsert
 from aitne.adapters.store.preference_tables import preferences
 from aitne.core.errors import NotFound
-from aitne.core.ports.store import Check
+from aitne.core.ports.store import Check, PreferenceStore
 
 
-class Preferences(StorePart):
+class Preferences(StorePart, PreferenceStore):
     """``core.ports.store.PreferenceStore``."""
 
+    @override
     async def preference(self, user: str, key: str) -> dict[str, Any] | None:
-        """See the port."""
         async with self._db.read() as connection:
             found: dict[str, Any] | None = (await connection.execute(_query(user, key))).scalar()
         return found
 
+    @override
     async def put_preference(
         self,
         user: str,
@@ -31,7 +33,6 @@ class Preferences(StorePart):
         *,
         check: Check[dict[str, Any] | None] = None,
     ) -> None:
-        """See the port."""
         values = {"user_name": user, "key": key, "data": data}
         try:
             async with self._db.write() as tx:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
@@ -25,7 +26,7 @@ from aitne.adapters.store.project_rows import (
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.limits import InUse, Limits, Membership
 from aitne.core.models.user import Project
-from aitne.core.ports.store import Check
+from aitne.core.ports.store import Check, ProjectStore
 
 _users = tables.users
 _projects = tables.projects
@@ -38,11 +39,11 @@ CLUSTER = "local"
 SYNCED = "accounting.synced"
 
 
-class Projects(StorePart):
+class Projects(StorePart, ProjectStore):
     """``ProjectStore``."""
 
+    @override
     async def create_project(self, project: Project, limits: Limits, *, actor: str) -> None:
-        """See the port."""
         try:
             async with self._db.write() as tx:
                 await tx.execute(insert(_projects), project_row(project))
@@ -54,8 +55,8 @@ class Projects(StorePart):
                 f"There is a project {project.name} already. Choose another name."
             ) from error
 
+    @override
     async def get_project(self, name: str) -> Project:
-        """See the port."""
         query = (
             select(_projects, _members.c.user_name, _members.c.role)
             .outerjoin(_members, _members.c.project == _projects.c.name)
@@ -68,14 +69,15 @@ class Projects(StorePart):
         people = [(row["user_name"], row["role"]) for row in rows if row["user_name"] is not None]
         return with_members(rows[0], people)
 
+    @override
     async def rename_project(self, name: str, title: str, *, actor: str) -> None:
-        """See the port."""
         renamed = update(_projects).where(_projects.c.name == name).values(title=title)
         async with self._db.write() as tx:
             if not (await tx.execute(renamed)).rowcount:
                 raise NotFound("project", name)
             note(tx, name, actor, "title")
 
+    @override
     async def put_member(
         self,
         project: str,
@@ -85,7 +87,6 @@ class Projects(StorePart):
         default: bool = False,
         actor: str,
     ) -> Membership:
-        """See the port."""
         async with self._db.write() as tx:
             await _require(tx, project)
             row = (await tx.execute(select(_users).where(_users.c.name == user))).first()
@@ -109,8 +110,8 @@ class Projects(StorePart):
             role = (await tx.execute(select(_members.c.role).where(mine))).scalar_one()
         return Membership(project=project, user=user, limits=limits or present, role=role)
 
+    @override
     async def remove_member(self, project: str, user: str, *, actor: str) -> None:
-        """See the port."""
         mine = delete(_members).where(_members.c.project == project, _members.c.user_name == user)
         own = delete(_limits).where(_limits.c.project == project, _limits.c.user_name == user)
         default = select(_users.c.default_project).where(_users.c.name == user)
@@ -129,10 +130,10 @@ class Projects(StorePart):
             await revoke_invitations_of(tx, project, user, self._clock())
             note(tx, project, actor, "member removed", user=user)
 
+    @override
     async def set_limits(
         self, project: str, limits: Limits, *, actor: str, check: Check[Limits] = None
     ) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             await lock_project(tx, project)
             present = await _get_limits(tx, project, WHOLE)
@@ -142,16 +143,16 @@ class Projects(StorePart):
                 await _put_limits(tx, project, WHOLE, limits)
                 note(tx, project, actor, "limits", limits=dump_limits(limits))
 
+    @override
     async def limits_of(self, project: str) -> Limits:
-        """See the port."""
         query = select(_limits.c.data).where(
             _limits.c.project == project, _limits.c.user_name == WHOLE
         )
         async with self._db.read() as connection:
             return Limits.model_validate((await connection.execute(query)).scalar() or {})
 
+    @override
     async def memberships(self, project: str | None = None) -> Sequence[Membership]:
-        """See the port."""
         same = (_limits.c.project == _members.c.project) & (
             _limits.c.user_name == _members.c.user_name
         )
@@ -173,21 +174,21 @@ class Projects(StorePart):
                 for row in await connection.execute(query)
             ]
 
+    @override
     async def note_synced(self, changes: Sequence[Mapping[str, Any]], *, actor: str) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             tx.append_event(SYNCED, {"actor": actor, "changes": list(changes)}, owner=actor)
 
+    @override
     async def save_in_use(self, in_use: InUse, taken_at: datetime, *, epoch: int) -> None:
-        """See the port."""
         data = in_use.model_dump(mode="json", exclude_defaults=True)
         values = {"cluster": CLUSTER, "taken_at": taken_at, "data": data}
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await tx.execute(upsert(tx.dialect, _in_use, values, ["cluster"]))
 
+    @override
     async def in_use(self) -> tuple[InUse, datetime] | None:
-        """See the port."""
         query = select(_in_use.c.data, _in_use.c.taken_at).where(_in_use.c.cluster == CLUSTER)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).first()

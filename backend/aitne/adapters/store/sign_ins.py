@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Update, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from aitne.adapters.store import sign_in_tables, tables
 from aitne.adapters.store.base import StorePart
@@ -15,6 +16,7 @@ from aitne.adapters.store.security_events import note_security
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.sign_in import OpenSignIn, SignIn
 from aitne.core.models.user import Role, User
+from aitne.core.ports.store import SignInStore
 
 _users = tables.users
 _sessions = sign_in_tables.web_sessions
@@ -30,9 +32,10 @@ def hub_logout(owner: str) -> Update:
     return update(_users).where(_users.c.name == owner).values(hub_logouts=_users.c.hub_logouts + 1)
 
 
-class SignIns(StorePart):
+class SignIns(StorePart, SignInStore):
     """``SignInStore``, the part about logins and accounts."""
 
+    @override
     async def create_sign_in(
         self, sign_in: SignIn, token_hash: str, csrf: str, *, notify: bool = False
     ) -> None:
@@ -50,10 +53,10 @@ class SignIns(StorePart):
         except IntegrityError as error:
             raise NotFound("user", sign_in.owner) from error
 
+    @override
     async def open_sign_in(
         self, token_hash: str, now: datetime, address: str | None
     ) -> OpenSignIn | None:
-        """See the port."""
         query = (
             select(
                 *_SIGN_IN_COLUMNS,
@@ -100,13 +103,14 @@ class SignIns(StorePart):
             token_created_by=row["token_created_by"],
         )
 
+    @override
     async def end_sign_in(self, token_hash: str) -> None:
         """Log out; no error if it was over already."""
         async with self._db.write() as tx:
             await tx.execute(delete(_sessions).where(_sessions.c.token_hash == token_hash))
 
+    @override
     async def list_sign_ins(self, owner: str, now: datetime) -> Sequence[SignIn]:
-        """See the port."""
         query = (
             select(*_SIGN_IN_COLUMNS)
             .where(_sessions.c.owner == owner, _sessions.c.expires_at > now)
@@ -116,15 +120,15 @@ class SignIns(StorePart):
             rows = (await connection.execute(query)).mappings()
             return [SignIn.model_validate(dict(row)) for row in rows]
 
+    @override
     async def sign_in_id(self, token_hash: str) -> str | None:
-        """See the port."""
         query = select(_sessions.c.id).where(_sessions.c.token_hash == token_hash)
         async with self._db.read() as connection:
             found: str | None = (await connection.execute(query)).scalar()
         return found
 
+    @override
     async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
-        """See the port."""
         mine = delete(_sessions).where(_sessions.c.id == sign_in_id, _sessions.c.owner == owner)
         async with self._db.write() as tx:
             if not (await tx.execute(mine)).rowcount:
@@ -133,8 +137,8 @@ class SignIns(StorePart):
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
             await tx.execute(hub_logout(owner))
 
+    @override
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
-        """See the port."""
         mine = delete(_sessions).where(_sessions.c.owner == owner)
         if keep is not None:
             mine = mine.where(_sessions.c.token_hash != keep)
@@ -144,6 +148,7 @@ class SignIns(StorePart):
             await tx.execute(hub_logout(owner))
         return ended
 
+    @override
     async def note_authentication(self, token_hash: str, now: datetime) -> None:
         """Note that the user has proved who is at the browser. Raises ``NotFound``."""
         mine = update(_sessions).where(_sessions.c.token_hash == token_hash)
@@ -151,22 +156,24 @@ class SignIns(StorePart):
             if not (await tx.execute(mine.values(authenticated_at=now))).rowcount:
                 raise NotFound("sign-in", "of this browser")
 
+    @override
     async def hub_logouts(self) -> Mapping[str, int]:
         """Return the count of each user that has one."""
         due = select(_users.c.name, _users.c.hub_logouts).where(_users.c.hub_logouts > 0)
         async with self._db.read() as connection:
             return {row.name: row.hub_logouts for row in await connection.execute(due)}
 
+    @override
     async def hub_logged_out(self, owner: str, count: int) -> None:
         """Set the count to 0 where it is still ``count``."""
         same = (_users.c.name == owner, _users.c.hub_logouts == count)
         async with self._db.write() as tx:
             await tx.execute(update(_users).where(*same).values(hub_logouts=0))
 
+    @override
     async def act_as(
         self, token_hash: str, csrf: str, name: str | None, until: datetime | None
     ) -> None:
-        """See the port."""
         values = {"csrf": csrf, "acting_as": name, "acting_until": until}
         statement = update(_sessions).where(_sessions.c.token_hash == token_hash).values(values)
         try:
@@ -176,10 +183,10 @@ class SignIns(StorePart):
         except IntegrityError as error:
             raise NotFound("user", name) from error
 
+    @override
     async def set_password(
         self, name: str, password_hash: str, *, keep: str | None, delete_tokens: bool = False
     ) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             changed = update(_users).where(_users.c.name == name)
             if not (await tx.execute(changed.values(password_hash=password_hash))).rowcount:
@@ -196,22 +203,22 @@ class SignIns(StorePart):
             note_security(tx, name, {"change": "password"})
             await tx.execute(hub_logout(name))
 
+    @override
     async def user_of_subject(self, source: str, subject: str) -> User | None:
-        """See the port."""
         query = select(*_USER_COLUMNS).where(_users.c.source == source, _users.c.subject == subject)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else user_of(row)
 
+    @override
     async def subject_of(self, name: str) -> str | None:
-        """See the port."""
         query = select(_users.c.subject).where(_users.c.name == name)
         async with self._db.read() as connection:
             found: str | None = (await connection.execute(query)).scalar()
         return found
 
+    @override
     async def tie_user(self, name: str, source: str | None, subject: str | None) -> User:
-        """See the port."""
         values: dict[str, str | None] = {"source": source, "subject": subject}
         if source is not None:
             values["password_hash"] = None

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Select, Table, delete, or_, select
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart
@@ -16,6 +17,7 @@ from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.snapshot_tables import job_documents, snapshot_parts, snapshots
 from aitne.core.errors import NotFound
+from aitne.core.ports.store import SnapshotStore
 from aitne.core.ports.store.snapshots import DocumentKind
 
 SNAPSHOT, SWEEP = "job.snapshot", "sweep.changed"
@@ -31,11 +33,11 @@ MOST_TOLD = 50
 _jobs = tables.jobs.c
 
 
-class Snapshots(StorePart):
+class Snapshots(StorePart, SnapshotStore):
     """``SnapshotStore``."""
 
+    @override
     async def put_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
-        """See the port. Raises ``NotFound``."""
         kept, parts = _apart(snapshot)
         async with self._db.write() as tx:
             owner, project, _, attempt = await _of(tx, job_id)
@@ -50,8 +52,8 @@ class Snapshots(StorePart):
             await tx.execute(upsert(tx.dialect, snapshots, values, ["job_id"]))
             await _say(tx, SNAPSHOT, job_id, owner, project)
 
+    @override
     async def snapshot(self, job_id: UUID) -> dict[str, Any] | None:
-        """See the port."""
         query = _now(select(snapshots.c.data), snapshots).where(snapshots.c.job_id == job_id)
         async with self._db.read() as connection:
             found: dict[str, Any] | None = (await connection.execute(query)).scalar()
@@ -63,8 +65,8 @@ class Snapshots(StorePart):
         found = {name: value for name, value in found.items() if name != _TOLD}
         return {**found, **{name: parts[digest] for name, digest in named.items()}}
 
+    @override
     async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
-        """See the port. Raises ``NotFound``."""
         async with self._db.write() as tx:
             owner, project, array, attempt = await _of(tx, job_id)
             values = {"job_id": job_id, "kind": kind.value, "data": data, "attempt": attempt}
@@ -72,8 +74,8 @@ class Snapshots(StorePart):
             if array is not None and kind is DocumentKind.VALUES:
                 await _say(tx, SWEEP, array, owner, project)
 
+    @override
     async def document(self, job_id: UUID, kind: DocumentKind) -> dict[str, Any] | None:
-        """See the port."""
         query = _now(select(job_documents.c.data), job_documents).where(
             job_documents.c.job_id == job_id, job_documents.c.kind == kind.value
         )
@@ -81,8 +83,8 @@ class Snapshots(StorePart):
             found: dict[str, Any] | None = (await connection.execute(query)).scalar()
         return found
 
+    @override
     async def values_of_tasks(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:
-        """See the port."""
         columns = select(job_documents.c.job_id, job_documents.c.data)
         query = _now(columns, job_documents).where(
             _jobs.array_job_id == array_job_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from sqlalchemy import text
+from typing_extensions import override
 
 from aitne.adapters.store.activity import Activity
 from aitne.adapters.store.administration import Administration
@@ -31,6 +32,7 @@ from aitne.adapters.store.urls import parse
 from aitne.adapters.store.usage import UsageRecords
 from aitne.adapters.store.user_secrets import UserSecretRecords
 from aitne.adapters.store.users import Credentials, People
+from aitne.core.ports.store import Store
 
 
 def _now() -> datetime:
@@ -62,6 +64,7 @@ class SqlStore(
     Inboxes,
     Deliveries,
     Activity,
+    Store,
 ):
     """``core.ports.store.Store`` on SQLite or PostgreSQL, whichever ``url`` names.
 
@@ -78,16 +81,17 @@ class SqlStore(
         self._by_own_clock = clock is not None
         self._db = Database(parse(url), self._clock, outlived=outlived)
 
+    @override
     async def start(self) -> None:
-        """See the port."""
         await self._db.prepare()
         await migrate(self._db)
 
+    @override
     async def close(self) -> None:
         """Close every connection. A second call does nothing."""
         await self._db.close()
 
+    @override
     async def ping(self) -> None:
-        """See the port."""
         async with self._db.read() as connection:
             await connection.execute(text("SELECT 1"))

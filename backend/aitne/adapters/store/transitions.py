@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import bindparam, delete, func, or_, select, update
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart, require_epoch
@@ -28,7 +29,7 @@ from aitne.adapters.store.task_groups import indices_of, lock_all, split
 from aitne.core.arrays import array_state, task_group_id, task_id
 from aitne.core.errors import Conflict, IllegalTransition, NotFound
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import Move, OutboxKind
+from aitne.core.ports.store import JobStore, Move, OutboxKind
 from aitne.core.states import JobState, TerminationReason, check_transition
 
 _jobs = tables.jobs
@@ -43,9 +44,10 @@ _BEGINNINGS = ("submitted_at", "allocated_at", "started_at")
 """What an array job has from the first of its tasks."""
 
 
-class Transitions(StorePart):
+class Transitions(StorePart, JobStore):
     """``JobStore``, the part that changes jobs."""
 
+    @override
     async def transition(
         self,
         job_id: UUID,
@@ -57,7 +59,6 @@ class Transitions(StorePart):
         epoch: int | None = None,
         message: str | None = None,
     ) -> Job:
-        """See the port."""
         values = _values(to, changes, message)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
@@ -66,6 +67,7 @@ class Transitions(StorePart):
             changed, _ = await _move(tx, job, array, values)
         return changed
 
+    @override
     async def apply(
         self,
         moves: Sequence[Move],
@@ -74,7 +76,6 @@ class Transitions(StorePart):
         tokens: Mapping[UUID, str] | None = None,
         done: Collection[int] = (),
     ) -> Sequence[Job | None]:
-        """See the port."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             if done:
@@ -95,6 +96,7 @@ class Transitions(StorePart):
                 await tx.execute(upsert_many(tx.dialect, _secrets, columns, columns[:1]), rows)
         return after
 
+    @override
     async def retry(
         self,
         job_id: UUID,
@@ -104,7 +106,7 @@ class Transitions(StorePart):
         attempt: int | None = None,
         epoch: int,
     ) -> Job:
-        """See the port. Of an array it is the tasks that are retried, each by itself."""
+        # Of an array it is the tasks that are retried, each by itself.
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             job, array = await _lock(tx, job_id)
@@ -126,6 +128,7 @@ class Transitions(StorePart):
                 await _roll_up(tx, array, [changed])
         return changed
 
+    @override
     async def request_cancel(
         self,
         job_id: UUID,
@@ -137,7 +140,6 @@ class Transitions(StorePart):
         version: int | None = None,
         unless_cancelled: UUID | None = None,
     ) -> Job:
-        """See the port."""
         async with self._db.write() as tx:
             job, array = await _lock(tx, job_id)
             if job.state.terminal or await _is_cancelled(tx, unless_cancelled):
@@ -205,8 +207,8 @@ class Transitions(StorePart):
             ],
         )
 
+    @override
     async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
-        """See the port."""
         async with self._db.write() as tx:
             job, _ = await _lock(tx, job_id)
             if job.state.terminal:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import func, select
+from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart
@@ -13,17 +14,18 @@ from aitne.adapters.store.group_tables import usage_months
 from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.portable import upsert
 from aitne.core.models.limits import Usage
+from aitne.core.ports.store import GroupStore
 from aitne.core.ports.store.groups import JobTime, KeptMonth, Wait
 
 _jobs = tables.jobs
 _began = func.coalesce(_jobs.c.allocated_at, _jobs.c.started_at)
 
 
-class UsageRecords(StorePart):
+class UsageRecords(StorePart, GroupStore):
     """``GroupStore``, the part about usage."""
 
+    @override
     async def usage_months(self, months: Sequence[str]) -> Mapping[str, KeptMonth]:
-        """See the port."""
         query = select(usage_months).where(usage_months.c.month.in_(months))
         async with self._db.read() as connection:
             return {
@@ -33,8 +35,8 @@ class UsageRecords(StorePart):
                 for row in await connection.execute(query)
             }
 
+    @override
     async def keep_usage(self, month: str, found: KeptMonth) -> None:
-        """See the port."""
         values = {
             "month": month,
             "taken_at": found.taken_at,
@@ -44,8 +46,8 @@ class UsageRecords(StorePart):
         async with self._db.write() as tx:
             await tx.execute(upsert(tx.dialect, usage_months, values, ["month"]))
 
+    @override
     async def job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:
-        """See the port."""
         wish = _jobs.c.spec["resources"]
         columns = (
             _jobs.c.project,
@@ -67,8 +69,8 @@ class UsageRecords(StorePart):
                 found += [JobTime._make(row) for row in await connection.execute(query)]
         return found
 
+    @override
     async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[Wait]:
-        """See the port."""
         asked = func.coalesce(_jobs.c.submitted_at, _jobs.c.created_at)
         query = select(_jobs.c.owner, asked.label("asked"), _began.label("began")).where(
             _jobs.c.project == project,
@@ -82,8 +84,8 @@ class UsageRecords(StorePart):
                 for row in await connection.execute(query)
             ]
 
+    @override
     async def outcomes(self, project: str, start: datetime, end: datetime) -> Mapping[str, int]:
-        """See the port."""
         query = (
             select(_jobs.c.state, func.sum(func.coalesce(_jobs.c.task_count, 1)).label("jobs"))
             .where(

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from aitne.adapters.store import paging, sign_in_tables, tables
 from aitne.adapters.store.base import StorePart
@@ -20,7 +21,7 @@ from aitne.adapters.store.sign_ins import hub_logout
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project, Role, Token, User
-from aitne.core.ports.store import Check, Page
+from aitne.core.ports.store import Check, Page, UserStore
 
 _users = tables.users
 _projects = tables.projects
@@ -38,11 +39,11 @@ MAX_TOKENS = 100
 """Of one user."""
 
 
-class People(StorePart):
+class People(StorePart, UserStore):
     """``UserStore``, the part about users and projects."""
 
+    @override
     async def create_user(self, user: User, password_hash: str | None, project: Project) -> User:
-        """See the port."""
         try:
             async with self._db.write() as tx:
                 row = {**user.model_dump(), "password_hash": password_hash}
@@ -56,8 +57,8 @@ class People(StorePart):
             raise Conflict(f"There is a user {user.name} already. Choose another name.") from error
         return user
 
+    @override
     async def get_user(self, name: str) -> User:
-        """See the port."""
         query = select(*_USER_COLUMNS).where(_users.c.name == name)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
@@ -65,6 +66,7 @@ class People(StorePart):
             raise NotFound("user", name)
         return user_of(row)
 
+    @override
     async def list_users(
         self, *, search: str | None = None, cursor: str | None = None, limit: int = 100
     ) -> Page[User]:
@@ -91,6 +93,7 @@ class People(StorePart):
             total=total,
         )
 
+    @override
     async def update_user(
         self,
         name: str,
@@ -103,7 +106,7 @@ class People(StorePart):
         source: str | None = None,
         check: Check[User] = None,
     ) -> User:
-        """See the port. With the web sessions go the login links and codes that were not used."""
+        # With the web sessions go the login links and codes that were not used.
         given = {
             "display_name": display_name,
             "role": role,
@@ -140,12 +143,13 @@ class People(StorePart):
                 note_security(tx, name, {"change": "password"})
         return user_of(row)
 
+    @override
     async def list_administrators(self) -> Sequence[User]:
-        """See the port."""
         query = select(*_USER_COLUMNS).where(_ADMINISTRATOR).order_by(_users.c.name)
         async with self._db.read() as connection:
             return [user_of(row) for row in (await connection.execute(query)).mappings()]
 
+    @override
     async def password_hash(self, name: str) -> str | None:
         """The hash, or None: no such user, or one that has no password."""
         query = select(_users.c.password_hash).where(_users.c.name == name)
@@ -153,12 +157,14 @@ class People(StorePart):
             found: str | None = (await connection.execute(query)).scalar()
         return found
 
+    @override
     async def projects_of(self, name: str) -> frozenset[str]:
         """The names of the projects that the user is a member of."""
         query = select(_members.c.project).where(_members.c.user_name == name)
         async with self._db.read() as connection:
             return frozenset((await connection.execute(query)).scalars())
 
+    @override
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
         """By name, with their members. ``visible_to`` None: all; a user's name: that user's."""
         query = (
@@ -195,9 +201,10 @@ async def _check_not_last_administrator(tx: Transaction, name: str) -> None:
         )
 
 
-class Credentials(StorePart):
+class Credentials(StorePart, UserStore):
     """``UserStore``, the part about what proves who somebody is. Only hashes of secrets are stored."""
 
+    @override
     async def create_token(self, token: Token, token_hash: str, *, notify: bool = False) -> None:
         """Store a token, and an event for its owner with ``notify``."""
         row = {
@@ -219,8 +226,8 @@ class Credentials(StorePart):
         except IntegrityError as error:
             raise NotFound("user", token.owner) from error
 
+    @override
     async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
-        """See the port."""
         query = (
             select(_users, *(column.label(f"token_{column.name}") for column in _TOKEN_COLUMNS))
             .join(_tokens, _tokens.c.owner == _users.c.name)
@@ -239,6 +246,7 @@ class Credentials(StorePart):
             token = token.model_copy(update={"last_used_at": now})
         return user_of(row), token
 
+    @override
     async def list_tokens(self, owner: str) -> Sequence[Token]:
         """Newest first."""
         query = (
@@ -249,8 +257,8 @@ class Credentials(StorePart):
         async with self._db.read() as connection:
             return [token_of(row) for row in (await connection.execute(query)).mappings()]
 
+    @override
     async def delete_token(self, owner: str, token_id: str) -> None:
-        """See the port."""
         async with self._db.write() as tx:
             mine = delete(_tokens).where(_tokens.c.id == token_id, _tokens.c.owner == owner)
             if not (await tx.execute(mine)).rowcount:
@@ -259,10 +267,10 @@ class Credentials(StorePart):
             if (await tx.execute(behind)).rowcount:
                 await tx.execute(hub_logout(owner))
 
+    @override
     async def put_secret(
         self, purpose: str, secret_hash: str, owner: str, expires_at: datetime, data: dict[str, Any]
     ) -> None:
-        """See the port."""
         row = {
             "purpose": purpose,
             "secret_hash": secret_hash,
@@ -273,10 +281,10 @@ class Credentials(StorePart):
         async with self._db.write() as tx:
             await tx.execute(upsert(tx.dialect, _secrets, row, ["purpose", "secret_hash"]))
 
+    @override
     async def take_secret(
         self, purpose: str, secret_hash: str, now: datetime
     ) -> tuple[str, dict[str, Any]] | None:
-        """See the port."""
         statement = (
             delete(_secrets)
             .where(_secrets.c.purpose == purpose, _secrets.c.secret_hash == secret_hash)
@@ -286,8 +294,8 @@ class Credentials(StorePart):
             row = (await tx.execute(statement)).first()
         return None if row is None or row.expires_at <= now else (row.owner, row.data)
 
+    @override
     async def note_attempt(self, key: str, now: datetime, *, window_s: float) -> int:
-        """See the port."""
         window = _attempts.c.time > now - timedelta(seconds=window_s)
         async with self._db.write() as tx:
             await tx.execute(insert(_attempts), {"key": key, "time": now})
@@ -295,8 +303,8 @@ class Credentials(StorePart):
             count: int = (await tx.execute(query.where(window))).scalar_one()
         return count
 
+    @override
     async def take_back_noted(self, key: str) -> None:
-        """See the port."""
         last = (
             select(_attempts.c.id)
             .where(_attempts.c.key == key)
@@ -307,6 +315,7 @@ class Credentials(StorePart):
         async with self._db.write() as tx:
             await tx.execute(delete(_attempts).where(_attempts.c.id == last))
 
+    @override
     async def clear_attempts(self, key: str) -> None:
         """Forget what was counted under ``key``."""
         async with self._db.write() as tx:

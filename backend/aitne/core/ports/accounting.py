@@ -141,7 +141,8 @@ class Accounting(Protocol):
         """Make the changes in this order. The first that fails ends it; those before it are made.
 
         Raises:
-            NotAllowed: the account in use is no administrator of accounting.
+            NotAllowed: the account in use is no administrator of accounting, or the broker does not act for
+                a user any more.
             SchedulerRejected: it said no to one, which the message names.
         """
         ...

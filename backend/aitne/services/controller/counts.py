@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from typing_extensions import override
+
 from aitne.core.metric_names import SCHEDULER_RPC, Metric
 from aitne.core.models.node import Cluster
 from aitne.core.ports.scheduler import (
@@ -38,7 +40,7 @@ class Counts:
         return {name: dict(values) for name, values in self._counters.items()}
 
 
-class CountedScheduler:
+class CountedScheduler(Scheduler):
     """A scheduler each of whose calls is counted; otherwise the one it was given."""
 
     def __init__(self, scheduler: Scheduler, counts: Counts) -> None:
@@ -49,69 +51,71 @@ class CountedScheduler:
         self.outlives = scheduler.outlives
 
     @property
+    @override
     def settle_s(self) -> float:
-        """See the port. Asked each time: an adapter may learn it only when it starts."""
+        # Asked each time: an adapter may learn it only when it starts.
         return self._scheduler.settle_s
 
     @settle_s.setter
     def settle_s(self, value: float) -> None:
         self._scheduler.settle_s = value
 
+    @override
     async def start(self) -> Sequence[str]:
-        """See the port."""
         return await self._scheduler.start()
 
+    @override
     async def close(self) -> None:
-        """See the port."""
         await self._scheduler.close()
 
+    @override
     async def submit(self, request: SubmitRequest) -> str:
-        """See the port."""
         self._count("submit")
         return await self._scheduler.submit(request)
 
+    @override
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """See the port."""
         self._count("forecast")
         return await self._scheduler.forecast(request)
 
+    @override
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """See the port."""
         self._count("find")
         return await self._scheduler.find(runs)
 
+    @override
     async def poll(self) -> Sequence[SchedulerJob]:
-        """See the port."""
         self._count("poll")
         return await self._scheduler.poll()
 
+    @override
     async def cancel(self, run: Run) -> None:
-        """See the port."""
         self._count("cancel")
         await self._scheduler.cancel(run)
 
+    @override
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        """See the port."""
         self._count("extend")
         await self._scheduler.extend(run, time_limit_s)
 
+    @override
     async def cluster(self) -> Cluster:
-        """See the port."""
         self._count("cluster")
         return await self._scheduler.cluster()
 
+    @override
     async def drain(self, node: str, reason: str) -> None:
-        """See the port."""
         self._count("drain")
         await self._scheduler.drain(node, reason)
 
+    @override
     async def resume(self, node: str) -> None:
-        """See the port."""
         self._count("resume")
         await self._scheduler.resume(node)
 
+    @override
     async def changed(self) -> None:
-        """See the port. It asks nothing of the scheduler, so it does not count."""
+        # It asks nothing of the scheduler, so it does not count.
         await self._scheduler.changed()
 
     def _count(self, command: str) -> None:

@@ -246,7 +246,12 @@ class JobStore(Protocol):
         ...
 
     async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
-        """The hash of the job's own token, with which its agent reports. Array tasks share it."""
+        """Store the hash of the job's own token, with which its agent reports; array tasks share it.
+
+        Raises:
+            NotFound: there is no such job.
+            Conflict: the job has ended.
+        """
         ...
 
     async def job_of_token(self, token_hash: str) -> Job | None:
@@ -254,7 +259,12 @@ class JobStore(Protocol):
         ...
 
     async def put_handover(self, job_id: UUID, encrypted: str) -> None:
-        """What the Hub leaves for the waiting agent (environment and arguments)."""
+        """Store what the Hub leaves for the waiting agent (environment and arguments).
+
+        Raises:
+            NotFound: there is no such job.
+            Conflict: the job has ended.
+        """
         ...
 
     async def get_handover(self, job_id: UUID) -> str | None:
