@@ -9,7 +9,7 @@ of 1024. Durations are either words (``90m``, ``1h30m``, ``2d``) or Slurm's cloc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -254,14 +254,26 @@ class ArrayRange:
     throttle: int | None = None
 
     def __str__(self) -> str:
-        runs: list[list[int]] = []
-        for index in self.indices:
-            if runs and index == runs[-1][1] + 1:
-                runs[-1][1] = index
-            else:
-                runs.append([index, index])
-        text = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+        text = ",".join(_pieces(self.indices))
         return text if self.throttle is None else f"{text}%{self.throttle}"
+
+
+def _pieces(indices: Sequence[int]) -> Iterator[str]:
+    """Yield runs of equal distance, such as ``3``, ``0-9`` and ``10-90:10``."""
+    start = 0
+    while start < len(indices):
+        end = start + 1
+        if end < len(indices):
+            step = indices[end] - indices[start]
+            while end < len(indices) and indices[end] - indices[end - 1] == step:
+                end += 1
+        first, last = indices[start], indices[end - 1]
+        if end - start == 1 or (end - start == 2 and step > 1):
+            yield str(first)
+            end = start + 1
+        else:
+            yield f"{first}-{last}" if step == 1 else f"{first}-{last}:{step}"
+        start = end
 
 
 MAX_ARRAY_TASKS = 10_000

@@ -68,7 +68,7 @@ def noted(*lines: str) -> list[str]:
         ("--time=1:30:00", {"max_duration": "1h30m"}),
         ("--time=2-12", {"max_duration": "2d12h"}),
         ("--time 1-02:03:04", {"max_duration": "1d2h3m4s"}),
-        ("-a 0-9:3%2", {"array": "0,3,6,9%2"}),
+        ("-a 0-9:3%2", {"array": "0-9:3%2"}),
         ("-D /data/x", {"workdir": "/data/x"}),
         ("--export=NONE,A=1,B=x", {"env": {"A": "1", "B": "x"}}),
         ("-N2", {"resources": {"nodes": 2}}),

@@ -203,7 +203,7 @@ def test_no_field_of_ours_breaks_the_poll(job_id: UUID, fields: dict[str, str]) 
         ("12", "N/A", "12", None, None),
         ("12_4", "4", "12_4", 4, None),
         ("12_[7]", "7", "12_7", 7, None),
-        ("12_[0-8:2,20%3]", "0-8:2,20%3", "12", None, "0,2,4,6,8,20"),
+        ("12_[0-8:2,20%3]", "0-8:2,20%3", "12", None, "0-8:2,20"),
     ],
 )
 def test_waiting_tasks_of_an_array_have_one_record(

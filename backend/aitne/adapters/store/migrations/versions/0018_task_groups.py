@@ -65,6 +65,7 @@ def _uuid(value: object) -> UUID:
 def _indices(ranges: str) -> list[int]:
     found: list[int] = []
     for piece in ranges.split(","):
-        first, _, last = piece.partition("-")
-        found += range(int(first), int(last or first) + 1)
+        ends, _, step = piece.partition(":")
+        first, _, last = ends.partition("-")
+        found += range(int(first), int(last or first) + 1, int(step or 1))
     return found
