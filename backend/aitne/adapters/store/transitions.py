@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,7 +13,7 @@ from sqlalchemy import bindparam, delete, func, or_, select, update
 from typing_extensions import override
 
 from aitne.adapters.store import tables
-from aitne.adapters.store.base import StorePart, require_epoch
+from aitne.adapters.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.outbox import (
@@ -81,7 +82,8 @@ class Transitions(StorePart, JobStore):
             if done:
                 await drop(tx, done)
             known = await lock_all(tx, [move.job_id for move in moves])
-            wishes = [_wished(move, known.get(move.job_id)) for move in moves]
+            of_tasks = await _moves_of_tasks(tx, moves, known)
+            wishes = [_wished(move, known.get(move.job_id)) for move in [*moves, *of_tasks]]
             results = iter(await _change_all(tx, [wish for wish in wishes if wish is not None]))
             after = [None if wish is None else next(results) for wish in wishes]
             await _roll_up_all(tx, known, [job for job in after if job is not None])
@@ -313,6 +315,35 @@ def _wished(move: Move, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
     except Conflict:
         return None
     return job, values
+
+
+async def _moves_of_tasks(
+    tx: Transaction, moves: Sequence[Move], known: dict[UUID, Job]
+) -> list[Move]:
+    """Return the moves of tasks that follow from those of their arrays, whose rows are locked.
+
+    The tasks' rows are locked and added to ``known``.
+    """
+    arrays = {move.job_id: move for move in moves if move.with_tasks and move.job_id in known}
+    result: list[Move] = []
+    for some in batched(sorted(arrays), MOST_IDS):
+        query = (
+            select(*JOB_COLUMNS)
+            .where(_jobs.c.array_job_id.in_(some))
+            .order_by(_jobs.c.id)
+            .with_for_update(key_share=True)
+        )
+        for task in map(job_of, (await tx.execute(query)).mappings()):
+            move = arrays[task.array_job_id or task.id]
+            if task.attempt != (move.attempt or task.attempt):
+                continue
+            known.setdefault(task.id, task)
+            changes = move.changes
+            if changes and changes.scheduler_id is not None and task.array_task_id is not None:
+                name = f"{changes.scheduler_id}_{task.array_task_id}"
+                changes = changes.model_copy(update={"scheduler_id": name})
+            result.append(replace(move, job_id=task.id, changes=changes, with_tasks=False))
+    return result
 
 
 async def _roll_up_all(tx: Transaction, known: Mapping[UUID, Job], after: Sequence[Job]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import Move, OutboxItem, Store
+from aitne.core.ports.store import Move, OutboxItem
 from aitne.core.states import JobState
 
 OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})
@@ -35,26 +35,22 @@ def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
     return Answer(item, job, JobState.QUEUED, JobChanges(), OPEN, scheduler_id=scheduler_id)
 
 
-async def moves_of(
-    store: Store,
+def move_of(
     job: Job,
     to: JobState,
     changes: JobChanges,
     since: frozenset[JobState] | None,
     scheduler_id: str | None = None,
-) -> list[Move]:
-    """For the job's row; of an array, for those of its tasks that are of the same attempt too."""
-    rows = [job]
-    if job.is_array:
-        tasks = await store.array_rows(job.id)
-        rows = [*(task for task in tasks if task.attempt == job.attempt), job]
-    moves = []
-    for row in rows:
-        own = changes
-        if scheduler_id is not None:
-            task = row.array_task_id if job.is_array else None
-            name = scheduler_id if task is None else f"{scheduler_id}_{task}"
-            own = changes.model_copy(update={"scheduler_id": name})
-        anyway = scheduler_id is not None
-        moves.append(Move(row.id, to, own, job.attempt, since=since, anyway=anyway))
-    return moves
+) -> Move:
+    """Return the change of the job's row; of an array, of the rows of its tasks too."""
+    if scheduler_id is not None:
+        changes = changes.model_copy(update={"scheduler_id": scheduler_id})
+    return Move(
+        job.id,
+        to,
+        changes,
+        job.attempt,
+        since=since,
+        anyway=scheduler_id is not None,
+        with_tasks=job.is_array,
+    )

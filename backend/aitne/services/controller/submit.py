@@ -34,7 +34,7 @@ from aitne.core.ports.files import JobFiles
 from aitne.core.ports.scheduler import Scheduler, SubmitRequest
 from aitne.core.ports.store import Move, OutboxItem, OutboxKind, Store
 from aitne.core.states import JobState, TerminationReason
-from aitne.services.controller.answer import RETRY_S, Answer, accepted, moves_of
+from aitne.services.controller.answer import RETRY_S, Answer, accepted, move_of
 from aitne.services.controller.counts import Counts
 from aitne.services.controller.hold import SubmissionHold
 from aitne.services.controller.leader import Leader
@@ -185,7 +185,7 @@ class Submitter:
         for each in ready:
             changes = JobChanges(submitted_at=now, message=None)
             pending = frozenset({JobState.PENDING_SUBMIT})
-            moves += await moves_of(self._store, each.job, JobState.SUBMITTING, changes, pending)
+            moves.append(move_of(each.job, JobState.SUBMITTING, changes, pending))
         begun_now = set()
         if moves or done:
             rows = await self._store.apply(
@@ -339,13 +339,14 @@ class Submitter:
             done: list[int] = []
             for answer in answers:
                 if answer.changes.model_fields_set or answer.scheduler_id is not None:
-                    moves += await moves_of(
-                        self._store,
-                        answer.job,
-                        answer.to,
-                        answer.changes,
-                        answer.since,
-                        answer.scheduler_id,
+                    moves.append(
+                        move_of(
+                            answer.job,
+                            answer.to,
+                            answer.changes,
+                            answer.since,
+                            answer.scheduler_id,
+                        )
                     )
                 if answer.dependency is not None:
                     held[answer.item.id] = answer.dependency

@@ -68,7 +68,8 @@ class Move:
     """One wish of many that are made in one transaction.
 
     ``to`` None: the state stays. ``since``: only from one of these states; from any other the state
-    stays, and ``changes`` are written only if ``anyway``.
+    stays, and ``changes`` are written only if ``anyway``. ``with_tasks``: of an array job, the same for its
+    tasks of this attempt, whose ids of the scheduler follow from the array's.
     """
 
     job_id: UUID
@@ -78,6 +79,7 @@ class Move:
     version: int | None = None
     since: frozenset[JobState] | None = None
     anyway: bool = False
+    with_tasks: bool = False
 
 
 class OutboxItem(Frozen):
