@@ -27,7 +27,7 @@ class OneRecord(SlowStart):
         rows: list[SchedulerJob] = []
         groups: dict[tuple[str, JobState, TerminationReason | None], list[SchedulerJob]] = {}
         for row in await super().poll():
-            if row.array_task_id is None or row.nodes:
+            if row.array_task_id is None or row.nodes or row.restart_count:
                 rows.append(row)
             else:
                 number = row.scheduler_id.partition("_")[0]
@@ -165,6 +165,53 @@ async def test_tasks_that_vanish_are_looked_for_each_by_itself(b: Any) -> None:
         await b.poller.poll()
         b.clock.advance(11)
     assert {task.attempt for task in await b.store.array_tasks(array.id)} == {2}
+
+
+async def test_task_that_leaves_its_group_during_the_submission_is_submitted_too(b: Any) -> None:
+    array, tasks = make_array("0-3")
+    submit = b.scheduler.submit
+
+    async def heard_first(request: Any) -> str:
+        number: str = await submit(request)
+        assert await b.store.array_task(array.id, 2, own_row=True)
+        return number
+
+    b.scheduler.submit = heard_first
+    await b.store.create_job(array, [make_task_group(array)])
+    await b.outbox.drain()
+    assert {task.scheduler_id for task in await b.store.array_tasks(array.id)} == {
+        f"1_{index}" for index in range(4)
+    }
+    _start(b, "1_2")
+    await b.poller.poll()
+    assert await b.state(tasks[2].id) is JobState.STARTING
+
+
+async def test_cancelled_array_of_which_tasks_are_gone_ends_task_by_task(b: Any) -> None:
+    array, tasks = await _submitted(b, "0-9")
+    await b.poller.poll()
+    b.clock.advance(SETTLING_S + 1)
+    for number in range(5):
+        del b.scheduler.records[f"1_{number}"]
+    await b.store.request_cancel(array.id, b.clock(), "Cancelled by ada.")
+    await b.outbox.drain()
+    await b.poller.poll()
+    await b.poller.poll()
+    assert await b.state(tasks[9].id) is JobState.QUEUED, "the others may have begun"
+    b.clock.advance(1)
+    await b.poller.poll()
+    await b.poller.poll()
+    assert await b.state(tasks[9].id) is JobState.CANCELLED
+    assert await b.state(tasks[0].id) is JobState.QUEUED, "it is looked for by itself"
+
+
+async def test_requeued_task_leaves_its_group(b: Any) -> None:
+    array, _ = await _submitted(b, "0-9")
+    b.scheduler.change("1_0", restart_count=1)
+    await b.poller.poll()
+    counts = [task.restart_count for task in await b.store.array_tasks(array.id)]
+    assert counts == [1, *[0] * 9]
+    assert len(await b.store.array_rows(array.id)) == 2
 
 
 async def test_agent_is_heard_before_the_scheduler_tells_of_the_start(b: Any) -> None:

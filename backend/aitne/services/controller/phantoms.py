@@ -61,8 +61,11 @@ class Phantoms:
 
         async def judge(record: SchedulerJob) -> None:
             async with slots:
-                for each in _parts(record, rows):
+                parts = _parts(record, rows)
+                for each in parts:
                     await self._judge(each, rows.get((each.job_id, each.array_task_id)))
+                if parts and all(self._handled.get(_key(each)) for each in parts):
+                    self._handled[_key(record)] = True
 
         await together(map(judge, due))
 
@@ -109,7 +112,9 @@ def _parts(
 ) -> Sequence[SchedulerJob]:
     """Return the record, or while tasks of its array live those tasks of the record that are over."""
     array = rows.get((record.job_id, None))
-    if record.array_task_ids is None or array is None or array.state.terminal:
+    if record.array_task_ids is None or array is None or not is_of(record, array):
+        return (record,)
+    if array.state.terminal:
         return (record,)
     tasks = (task_record(record, index) for index in sorted(indices_of(record)))
     over = (

@@ -65,12 +65,8 @@ class TaskGroups:
             if entry.changed_at > tick:
                 return [(entry, [])]
         requested_at = entry.job.cancel_requested_at
-        if requested_at is None:
-            others = {**others, **_of_tasks(cancelled)}
-            cancelled = {}
-        elif waiting and cancelled:
-            if self._clock() < requested_at + CANCELLING:
-                return [(entry, [])]
+        partly = bool(waiting and cancelled)
+        if requested_at is None or (partly and self._clock() >= requested_at + CANCELLING):
             others = {**others, **_of_tasks(cancelled)}
             cancelled = {}
         result: News = []
@@ -81,9 +77,13 @@ class TaskGroups:
                 if index in others:
                     task.poll = entry.poll
                     result.append((task, [others[index]]))
-        rest = [*waiting.values(), *cancelled.values()]
-        if rest and entry.tasks:
-            result.append((entry, [_of_group(rest[0])]))
+        # The end of all that is left is the group's; of some it may be that the others have begun.
+        if waiting and not cancelled:
+            result.append((entry, [_of_group(next(iter(waiting.values())))]))
+        elif entry.tasks and entry.tasks <= cancelled.keys():
+            result.append((entry, [_of_group(next(iter(cancelled.values())))]))
+        elif entry.tasks:
+            result.append((entry, []))
         return result
 
     def _long_absent(self, entry: Entry, seen: Collection[int]) -> frozenset[int]:
@@ -107,6 +107,7 @@ class TaskGroups:
         self._live.put(rows)
         if all(row.id != group.id for row in rows):
             self._live.forget(group.id)
+            self._absent.pop(group.id, None)
             entry.tasks = frozenset()
         found: list[Entry] = []
         for row in rows:
@@ -140,14 +141,18 @@ def _by_state(
 ) -> tuple[dict[int, SchedulerJob], dict[int, SchedulerJob], dict[int, SchedulerJob]]:
     """Sort records of the group's tasks: those that wait, that were cancelled unbegun, and the others.
 
-    Records that stand for several tasks are as they are in the first two, and of one task in the last.
+    Records that stand for several tasks are as they are in the first two, and of one task in the last. Where
+    some do, a task that waits with a record of its own differs: it is held, or was requeued.
     """
+    shared = any(record.array_task_ids is not None for record in records)
     waiting: dict[int, SchedulerJob] = {}
     cancelled: dict[int, SchedulerJob] = {}
     others: dict[int, SchedulerJob] = {}
     for record in records:
         indices = sorted(indices_of(record).intersection(entry.tasks))
-        if record.state is JobState.QUEUED:
+        own = shared and record.array_task_ids is None
+        restarted = (record.restart_count or 0) != entry.job.restart_count
+        if record.state is JobState.QUEUED and not own and not restarted:
             waiting.update(dict.fromkeys(indices, record))
         elif record.state is JobState.CANCELLED and not record.nodes:
             cancelled.update(dict.fromkeys(indices, record))
