@@ -158,6 +158,30 @@ async def test_task_group_is_no_job(store: SqlStore) -> None:
     assert await store.array_task(array.id, 5) is None
 
 
+async def test_history_of_a_task_ends_its_group_where_it_left_it(store: SqlStore) -> None:
+    array, tasks = make_array("0-4")
+    await store.create_job(array, [make_task_group(array)])
+    group = make_task_group(array)
+    await store.transition(group.id, S.SUBMITTING)
+    await store.split_tasks(array.id, [1])
+    await store.transition(group.id, S.QUEUED)
+    history = [event.data["state"] for event in await store.job_events(tasks[1].id)]
+    assert history == ["SUBMITTING"]
+    history = [event.data["state"] for event in await store.job_events(tasks[2].id)]
+    assert history == ["SUBMITTING", "QUEUED"]
+
+
+async def test_place_in_the_queue_counts_each_task_once(store: SqlStore) -> None:
+    queued = {"state": S.QUEUED, "partition": "gpu", "priority": 7}
+    array, tasks = make_array("0-4", **queued)
+    await store.create_job(array, [make_task_group(array)])
+    await store.split_tasks(array.id, [1])
+    for task in tasks[:2]:
+        place = await store.queue_place(await store.get_job(task.id))
+        assert place is not None
+        assert place.waiting == 6 - 1 + 1, "the array, its other tasks and this one"
+
+
 async def test_tasks_leave_a_task_group_at_the_same_time(store: SqlStore, other: SqlStore) -> None:
     array, tasks = make_array("0-19", state=S.QUEUED)
     await store.create_job(array, [make_task_group(array)])

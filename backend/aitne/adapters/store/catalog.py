@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     and_,
     delete,
+    func,
     insert,
     or_,
     select,
@@ -144,7 +145,7 @@ class Catalog(StorePart, CatalogStore):
                     f"The image {image.reference} is offered. Retire it first: `aitne admin image "
                     f"retire {image.reference}`."
                 )
-            used = select(_jobs.c.id).where(
+            used = select(func.coalesce(_jobs.c.array_job_id, _jobs.c.id)).where(
                 _jobs.c.state.in_(LIVE_STATES),
                 _jobs.c.spec["image"].as_string() == image.reference,
             )

@@ -26,6 +26,7 @@ from aitne.core.models.job import Job, Sample
 from aitne.core.ports.store import JobStore
 from aitne.core.ports.store.records import QueuePlace
 from aitne.core.states import JobState
+from aitne.core.units import parse_array
 
 _jobs = tables.jobs
 _secrets = tables.job_secrets
@@ -149,8 +150,10 @@ class JobHistory(StorePart, JobStore):
             ),
         )
         tasks = func.coalesce(_jobs.c.task_count, 1)
+        own_rows = select(func.count()).where(_jobs.c.id == job.id).scalar_subquery()
         query = select(
-            func.coalesce(func.sum(tasks), 0),
+            # A task without a row of its own is counted with its group.
+            func.coalesce(func.sum(tasks), 0) - 1 + own_rows,
             func.coalesce(func.sum(case((ahead, tasks), else_=0)), 0),
         ).where(
             _jobs.c.state == JobState.QUEUED,
@@ -167,14 +170,20 @@ class JobHistory(StorePart, JobStore):
         own = await self._events_of(job_id)
         if task_index(job_id) is None:
             return own
-        shared = await self._events_of(task_group_id(job_id))
-        return [event for event in shared if not own or event.id < own[0].id] + own
+        shared: list[Event] = []
+        for event in await self._events_of(task_group_id(job_id), splits=True):
+            if event.kind != SPLIT:
+                shared.append(event)
+            elif task_index(job_id) in parse_array(event.data["split_task_ids"]).indices:
+                break
+        return shared + own
 
-    async def _events_of(self, job_id: UUID) -> list[Event]:
+    async def _events_of(self, job_id: UUID, *, splits: bool = False) -> list[Event]:
         events = tables.events
+        hidden = [kind for kind in _NO_HISTORY if not (splits and kind == SPLIT)]
         query = (
             select(events)
-            .where(events.c.job_id == job_id, events.c.kind.not_in(_NO_HISTORY))
+            .where(events.c.job_id == job_id, events.c.kind.not_in(hidden))
             .order_by(events.c.id)
         )
         async with self._db.read() as connection:
