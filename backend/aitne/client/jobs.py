@@ -301,7 +301,7 @@ class Jobs(Runs):
 
 def _is_about(event: Event, job: Job) -> bool:
     """Tell whether the event may be of the job: one of several tasks names their array and not each."""
-    tasks = "array_task_ids" in event.data and event.data["array_job_id"] == job.array_job_id
+    tasks = "task_group" in event.data and event.data["array_job_id"] == job.array_job_id
     return tasks or event.job_id == job.id
 
 

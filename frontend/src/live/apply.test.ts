@@ -48,8 +48,8 @@ it("keeps what an event told while a list was fetched, whose answer is of before
 });
 
 it.each([
-  ["job.tasks", "group", { array_job_id: "a", array_task_ids: "2-9", split_task_ids: "1", version: 2 }, keys.tasks("a")],
-  ["job.state", "group", { array_job_id: "a", array_task_ids: "0-9", state: "CANCELLED", version: 2 }, keys.tasks("a")],
+  ["job.tasks", "group", { array_job_id: "a", task_group: true, split_task_ids: "1", version: 2 }, keys.tasks("a")],
+  ["job.state", "group", { array_job_id: "a", task_group: true, state: "CANCELLED", version: 2 }, keys.tasks("a")],
   ["sweep.changed", "a", {}, runKeys.sweep("a")],
 ])("asks anew for the tasks of an array after %s, which names none of them", (kind, id, data, key) => {
   vi.useFakeTimers();

@@ -47,7 +47,7 @@ export class CacheUpdater {
     else if (kind === "job.profile" && isJobEvent(event)) this.soon(`profile ${event.job_id}`, 500, keys.profile(event.job_id));
     else if (kind === "job.snapshot" && isJobEvent(event)) this.soon(`snapshot ${event.job_id}`, 300, runKeys.snapshot(event.job_id));
     else if (kind === "sweep.changed" && isJobEvent(event)) this.soon(`sweep ${event.job_id}`, 1_000, runKeys.sweep(event.job_id));
-    else if (isJobEvent(event) && event.data.array_task_ids !== undefined) this.applyTasks(event);
+    else if (isJobEvent(event) && event.data.task_group === true) this.applyTasks(event);
     else if (isJobEvent(event)) this.applyJob(event);
   }
 
@@ -94,6 +94,12 @@ export class CacheUpdater {
     if (typeof array !== "string") return;
     this.soon(`tasks ${array}`, 500, keys.tasks(array));
     this.soon(`sweep ${array}`, 1_000, runKeys.sweep(array));
+    for (const query of this.cache.getQueryCache().findAll({ queryKey: keys.job("").slice(0, 1) })) {
+      const job = query.state.data as Job | undefined;
+      if (job?.array_job_id !== array || job.array_task_id === null) continue;
+      this.soon(`task ${job.id}`, 500, keys.job(job.id));
+      this.soon(`history ${job.id}`, 500, keys.events(job.id));
+    }
   }
 
   private patchLists(event: JobEvent): void {

@@ -169,7 +169,7 @@ def test_waiting_for_a_task_looks_when_several_tasks_of_its_array_change(
     states = (job("QUEUED", array_job_id=array), job("CANCELLED", array_job_id=array, version=2))
     api.on("GET", f"/jobs/{JOB_ID}", *states)
     group = "00000000-0000-4000-8000-0000ffffffff"
-    change = {**event(8, group), "data": {"array_job_id": array, "array_task_ids": "0-9"}}
+    change = {**event(8, group), "data": {"array_job_id": array, "task_group": True}}
     api.on("GET", "/events", sse(change))
     assert client.jobs.wait(JOB_ID).state == "CANCELLED"
 

@@ -96,7 +96,7 @@ def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
         "type": job.type,
         "name": job.name,
         "array_job_id": None if job.array_job_id is None else str(job.array_job_id),
-        **({"array_task_ids": job.array_task_ids} if job.is_task_group else {}),
+        **({"task_group": True} if job.is_task_group else {}),
     }
 
 
