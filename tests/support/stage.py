@@ -72,7 +72,6 @@ from aitne.services.sessions import SessionService
 from aitne.services.snapshots import SnapshotService
 from aitne.services.sweeps import SweepService
 from aitne.services.sync import SyncService
-from aitne.services.templates import TemplateCatalog, builtin_folder
 from aitne.services.terminals import TerminalService
 from aitne.services.usage import UsageService
 from aitne.services.usage_months import UsageMonths
@@ -84,6 +83,7 @@ from tests.support.files import MemoryFiles
 from tests.support.hub import RecordingLogins
 from tests.support.offers import dataset_service, offers, storage_service
 from tests.support.runtimes import FakeRuntime
+from tests.support.templates import TEMPLATES
 
 PASSWORD = "correct horse battery staple"
 SECRETS = {
@@ -230,7 +230,6 @@ def make_stage(
     audit = AuditService(store, clock)
     factors = SecondFactors(store, settings, clock)
     arrivals = Arrivals(store, settings, clock, [accounts, *sources(settings, clock)])
-    templates = TemplateCatalog([builtin_folder()])
     files = MemoryFiles()
     runtimes = {"bare": BareRuntime(settings), "apptainer": FakeRuntime("apptainer")}
     renderer = Renderer(settings, runtimes, own_software())
@@ -242,7 +241,7 @@ def make_stage(
     secrets = UserSecretService(store, cipher, clock)
     admission = Admission(
         store,
-        templates,
+        TEMPLATES,
         renderer,
         settings,
         OwnAccount(settings),
@@ -264,7 +263,7 @@ def make_stage(
         store=store,
         scheduler=None,
         clock=clock,
-        templates=templates,
+        templates=TEMPLATES,
         jobs=jobs,
         sessions=SessionService(jobs, store, settings, clock),
         identity=IdentityService(store, settings, clock, arrivals, factors, audit),
@@ -306,14 +305,14 @@ def make_stage(
         sweeps=sweeps,
         comparisons=ComparisonService(store, snapshots, images),
         reruns=RerunService(
-            store, jobs, admission, snapshots, datasets, templates, OwnPlaces(settings.storage, {})
+            store, jobs, admission, snapshots, datasets, TEMPLATES, OwnPlaces(settings.storage, {})
         ),
         audit=audit,
         notifications=NotificationService(store, settings, ("mail", "webhook"), clock),
         announcements=AnnouncementService(store, clock),
         maintenance=MaintenanceService(store, clock),
         health=HealthService(
-            Checks(store, settings, LocalProbes(), cluster, events, templates, clock),
+            Checks(store, settings, LocalProbes(), cluster, events, TEMPLATES, clock),
             ProcessRestarts(store, settings.run_dir),
             clock,
         ),

@@ -30,13 +30,13 @@ from aitne.services.jobs import JobService
 from aitne.services.limits import LimitCheck
 from aitne.services.render import Renderer
 from aitne.services.sessions import SessionService
-from aitne.services.templates import TemplateCatalog, builtin_folder
 from aitne.services.user_secrets import UserSecretService
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles
 from tests.support.offers import offers
 from tests.support.runtimes import FakeRuntime
+from tests.support.templates import TEMPLATES
 
 __all__ = ["migrated"]
 
@@ -117,7 +117,6 @@ class Bench:
     sessions: SessionService
     files: MemoryFiles
     clock: Clock
-    templates: TemplateCatalog
     epoch: int
     scheduler: Oracle
 
@@ -157,7 +156,6 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
     clock, files = Clock(), MemoryFiles()
     limits = LimitSettings(max_duration=86_400, max_nodes=4, max_array_tasks=20, max_live_jobs=30)
     settings = Settings(data_dir=tmp_path, limits=limits)
-    templates = TemplateCatalog([builtin_folder()])
     store = SqlStore(settings.database_url, clock=clock)
     await store.start()
     try:
@@ -172,7 +170,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
         scheduler = Oracle()
         admission = Admission(
             store,
-            templates,
+            TEMPLATES,
             renderer,
             settings,
             OwnAccount(settings),
@@ -184,9 +182,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
         )
         jobs = JobService(store, admission, renderer, files, Forecaster(renderer, scheduler), clock)
         sessions = SessionService(jobs, store, settings, clock)
-        bench = Bench(
-            store, renderer, jobs, sessions, files, clock, templates, lease.epoch, scheduler
-        )
+        bench = Bench(store, renderer, jobs, sessions, files, clock, lease.epoch, scheduler)
         await bench.nodes(make_node())
         yield bench
     finally:

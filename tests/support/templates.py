@@ -1,0 +1,7 @@
+"""The platform's own job templates, read once: no test changes them, and reading takes longer than most tests."""
+
+from __future__ import annotations
+
+from aitne.services.templates import TemplateCatalog, builtin_folder
+
+TEMPLATES = TemplateCatalog([builtin_folder()])
