@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,14 @@ from aitne.core.models.user import Actor, Scope
 from aitne.core.ports.store.snapshots import DocumentKind
 from aitne.core.states import JobState
 from tests.security.matrix import ENDLESS, ROUTES, WHO
-from tests.support.catalog_stage import Catalogue, open_catalogue
+from tests.support.catalog_stage import Catalogue, SavedCatalogue, open_catalogue
 from tests.support.jobs import make_array, make_job, make_session
 
 PROFILE = {"schema": 1, "written_at": "2026-03-01T12:00:00Z", "size": 2, "steps": 1}
 SWEEP = {"method": "grid", "parameters": {"lr": [0.1, 0.01]}, "metric": "loss", "goal": "min"}
 VALUES = {"updated_at": "2026-03-01T12:00:00Z", "values": {"loss": 0.5}}
 SNAPSHOT = {"taken_at": "2026-03-01T12:00:00Z", "workdir": "/home/ada", "git": None}
+KINDS = ("job", "session", "sweep")
 DOCUMENT = document(bare_app())
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path)
@@ -36,12 +39,48 @@ def test_every_route_says_who_may_call_it() -> None:
     assert set(OPERATIONS) - ENDLESS == set(ROUTES)
 
 
+Known = dict[str, dict[str, str]]
+"""For each kind, what stands for the parameters of paths."""
+
+
+@pytest.fixture(scope="module")
+def saved(
+    tmp_path_factory: pytest.TempPathFactory, blank: Path
+) -> Callable[..., tuple[SavedCatalogue, Known]]:
+    """Ask for some kinds; the database with all of them is made once."""
+
+    async def make(*kinds: str) -> tuple[SavedCatalogue, Known]:
+        folder = tmp_path_factory.mktemp("place")
+        with pytest.MonkeyPatch.context() as patch:
+            async with open_catalogue(folder, blank, patch) as place:
+                known = {kind: await _prepare(place, kind) for kind in kinds}
+                await _add_tokens(place)
+        copy = tmp_path_factory.mktemp("copies") / "place"
+        return SavedCatalogue.save(folder, copy, place.tokens), known
+
+    return cache(lambda *kinds: asyncio.run(make(*kinds)))
+
+
+@pytest.fixture
+def prepared(
+    request: pytest.FixtureRequest, saved: Callable[..., tuple[SavedCatalogue, Known]]
+) -> tuple[SavedCatalogue, Known]:
+    """What the test's operation wants; without one, something of every kind."""
+    operation = request.node.callspec.params.get("operation")
+    return saved(*(KINDS if operation is None else [ROUTES[operation].kind]))
+
+
 @pytest.fixture
 async def place(
-    tmp_path: Path, blank: Path, monkeypatch: pytest.MonkeyPatch
+    prepared: tuple[SavedCatalogue, Known], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Catalogue]:
-    async with open_catalogue(tmp_path, blank, monkeypatch) as place:
+    async with prepared[0].opened(monkeypatch) as place:
         yield place
+
+
+@pytest.fixture
+def known(prepared: tuple[SavedCatalogue, Known]) -> Known:
+    return prepared[1]
 
 
 async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
@@ -132,21 +171,19 @@ def _fill(path: str, known: dict[str, str]) -> str:
     return re.sub(r"\{(\w+)\}", value, path)
 
 
-async def _token(place: Catalogue, who: str) -> str | None:
+async def _add_tokens(place: Catalogue) -> None:
+    """Those who are not in every catalogue."""
     stage = place.stage
-    if who == "anonymous":
-        return None
-    if who == "owner with a token to read":
-        return await stage.token(await _actor(place, "ada"), Scope.READ)
-    if who == "administrator without the scope":
-        return await stage.token(await _actor(place, "root"), Scope.READ, Scope.WRITE)
-    if who == "disabled" and who not in place.tokens:
-        place.tokens[who] = await stage.token(await stage.add_user("dan", project="vision"))
-        await stage.store.update_user("dan", disabled=True)
-    if who == "manager" and who not in place.tokens:
-        place.tokens[who] = await stage.token(await stage.add_user("mia", project="vision"))
-        await stage.store.set_role("vision", "mia", ProjectRole.MANAGER, actor="root")
-    return place.tokens[who]
+    place.tokens |= {
+        "owner with a token to read": await stage.token(await _actor(place, "ada"), Scope.READ),
+        "administrator without the scope": await stage.token(
+            await _actor(place, "root"), Scope.READ, Scope.WRITE
+        ),
+        "disabled": await stage.token(await stage.add_user("dan", project="vision")),
+        "manager": await stage.token(await stage.add_user("mia", project="vision")),
+    }
+    await stage.store.update_user("dan", disabled=True)
+    await stage.store.set_role("vision", "mia", ProjectRole.MANAGER, actor="root")
 
 
 READS = sorted(name for name, route in ROUTES.items() if OPERATIONS[name][0] == "GET")
@@ -162,7 +199,8 @@ async def _call(place: Catalogue, who: str, operation: str, known: dict[str, str
         body = {"content": route.body}
     elif route.body is not None:
         body = {"json": route.body}
-    async with place.stage.client(await _token(place, who)) as client:
+    token = None if who == "anonymous" else place.tokens[who]
+    async with place.stage.client(token) as client:
         answer = await client.request(method, _fill(path, known), params=dict(route.query), **body)
     passed = answer.status_code not in route.refused
     if answer.status_code != 500 and passed == route.passes(who):
@@ -171,17 +209,17 @@ async def _call(place: Catalogue, who: str, operation: str, known: dict[str, str
 
 
 @pytest.mark.parametrize("who", WHO)
-async def test_what_looks(place: Catalogue, who: str) -> None:
-    known = {kind: await _prepare(place, kind) for kind in ("job", "session", "sweep")}
+async def test_what_looks(place: Catalogue, known: Known, who: str) -> None:
     said = [await _call(place, who, name, known[ROUTES[name].kind]) for name in READS]
     assert [each for each in said if each is not None] == []
 
 
 @pytest.mark.parametrize("operation", WRITES)
-async def test_what_changes_something_is_refused(place: Catalogue, operation: str) -> None:
-    known = await _prepare(place, ROUTES[operation].kind)
+async def test_what_changes_something_is_refused(
+    place: Catalogue, known: Known, operation: str
+) -> None:
     refused = [who for who in WHO if not ROUTES[operation].passes(who)]
-    said = [await _call(place, who, operation, known) for who in refused]
+    said = [await _call(place, who, operation, known[ROUTES[operation].kind]) for who in refused]
     assert [each for each in said if each is not None] == []
 
 
@@ -189,6 +227,7 @@ async def test_what_changes_something_is_refused(place: Catalogue, operation: st
     ("operation", "who"),
     [(name, who) for name in WRITES for who in WHO if ROUTES[name].passes(who)],
 )
-async def test_what_changes_something_is_done(place: Catalogue, operation: str, who: str) -> None:
-    known = await _prepare(place, ROUTES[operation].kind)
-    assert await _call(place, who, operation, known) is None
+async def test_what_changes_something_is_done(
+    place: Catalogue, known: Known, operation: str, who: str
+) -> None:
+    assert await _call(place, who, operation, known[ROUTES[operation].kind]) is None

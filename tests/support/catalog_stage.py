@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,3 +111,29 @@ async def open_catalogue(
         made = Catalogue(stage, home)
         await made.people()
         yield made
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCatalogue:
+    """A catalogue that was closed, for many tests to begin with."""
+
+    folder: Path
+    """Where each test has it: its database has paths below this folder."""
+    copy: Path
+    tokens: Mapping[str, str]
+
+    @classmethod
+    def save(cls, folder: Path, copy: Path, tokens: Mapping[str, str]) -> SavedCatalogue:
+        """Copy a closed catalogue's folder."""
+        shutil.copytree(folder, copy)
+        return cls(folder, copy, tokens)
+
+    @asynccontextmanager
+    async def opened(self, patch: pytest.MonkeyPatch) -> AsyncIterator[Catalogue]:
+        """Everything as it was when it was saved."""
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.copy, self.folder)
+        home = (self.folder / "home").resolve()
+        patch.setenv("HOME", str(home))
+        async with open_stage(self.folder / "data", self.copy / "data" / "aitne.db") as stage:
+            yield Catalogue(stage, home, dict(self.tokens))
