@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -371,12 +371,25 @@ async def test_who_cannot_see_the_jobs_of_others_is_told(
     assert any("PrivateData=jobs" in note and "adminlevel=operator" in note for note in notes)
 
 
+@pytest.fixture
+def deserted_conf(slurm_cluster: DevCluster) -> Iterator[Path]:
+    """The cluster's slurm.conf with a port that nobody listens at; commands try for MessageTimeout."""
+    text = slurm_cluster.slurm_conf.read_text()
+    text, count = re.subn(r"(?m)^(SlurmctldPort|MessageTimeout)=.*$", r"\1=1", text)
+    assert count == 2
+    path = slurm_cluster.slurm_conf.with_name("deserted.conf")
+    path.write_text(text)
+    path.chmod(0o644)
+    yield path
+    path.unlink()
+
+
 @both_releases
 async def test_a_slurm_that_is_not_there_is_a_note(
-    slurm_cluster: DevCluster, tmp_path: Path
+    slurm_cluster: DevCluster, deserted_conf: Path, tmp_path: Path
 ) -> None:
-    conf = SlurmSettings(conf=tmp_path / "slurm.conf")
-    settings = load_settings(tmp_path, slurm=conf)
+    settings = load_settings(tmp_path, slurm=SlurmSettings(conf=deserted_conf))
     notes = await SlurmCliScheduler(settings, slurm_tools(slurm_cluster, settings)).start()
     assert len(notes) == 1
     assert "does not answer" in notes[0]
+    assert "Unable to contact slurm controller" in notes[0]
