@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Role, Scope
 from aitne.core.states import JobState
 from tests.support.jobs import make_job, make_session
-from tests.support.stage import Stage
+from tests.support.stage import Stage, make_begun, open_stage
 
 Body = dict[str, Any] | None
 Statuses = tuple[int | None, int | None, int | None, int | None]
@@ -47,6 +49,23 @@ async def people(stage: Stage) -> dict[str, str]:
     return {who: await stage.token(actor) for who, actor in made.items()}
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory, blank: Path) -> tuple[Path, dict[str, str]]:
+    """A database with these people, and their tokens."""
+    return asyncio.run(make_begun(tmp_path_factory.mktemp("people"), blank, people))
+
+
+@pytest.fixture
+async def peopled(tmp_path: Path, begun: tuple[Path, dict[str, str]]) -> AsyncIterator[Stage]:
+    async with open_stage(tmp_path, begun[0]) as stage:
+        yield stage
+
+
+@pytest.fixture
+def tokens(begun: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    return begun[1]
+
+
 async def prepared(stage: Stage, make: Callable[..., Job], session: bool) -> Job:
     await stage.add_node()
     job = make(owner="ada", project="vision")
@@ -73,15 +92,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(("verb", "who", "expected"), CASES)
-async def test_a_verb(stage: Stage, verb: str, who: str, expected: int) -> None:
+async def test_a_verb(
+    peopled: Stage, tokens: dict[str, str], verb: str, who: str, expected: int
+) -> None:
     method, path, body, session, _ = VERBS[verb]
-    tokens = await people(stage)
-    job = await prepared(stage, make_session if session else make_job, session)
-    async with stage.client(tokens[who]) as client:
+    job = await prepared(peopled, make_session if session else make_job, session)
+    async with peopled.client(tokens[who]) as client:
         answer = await client.request(method, f"/api/v1{path.format(id=job.id)}", json=body)
     assert answer.status_code == expected, answer.text
     if expected >= 400:
-        now = await stage.store.get_job(job.id)
+        now = await peopled.store.get_job(job.id)
         assert now.cancel_requested_at is None
         assert now.version == job.version or session
 
@@ -116,10 +136,11 @@ async def test_an_administrators_ordinary_token_sees_what_a_user_sees(stage: Sta
 
 
 @pytest.mark.parametrize(("who", "count"), [*zip(WHO, (1, 1, 0, 1), strict=True)])
-async def test_lists_show_what_one_may_see(stage: Stage, who: str, count: int) -> None:
-    tokens = await people(stage)
-    await prepared(stage, make_job, False)
-    async with stage.client(tokens[who]) as client:
+async def test_lists_show_what_one_may_see(
+    peopled: Stage, tokens: dict[str, str], who: str, count: int
+) -> None:
+    await prepared(peopled, make_job, False)
+    async with peopled.client(tokens[who]) as client:
         for path in ("/jobs", "/jobs?owner=ada", "/jobs?project=vision"):
             page = (await client.get(f"/api/v1{path}")).json()
             assert (len(page["items"]), page["total"]) == (count, count)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from argon2 import PasswordHasher
@@ -85,6 +85,7 @@ from tests.support.offers import dataset_service, offers, storage_service
 from tests.support.runtimes import FakeRuntime
 from tests.support.templates import TEMPLATES
 
+T = TypeVar("T")
 PASSWORD = "correct horse battery staple"
 SECRETS = {
     "oauth_client_secret": "client-secret",
@@ -326,6 +327,15 @@ async def make_blank(folder: Path) -> Path:
     await store.start()
     await store.close()
     return folder / "blank.db"
+
+
+async def make_begun(
+    folder: Path, blank: Path, prepare: Callable[[Stage], Awaitable[T]]
+) -> tuple[Path, T]:
+    """A database that is prepared, to begin many stages with; what ``prepare`` returned."""
+    async with open_stage(folder, blank) as stage:
+        made = await prepare(stage)
+    return folder / "aitne.db", made
 
 
 @asynccontextmanager

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +21,7 @@ from aitne.core.ports.accounting import (
     SlurmUser,
 )
 from aitne.services.import_accounts import AccountImport
-from tests.support.stage import Stage, unix_name
+from tests.support.stage import Stage, make_begun, open_stage, unix_name
 
 WHO = ("member", "manager", "stranger", "administrator")
 Body = dict[str, Any] | None
@@ -77,25 +80,40 @@ async def people(stage: Stage) -> dict[str, str]:
     return {who: await stage.token(actor) for who, actor in made.items()}
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory, blank: Path) -> tuple[Path, dict[str, str]]:
+    """A database with these people, and their tokens."""
+    return asyncio.run(make_begun(tmp_path_factory.mktemp("people"), blank, people))
+
+
+@pytest.fixture
+async def peopled(tmp_path: Path, begun: tuple[Path, dict[str, str]]) -> AsyncIterator[Stage]:
+    async with open_stage(tmp_path, begun[0]) as stage:
+        yield stage
+
+
+@pytest.fixture
+def tokens(begun: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    return begun[1]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("who", WHO)
-async def test_who_may_do_what(stage: Stage, verb: str, who: str) -> None:
+async def test_who_may_do_what(peopled: Stage, tokens: dict[str, str], verb: str, who: str) -> None:
     method, path, body, statuses = VERBS[verb]
-    tokens = await people(stage)
-    before = await stage.store.last_event_id()
-    async with stage.client(tokens[who]) as client:
+    before = await peopled.store.last_event_id()
+    async with peopled.client(tokens[who]) as client:
         answer = await client.request(method, f"/api/v1{path}", json=body)
     assert answer.status_code == statuses[WHO.index(who)], answer.text
     if answer.status_code in (403, 404):
-        assert await stage.store.last_event_id() == before
-        assert stage.accounting.now.members == ()
+        assert await peopled.store.last_event_id() == before
+        assert peopled.accounting.now.members == ()
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_nobody_does_anything_without_a_login(stage: Stage, verb: str) -> None:
+async def test_nobody_does_anything_without_a_login(peopled: Stage, verb: str) -> None:
     method, path, body, _ = VERBS[verb]
-    await people(stage)
-    async with stage.client() as client:
+    async with peopled.client() as client:
         assert (await client.request(method, f"/api/v1{path}", json=body)).status_code == 401
 
 
