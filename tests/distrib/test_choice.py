@@ -22,7 +22,7 @@ def test_auto_goes_by_where_the_ranks_are(nodes: tuple[int, ...], name: str) -> 
     assert choose(nodes, "cpu").name == name
 
 
-def test_one_that_is_wanted_is_taken() -> None:
+def test_requested_transport_is_chosen() -> None:
     assert choose((0, 0), "cpu", "torch_pg").name == "torch_pg"
 
 

@@ -94,15 +94,15 @@ def test_recorded_example_is_that_of_horovod(horovod: Pool, pool: Pool) -> None:
     ("transport", "size"),
     [("shm", 1), ("shm", 2), ("shm", 3), ("shm", 4), *(("torch_pg", size) for size in (1, 2, 4))],
 )
-def test_ours_passes_recorded_checks(pool: Pool, transport: str, size: int) -> None:
+def test_aitne_distrib_passes_recorded_checks(pool: Pool, transport: str, size: int) -> None:
     assert_passes(answers.checks(pool, "aitne.distrib", size, transport), size)
 
 
-def test_ours_passes_recorded_checks_over_mpi(mpi_pool: MpiPool) -> None:
+def test_aitne_distrib_passes_recorded_checks_over_mpi(mpi_pool: MpiPool) -> None:
     assert_passes(answers.checks(mpi_pool, "aitne.distrib", 2, "mpi"), 2)
 
 
-def test_ours_has_recorded_api(pool: Pool) -> None:
+def test_aitne_distrib_has_recorded_api(pool: Pool) -> None:
     ours = answers.api(pool, "aitne.distrib")
     recorded = recording.load(recording.API)
     assert {name: ours.get(name, "no such name") for name in recorded} == recorded

@@ -62,7 +62,7 @@ def test_survivors_hear_who_died(pool: Pool, transport: str, victim: int, busy: 
             assert took < 10
 
 
-def test_who_cannot_hear_any_more_is_named(pool: Pool) -> None:
+def test_rank_that_cannot_handle_message_is_named(pool: Pool) -> None:
     first, second = pool.run(work.hears_no_more, 2, environ=SHM)
     assert first == "HorovodInternalError: Rank 1 is gone: its connection closed."
     assert second == (
@@ -70,7 +70,7 @@ def test_who_cannot_hear_any_more_is_named(pool: Pool) -> None:
     )
 
 
-def test_who_leaves_in_good_order_is_named(pool: Pool) -> None:
+def test_rank_that_shuts_down_early_is_named(pool: Pool) -> None:
     found = pool.run(work.leaves_early, 3, environ=SHM)
     assert found[1] == "left"
     assert found[0] == found[2]
@@ -92,7 +92,7 @@ def test_a_worker_that_outlives_its_rank_does_not_hide_its_death(pool: Pool) -> 
 
 
 @pytest.mark.parametrize("transport", ["shm", "torch_pg"])
-def test_who_leaves_an_exchange_of_others_is_named(pool: Pool, transport: str) -> None:
+def test_rank_that_shuts_down_during_collective_is_named(pool: Pool, transport: str) -> None:
     found = pool.run(work.leaves_an_exchange, 2, environ={"AITNE_TRANSPORT": transport})
     assert found == ["Horovod has been shut down by rank 1.", "left"]
 

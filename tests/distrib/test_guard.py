@@ -147,7 +147,7 @@ def test_the_profile_of_a_run_lies_in_its_folder(pool: Pool, tmp_path: Path) -> 
     assert (tmp_path / "profile.trace.json").exists()
 
 
-def test_nothing_is_recorded_when_that_is_off(pool: Pool, tmp_path: Path) -> None:
+def test_profile_is_not_written_when_recording_is_off(pool: Pool, tmp_path: Path) -> None:
     pool.run(trains, 2, environ={"AITNE_PROFILE": str(tmp_path), "AITNE_RECORD": "0"})
     assert list(tmp_path.iterdir()) == []
 

@@ -211,7 +211,7 @@ def test_a_rank_that_will_not_end_is_killed() -> None:
     assert not alive(pids[1])
 
 
-def test_what_a_rank_leaves_running_ends_with_the_run() -> None:
+def test_background_processes_of_rank_end_with_run() -> None:
     text = (
         "import subprocess\n"
         "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
@@ -224,7 +224,7 @@ def test_what_a_rank_leaves_running_ends_with_the_run() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_nothing_outlives_a_launcher_that_was_killed(number: signal.Signals) -> None:
+def test_processes_end_after_launcher_is_killed(number: signal.Signals) -> None:
     text = (
         "import subprocess, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "child = subprocess.Popen(['sleep', '600'], start_new_session=bool(rank))\n"
@@ -244,7 +244,7 @@ def test_a_program_that_is_not_there() -> None:
     assert "no-such-program cannot be started: No such file or directory" in done.stderr
 
 
-def test_what_is_left_of_a_failure_goes_when_ranks_start_anew(tmp_path: Path) -> None:
+def test_failure_files_are_removed_when_ranks_restart(tmp_path: Path) -> None:
     text = "sys.exit(int(os.environ['AITNE_RUN_RESTARTS']) < int(os.environ['FAILS']))"
     for fails, left in (("2", ["failed-0.json"]), ("1", [])):
         env = clean(AITNE_RUN_DIR=str(tmp_path / "run"), FAILS=fails)

@@ -82,7 +82,7 @@ def no_time(me: Rank) -> tuple[int, str]:
     return report.left_out, linkcheck.text(report, here.nodes)
 
 
-def test_what_there_is_no_time_for_is_said(pool: Pool) -> None:
+def test_links_without_time_for_measurement_are_reported(pool: Pool) -> None:
     for left_out, words in pool.run(no_time, 3):
         assert left_out == 3
         assert words == "aitne: 3 links were not measured: there was no time"

@@ -50,7 +50,9 @@ def train(me: Rank, steps: int, arguments: dict[str, Any], keep: bool) -> list[t
     ],
     ids=["default", "buckets", "no fusion", "gloo"],
 )
-def test_it_is_training_on_the_whole_batch(pool: Pool, size: int, environ: dict[str, str]) -> None:
+def test_distributed_training_equals_training_on_whole_batch(
+    pool: Pool, size: int, environ: dict[str, str]
+) -> None:
     results = pool.run(train, size, 5, {}, False, environ=environ)
     assert_alike(results)
     assert_near(results[0], alone(5))

@@ -201,7 +201,7 @@ def broadcast_state(me: Rank) -> tuple[list[torch.Tensor], float]:
         return states, optimizer.param_groups[0]["lr"]
 
 
-def test_its_state_can_be_broadcast(pool: Pool) -> None:
+def test_optimizer_state_can_be_broadcast(pool: Pool) -> None:
     results = pool.run(broadcast_state, 2)
     assert_alike([each[0] for each in results])
     assert [each[1] for each in results] == [0.03, 0.03]
@@ -275,7 +275,7 @@ def by_oneself(me: Rank) -> dict[str, Any]:
         }
 
 
-def test_one_rank_has_an_optimizer_as_any_other(pool: Pool) -> None:
+def test_optimizer_of_single_rank_needs_no_hooks(pool: Pool) -> None:
     assert pool.run(by_oneself, 1) == [
         {"hooks": False, "class": "SGD", "is": True, "calls": ["before"], "shared": True}
     ]

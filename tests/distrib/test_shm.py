@@ -199,7 +199,7 @@ def killed_while_rank_0_is_busy(me: Rank) -> str:
 
 
 @both
-def test_who_waits_is_told_of_a_killed_rank_while_rank_0_computes(
+def test_waiting_rank_hears_of_killed_rank_while_rank_0_computes(
     pool: Pool, environ: dict[str, str | None]
 ) -> None:
     found = pool.run(killed_while_rank_0_is_busy, 3, environ=environ, dying=[1])
@@ -226,9 +226,7 @@ def closed_by_the_other(me: Rank) -> str:
 
 
 @both
-def test_who_waits_for_a_rank_that_has_left_is_told(
-    pool: Pool, environ: dict[str, str | None]
-) -> None:
+def test_waiting_rank_hears_of_rank_that_left(pool: Pool, environ: dict[str, str | None]) -> None:
     assert "ank 1 " in pool.run(closed_by_the_other, 2, environ=environ)[0]
 
 
@@ -357,7 +355,7 @@ def wrong_tensors(me: Rank) -> list[str]:
     return told
 
 
-def test_nothing_is_read_or_written_beside_a_tensor(pool: Pool) -> None:
+def test_tensors_of_unsuitable_shape_or_type_are_refused(pool: Pool) -> None:
     for told in pool.run(wrong_tensors, 2):
         assert len(told) == 5
 

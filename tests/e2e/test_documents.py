@@ -88,7 +88,7 @@ def test_the_first_session(reader: Reader) -> None:
 
 
 @pytest.mark.long(third=1)
-def test_one_script_on_several_ranks(reader: Reader) -> None:
+def test_tutorial_script_runs_on_several_ranks(reader: Reader) -> None:
     need_torch()
     typed = commands("tutorial/distributed.md")
     assert "make distrib" in typed

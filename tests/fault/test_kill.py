@@ -34,7 +34,7 @@ def client(platform: RunningPlatform) -> Iterator[Client]:
             client.jobs.wait(job.id, timeout_s=60)
 
 
-def test_everything_survives_the_death_of_every_process(
+def test_session_and_job_survive_death_of_every_process(
     platform: RunningPlatform, client: Client, kill_rounds: int
 ) -> None:
     session = client.sessions.start("jupyterlab")

@@ -55,7 +55,9 @@ def test_a_job_runs_as_its_owner_on_both_nodes(platform: MachinesPlatform, alice
     assert sorted(ended.raw["nodes"]) == ["n1", "n2"]
 
 
-def test_nobody_else_reads_the_job(platform: MachinesPlatform, alice: Client) -> None:
+def test_job_and_its_files_are_hidden_from_other_users(
+    platform: MachinesPlatform, alice: Client
+) -> None:
     job = alice.jobs.create(job_file("echo a secret of alice"))
     wait(platform, alice, job, "COMPLETED", within_s=60)
     bob = platform.client("bob")

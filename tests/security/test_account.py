@@ -43,7 +43,7 @@ class TestSignIns:
             assert (await two.get("/api/v1/me")).status_code == 401
             assert (await one.delete(f"/api/v1/account/sign-ins/{other}")).status_code == 404
 
-    async def test_nobody_ends_those_of_others(self, stage: Stage) -> None:
+    async def test_sign_ins_of_other_users_cannot_be_ended(self, stage: Stage) -> None:
         for name in ("ada", "bob"):
             await stage.add_user(name)
         async with stage.browser("ada") as ada, stage.browser("bob") as bob:
@@ -128,7 +128,7 @@ class TestPassword:
             ]
         assert answers == [403] * stage.settings.auth.max_failures + [429]
 
-    async def test_what_was_typed_as_a_name_by_mistake_is_in_no_log(self, stage: Stage) -> None:
+    async def test_password_typed_as_user_name_is_not_in_audit_log(self, stage: Stage) -> None:
         await stage.add_user("ada")
         async with stage.client() as client:
             for name in ("Tr0ub4dor&3", " ADA ", "nobody-known"):
@@ -246,7 +246,9 @@ class TestImpersonation:
         client.headers["X-CSRF-Token"] = str(me["csrf_token"])
         return me
 
-    async def test_it_shows_what_the_user_sees_and_ends_by_button(self, stage: Stage) -> None:
+    async def test_impersonation_shows_what_user_sees_and_ends_on_request(
+        self, stage: Stage
+    ) -> None:
         await stage.add_user("root", Role.ADMIN)
         await stage.add_user("ada")
         job = make_job(owner="ada", project="ada")
@@ -265,7 +267,7 @@ class TestImpersonation:
             assert me["impersonation"] is None
             assert (await client.post("/api/v1/auth/end-impersonation")).status_code == 409
 
-    async def test_it_ends_by_itself(self, stage: Stage) -> None:
+    async def test_impersonation_ends_after_time_limit(self, stage: Stage) -> None:
         await stage.add_user("root", Role.ADMIN)
         await stage.add_user("ada")
         async with stage.browser("root") as client:
@@ -273,7 +275,7 @@ class TestImpersonation:
             stage.clock.move(IMPERSONATION_S)
             assert (await self.reload(client))["user"]["name"] == "root"  # type: ignore[index]
 
-    async def test_what_is_the_users_alone_is_refused(self, stage: Stage) -> None:
+    async def test_impersonation_refuses_actions_reserved_for_user(self, stage: Stage) -> None:
         await stage.add_user("root", Role.ADMIN)
         await stage.add_user("ada")
         job = make_job(owner="ada", project="ada")
@@ -309,7 +311,9 @@ class TestImpersonation:
             assert answer.status_code == 403
             assert "location" not in answer.headers
 
-    async def test_nobody_acts_as_an_administrator_or_with_a_token(self, stage: Stage) -> None:
+    async def test_impersonation_of_administrators_or_with_token_is_refused(
+        self, stage: Stage
+    ) -> None:
         root = await stage.add_user("root", Role.ADMIN)
         await stage.add_user("second", Role.ADMIN)
         await stage.add_user("ada")

@@ -63,7 +63,7 @@ def test_connections_of_another_account_do_not_keep_the_platform_out(bench: Brok
     assert "error" not in welcome
 
 
-def test_nobody_else_reads_the_audit_log_or_replaces_the_socket(bench: BrokerBench) -> None:
+def test_audit_log_and_socket_are_closed_to_other_users(bench: BrokerBench) -> None:
     uid = bench.uid("ben")
     assert (bench.audit.stat().st_uid, stat.S_IMODE(bench.audit.stat().st_mode)) == (0, 0o600)
     assert stat.S_IMODE(bench.audit.parent.stat().st_mode) == 0o700

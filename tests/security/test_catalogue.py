@@ -77,7 +77,7 @@ async def everything(catalogue: Catalogue) -> list[object]:
 
 
 @pytest.mark.parametrize("who", WHO)
-async def test_what_one_may_not_do_changes_nothing(catalogue: Catalogue, who: str) -> None:
+async def test_forbidden_catalogue_request_changes_nothing(catalogue: Catalogue, who: str) -> None:
     await stocked(catalogue)
     before = await everything(catalogue)
     async with catalogue.client(who) as client:
@@ -90,7 +90,7 @@ async def test_what_one_may_not_do_changes_nothing(catalogue: Catalogue, who: st
 
 
 @pytest.mark.parametrize(("verb", "who", "expected"), ALLOWED)
-async def test_what_one_may_do_is_done(
+async def test_permitted_catalogue_request_takes_effect(
     catalogue: Catalogue, verb: str, who: str, expected: int
 ) -> None:
     method, path, body, _ = VERBS[verb]
@@ -166,7 +166,7 @@ async def test_lists_show_what_one_may_see(
             assert [each["name"] for each in found] == expected
 
 
-async def test_what_one_may_not_see_looks_like_what_is_not_there(catalogue: Catalogue) -> None:
+async def test_hidden_image_or_dataset_looks_like_missing_one(catalogue: Catalogue) -> None:
     await stocked(catalogue)
     async with catalogue.client("stranger") as client:
         for there, missing in ((IMAGE, "/images/nothing/1.0"), (DATASET, "/datasets/nothing/1.0")):
@@ -193,7 +193,7 @@ async def test_members_do_not_learn_which_other_projects_see_it(catalogue: Catal
     assert mine["projects"] == ["eve", "vision"]
 
 
-async def test_nobody_adds_to_a_project_or_a_name_of_others(catalogue: Catalogue) -> None:
+async def test_dataset_cannot_use_project_or_name_of_other_user(catalogue: Catalogue) -> None:
     await stocked(catalogue)
     digest = await catalogue.upload("stranger")
     body = {"version": "2.0", "path": str(catalogue.home / "photos"), "manifest": digest}
@@ -361,7 +361,7 @@ async def test_a_full_disk_is_said_and_leaves_nothing(catalogue: Catalogue) -> N
     assert kept_files(catalogue) == []
 
 
-async def test_one_user_does_not_fill_the_disk_with_uploads(catalogue: Catalogue) -> None:
+async def test_waiting_uploads_of_one_user_are_limited(catalogue: Catalogue) -> None:
     for number in range(MOST_WAITING + 3):
         await catalogue.upload("owner", **{f"{number}.jpg": PHOTO})
     await catalogue.upload("stranger")
@@ -464,7 +464,7 @@ async def test_two_images_for_one_runtime(catalogue: Catalogue) -> None:
     await refused(catalogue, body, "twice")
 
 
-async def test_what_only_the_platform_may_say_is_refused(catalogue: Catalogue) -> None:
+async def test_fields_set_by_platform_are_refused_in_requests(catalogue: Catalogue) -> None:
     image = {**NEW_IMAGE, "created_by": "eve"}
     dataset = {"name": "x", "version": "1", "path": "/x", "manifest": MANIFEST}
     async with catalogue.client("administrator") as client:

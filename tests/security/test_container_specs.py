@@ -336,7 +336,7 @@ def test_no_bind_leaves_the_folders_that_jobs_may_use() -> None:
         ("/home/alice/\0", "/home/alice/\0", True, "NUL"),
     ],
 )
-def test_what_is_wrong_with_a_bind_is_said(
+def test_invalid_bind_mount_is_refused_with_reason(
     source: str, target: str, writable: bool, says: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:

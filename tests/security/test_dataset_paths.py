@@ -61,7 +61,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     return Tree(root)
 
 
-def test_what_is_accepted_lies_below_a_folder_of_the_users(tree: Tree) -> None:
+def test_accepted_dataset_path_is_below_folder_of_user(tree: Tree) -> None:
     accepted = set()
 
     @settings(max_examples=300, deadline=None)
@@ -82,6 +82,6 @@ def test_what_is_accepted_lies_below_a_folder_of_the_users(tree: Tree) -> None:
     assert tree.checked(f"{tree.home}/in/b") == f"{tree.home}/a/b"
 
 
-def test_what_leads_elsewhere_is_refused(tree: Tree) -> None:
+def test_path_that_leads_elsewhere_is_refused(tree: Tree) -> None:
     for path in ("home", "home/", "home/.", "home/a/up", "home/out/a", "home/up", "shared/up", ""):
         assert tree.checked(f"{tree.root}/{path}") is None, path

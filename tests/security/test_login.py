@@ -141,7 +141,7 @@ class TestKnownBrowsers:
             await attempt(stage, name, address=f"10.0.0.{n}")
         assert await attempt(stage, name, PASSWORD, address="10.0.1.1") == "rate_limited"
 
-    async def test_others_cannot_lock_it_out(self, stage: Stage) -> None:
+    async def test_known_browser_is_not_locked_out_by_other_clients(self, stage: Stage) -> None:
         await stage.add_user("ada")
         async with stage.client() as mine, stage.client() as new:
             assert await self.log_in(mine, "ada") == 200
@@ -153,7 +153,7 @@ class TestKnownBrowsers:
             assert await self.log_in(mine, "ada") == 200
             assert await self.log_in(new, "ada") == 429, "that it is let in unlocks nobody else"
 
-    async def test_its_own_failures_lock_it_and_no_other(self, stage: Stage) -> None:
+    async def test_failures_of_known_browser_lock_that_browser_only(self, stage: Stage) -> None:
         root = await stage.add_user("root", Role.ADMIN)
         await stage.add_user("ada")
         async with stage.client() as mine, stage.client(await stage.token(root)) as program:
@@ -166,7 +166,7 @@ class TestKnownBrowsers:
             assert (await program.post("/api/v1/users/ada/unlock")).status_code == 204
             assert await self.log_in(mine, "ada") == 200
 
-    async def test_its_cookie_is_for_one_name_and_a_year_and_cannot_be_made(
+    async def test_browser_cookie_is_for_one_user_and_year_and_unforgeable(
         self, stage: Stage
     ) -> None:
         await stage.add_user("ada")

@@ -209,13 +209,15 @@ async def _call(place: Catalogue, who: str, operation: str, known: dict[str, str
 
 
 @pytest.mark.parametrize("who", WHO)
-async def test_what_looks(place: Catalogue, known: Known, who: str) -> None:
+async def test_read_operations_answer_as_matrix_says(
+    place: Catalogue, known: Known, who: str
+) -> None:
     said = [await _call(place, who, name, known[ROUTES[name].kind]) for name in READS]
     assert [each for each in said if each is not None] == []
 
 
 @pytest.mark.parametrize("operation", WRITES)
-async def test_what_changes_something_is_refused(
+async def test_write_operation_is_refused_as_matrix_says(
     place: Catalogue, known: Known, operation: str
 ) -> None:
     refused = [who for who in WHO if not ROUTES[operation].passes(who)]
@@ -227,7 +229,7 @@ async def test_what_changes_something_is_refused(
     ("operation", "who"),
     [(name, who) for name in WRITES for who in WHO if ROUTES[name].passes(who)],
 )
-async def test_what_changes_something_is_done(
+async def test_write_operation_is_permitted_as_matrix_says(
     place: Catalogue, known: Known, operation: str, who: str
 ) -> None:
     assert await _call(place, who, operation, known[ROUTES[operation].kind]) is None

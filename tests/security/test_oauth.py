@@ -103,7 +103,7 @@ async def test_the_client_may_use_basic_authentication(stage: Stage) -> None:
     assert answer.status_code == 200
 
 
-async def test_who_is_not_logged_in_comes_back_after_the_login(stage: Stage) -> None:
+async def test_oauth_request_continues_after_login(stage: Stage) -> None:
     async with stage.client() as client:
         answer = await client.get("/api/oauth/authorize", params=question(stage))
     where = answer.headers["location"]
@@ -123,7 +123,7 @@ async def test_who_is_not_logged_in_comes_back_after_the_login(stage: Stage) -> 
         ("redirect_uri", None),
     ],
 )
-async def test_nobody_is_redirected_to_an_address_in_doubt(
+async def test_oauth_request_with_unknown_redirect_address_is_refused(
     stage: Stage, name: str, value: str | None
 ) -> None:
     await stage.add_user("ada")

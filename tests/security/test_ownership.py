@@ -146,7 +146,7 @@ async def test_lists_show_what_one_may_see(
             assert (len(page["items"]), page["total"]) == (count, count)
 
 
-async def test_nobody_works_in_a_project_that_is_not_theirs(stage: Stage) -> None:
+async def test_job_in_project_of_other_users_is_refused(stage: Stage) -> None:
     await stage.add_node()
     await stage.add_user("ada", project="vision")
     eve = await stage.add_user("eve")

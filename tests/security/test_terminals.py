@@ -68,7 +68,7 @@ async def test_an_administrator_gets_no_terminal_in_anothers_job(stage: Stage, j
     assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
 
 
-async def test_nobody_gets_one_as_somebody_else(stage: Stage, job: UUID) -> None:
+async def test_terminal_is_refused_during_impersonation(stage: Stage, job: UUID) -> None:
     ada = stage.actor("ada").model_copy(update={"impersonator": "root"})
     with pytest.raises(NotAllowed, match="root looks at the platform as ada"):
         await stage.platform.terminals.ticket(ada, job, None)
@@ -175,7 +175,7 @@ async def test_a_job_that_ended_meanwhile_is_said_to_have(
         assert (await refused(socket))["status"] == 409
 
 
-async def test_nobody_has_more_than_so_many(stage: Stage, job: UUID, token: str) -> None:
+async def test_terminals_of_one_user_are_limited(stage: Stage, job: UUID, token: str) -> None:
     async with asyncio.TaskGroup() as group:
         done = asyncio.Event()
 
@@ -232,7 +232,7 @@ async def test_idle_connections_keep_no_other_client_out(
         assert (await refused(idle[2]))["status"] == 422
 
 
-async def test_what_cannot_be_read_ends_it(stage: Stage, job: UUID, token: str) -> None:
+async def test_invalid_message_ends_terminal(stage: Stage, job: UUID, token: str) -> None:
     for wrong in (
         {"type": "resize", "rows": 0, "cols": 80},
         {"type": "resize", "rows": 10, "cols": 10_000},
@@ -247,7 +247,7 @@ async def test_what_cannot_be_read_ends_it(stage: Stage, job: UUID, token: str) 
             assert (await refused(socket))["status"] == 422
 
 
-async def test_another_user_cannot_come_back_to_a_terminal(
+async def test_terminal_cannot_be_resumed_by_other_user(
     stage: Stage, job: UUID, token: str
 ) -> None:
     async with connected(stage.app, path(job), "hold=true") as socket:
@@ -261,7 +261,9 @@ async def test_another_user_cannot_come_back_to_a_terminal(
         assert (await refused(socket))["status"] == 404
 
 
-async def test_who_is_shut_out_loses_the_terminals_too(stage: Stage, job: UUID, token: str) -> None:
+async def test_terminals_end_when_administrator_ends_access_of_user(
+    stage: Stage, job: UUID, token: str
+) -> None:
     root = await stage.add_user("root", Role.ADMIN)
     async with stage.client(await stage.token(root)) as admin:
         for shut_out in (
@@ -276,7 +278,9 @@ async def test_who_is_shut_out_loses_the_terminals_too(stage: Stage, job: UUID, 
                 assert await socket.ended() == 1000
 
 
-async def test_who_shuts_out_others_ends_their_terminals_too(stage: Stage, job: UUID) -> None:
+async def test_terminals_end_when_user_ends_sign_ins_or_changes_password(
+    stage: Stage, job: UUID
+) -> None:
     """Whoever has a stolen login may have a shell as well."""
     async with stage.client() as mine:
         login = {"username": "ada", "password": PASSWORD}

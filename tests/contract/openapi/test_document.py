@@ -33,7 +33,7 @@ def test_the_stored_document_is_this_one() -> None:
     assert STORED.read_text() == render(bare_app()), "run `make gen` and look at the difference"
 
 
-def test_it_is_printed_without_a_platform(tmp_path: Path) -> None:
+def test_openapi_document_is_printed_without_platform(tmp_path: Path) -> None:
     environment = {"PATH": "", "HOME": str(tmp_path), "AITNE_DATA_DIR": "/nonexistent"}
     done = subprocess.run(
         [sys.executable, "-m", "aitne.api.openapi"],
@@ -70,7 +70,7 @@ def test_every_reference_leads_somewhere(spec: dict[str, Any]) -> None:
     assert set(schemas) <= found, "a schema that nothing uses"
 
 
-def test_what_makes_things_takes_an_idempotency_key(spec: dict[str, Any]) -> None:
+def test_creating_requests_accept_idempotency_key(spec: dict[str, Any]) -> None:
     for path in ("/api/v1/jobs", "/api/v1/sessions", "/api/v1/jobs/{job_id}/resubmit"):
         names = {each["name"] for each in spec["paths"][path]["post"]["parameters"]}
         assert "Idempotency-Key" in names

@@ -80,7 +80,7 @@ def test_memory_above_the_limit_ends_it(bench: Bench) -> None:
     assert run.err == f"aitne: {run.outcome.message}.\n"
 
 
-def test_what_it_uses_is_counted(bench: Bench) -> None:
+def test_container_memory_is_counted_in_samples(bench: Bench) -> None:
     with platform() as (url, reports):
         script = (
             "held = bytearray(64 << 20)\nprint('ready', flush=True)\nimport time\ntime.sleep(300)"
@@ -138,7 +138,7 @@ def test_the_container_goes_when_launcher_and_agent_are_killed(bench: Bench) -> 
     assert run.process.wait(30) == 0
 
 
-def test_what_a_failed_machine_left_goes_with_the_next_start(bench: Bench) -> None:
+def test_leftover_containers_of_ended_owner_are_removed_by_next_start(bench: Bench) -> None:
     gone = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     owner = _docker_run.identity(gone.pid)
     gone.communicate(b"\n")

@@ -140,7 +140,7 @@ def test_no_value_of_a_variable_stands_in_an_argument(bench: Bench) -> None:
     assert not [line for line in lines if "very-secret" in line]
 
 
-def test_nothing_of_the_nodes_environment_leaks(box: Bench) -> None:
+def test_container_environment_contains_no_variables_of_node(box: Bench) -> None:
     around = {
         "SECRET": "x1",
         "AWS_SECRET_ACCESS_KEY": "x2",
@@ -291,7 +291,7 @@ def test_a_bind_that_is_gone_is_said(box: Bench) -> None:
     assert "/nowhere/at/all" in (run.outcome.message or "")
 
 
-def test_nothing_is_left_after_sigterm(bench: Bench) -> None:
+def test_processes_end_after_sigterm(bench: Bench) -> None:
     run = bench.start("sh", "-c", "sleep 300 & echo ready; exec sleep 300")
     run.until("ready")
     run.signal(signal.SIGTERM)
@@ -320,14 +320,14 @@ def test_a_signal_to_all_processes_leaves_the_program_its_files(
     assert "Bus error" not in run.err
 
 
-def test_nothing_is_left_after_the_launching_program_is_killed(box: Bench) -> None:
+def test_processes_end_after_launching_program_is_killed(box: Bench) -> None:
     run = box.start("sh", "-c", "sleep 300 & echo ready; exec sleep 300")
     run.until("ready")
     run.launcher().send_signal(signal.SIGKILL)
     assert run.end() == 137
 
 
-def test_nothing_is_mounted_afterwards(apptainer: Bench) -> None:
+def test_apptainer_leaves_no_mounts(apptainer: Bench) -> None:
     def mounts() -> list[str]:
         """Other tests mount their own things meanwhile."""
         marks = ("fuse", "apptainer", "singularity", str(apptainer.home))

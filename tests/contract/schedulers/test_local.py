@@ -44,7 +44,7 @@ async def test_a_job_that_ignores_sigterm_is_killed(local: Bench) -> None:
     assert time.monotonic() - started >= 0.9
 
 
-async def test_what_is_left_in_the_background_ends_with_the_script(local: Bench) -> None:
+async def test_background_processes_end_with_job_script(local: Bench) -> None:
     number, request = await local.submit("(setsid sleep 60 & echo $! >pid); exit 0")
     row = await local.ended(number)
     assert row.state is JobState.COMPLETED
@@ -68,7 +68,7 @@ async def test_too_much_memory_ends_a_job(local: Bench) -> None:
     assert "of memory and may use 100" in local.log(request)
 
 
-async def test_it_says_who_holds_jobs_to_their_limits(local: Bench) -> None:
+async def test_cluster_reports_which_holder_enforces_limits(local: Bench) -> None:
     cluster = await local.scheduler.cluster()
     assert cluster.memory_held_by is Holder.SAMPLING
     assert cluster.cpus_held_by is Holder.NOBODY
@@ -110,7 +110,7 @@ async def test_memory_that_processes_share_counts_once(local: Bench) -> None:
         ({"files": {"../x": b""}}, "files: '../x' is not a plain file name"),
     ],
 )
-async def test_what_can_never_run_is_refused(
+async def test_job_that_can_never_run_is_rejected(
     local: Bench, changes: dict[str, object], message: str
 ) -> None:
     request = local.request("true", **changes)

@@ -250,7 +250,7 @@ async def test_running_and_ended_jobs_outlive_a_restart(bench: Bench) -> None:
     assert int(new) > int(waiting)
 
 
-async def test_what_ended_meanwhile_is_known_after_a_restart(bench: Bench) -> None:
+async def test_exit_code_of_job_ended_during_outage_is_known_after_restart(bench: Bench) -> None:
     number, request = await bench.submit("echo up; while ! [ -e go ]; do sleep .02; done; exit 3")
     await bench.log_says(request, "up")
     await bench.scheduler.close()

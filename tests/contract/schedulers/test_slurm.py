@@ -358,7 +358,7 @@ async def test_the_cluster_as_slurm_has_it(slurm: Bench) -> None:
 
 
 @both_releases
-async def test_who_cannot_see_the_jobs_of_others_is_told(
+async def test_operator_without_access_to_other_jobs_gets_note(
     slurm_cluster: DevCluster, tmp_path: Path
 ) -> None:
     def scheduler(operator: str) -> SlurmCliScheduler:

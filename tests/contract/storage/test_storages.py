@@ -40,7 +40,7 @@ def check(facts: AreaFacts, wanted: Area) -> None:
 @pytest.mark.parametrize(
     "below", ["", "none", "none/deeper", "file", "file/x", "loop", "x" * 300, "a\nb", "$(touch x)"]
 )
-def test_whatever_is_there_is_told(storage: Storage, tmp_path: Path, below: str) -> None:
+def test_storage_reports_facts_for_any_path(storage: Storage, tmp_path: Path, below: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
     wanted = area(storage, str(tmp_path / below))

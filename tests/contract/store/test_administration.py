@@ -70,7 +70,7 @@ async def test_an_announcement_is_changed_and_deleted_and_everybody_hears_of_it(
         await store.delete_announcement("one")
 
 
-async def test_who_put_an_announcement_away_sees_it_again_when_it_says_something_new(
+async def test_changed_announcement_is_shown_again_after_dismissal(
     store: SqlStore, clock: Clock
 ) -> None:
     await person(store, clock, "ada")
@@ -103,7 +103,9 @@ async def test_there_is_one_time_of_maintenance(store: SqlStore, clock: Clock) -
     assert await kinds(store) == ["maintenance.changed"] * 3
 
 
-async def test_what_begins_and_ends_by_itself_is_told_once(store: SqlStore, clock: Clock) -> None:
+async def test_announcement_and_maintenance_periods_create_one_event_per_change(
+    store: SqlStore, clock: Clock
+) -> None:
     start = clock.now
     soon, later = start + timedelta(minutes=1), start + timedelta(minutes=2)
     await store.save_announcement(announcement(clock, "one", starts_at=soon, ends_at=later))

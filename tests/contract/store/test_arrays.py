@@ -39,7 +39,7 @@ async def store(request: pytest.FixtureRequest, url: str, clock: Clock) -> Async
 
 
 class TestArray:
-    async def test_its_row_follows_its_tasks(self, store: SqlStore, clock: Clock) -> None:
+    async def test_array_job_state_follows_its_tasks(self, store: SqlStore, clock: Clock) -> None:
         array, tasks = make_array("0-2", state=S.QUEUED)
         await store.create_job(array, tasks)
         start = clock.pass_(1)
@@ -70,9 +70,7 @@ class TestArray:
             *("QUEUED", "RUNNING", "RUNNING", "RUNNING", "QUEUED", "FAILED"),
         ]
 
-    async def test_its_end_removes_the_token_its_tasks_share(
-        self, store: SqlStore, epoch: int
-    ) -> None:
+    async def test_array_job_end_removes_shared_token(self, store: SqlStore, epoch: int) -> None:
         array, tasks = make_array("0-1", state=S.RUNNING)
         await store.create_job(array, tasks)
         await store.set_job_token(array.id, "hash", epoch=epoch)

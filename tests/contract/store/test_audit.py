@@ -67,7 +67,7 @@ async def test_the_database_refuses_to_change_an_entry(
     assert await store.audit_after(0, AuditFilter()) == [kept]
 
 
-async def test_what_somebody_changes_past_the_triggers_is_found(
+async def test_audit_log_detects_changes_that_bypass_triggers(
     store: SqlStore, clock: Clock
 ) -> None:
     for number in range(1, 6):

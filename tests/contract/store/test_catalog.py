@@ -97,7 +97,7 @@ async def test_two_who_add_the_same_version_at_once(store: SqlStore, other: SqlS
     assert [each.runtime for each in found.artifacts] == ["apptainer", "docker"]
 
 
-async def test_what_is_changed_of_an_image(store: SqlStore) -> None:
+async def test_image_state_damage_and_projects_can_be_changed(store: SqlStore) -> None:
     await people(store)
     await store.add_image(make_image(), actor="root")
     damaged = await store.set_image("base", "1.0", verified_at=LATER, damage="gone", actor="root")

@@ -124,7 +124,7 @@ async def test_of_two_who_saw_the_same_one_is_refused(
         assert after.display_name == won
 
 
-async def test_what_is_gone_is_neither_changed_nor_deleted(
+async def test_missing_announcement_is_neither_changed_nor_deleted(
     store: SqlStore, clock: Clock, there: None
 ) -> None:
     await store.delete_announcement("one", check=lambda found: None)

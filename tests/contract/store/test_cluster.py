@@ -180,7 +180,9 @@ class TestMoves:
 
 
 class TestLease:
-    async def test_one_leads_until_its_time_is_up(self, store: SqlStore, clock: Clock) -> None:
+    async def test_lease_has_one_holder_until_it_expires(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
         first = await store.take_lease("controller", "a", duration_s=10)
         assert first is not None
         assert first.expires_at == clock.now + timedelta(seconds=10)
@@ -197,7 +199,7 @@ class TestLease:
         assert second.epoch > first.epoch
         assert await store.take_lease("controller", "a", duration_s=10) is None
 
-    async def test_who_leads(self, store: SqlStore, clock: Clock) -> None:
+    async def test_current_lease_names_its_holder(self, store: SqlStore, clock: Clock) -> None:
         assert await store.current_lease("controller") is None
         taken = await store.take_lease("controller", "a", duration_s=10)
         assert await store.current_lease("controller") == taken

@@ -69,7 +69,7 @@ class TestAddress:
     @pytest.mark.parametrize(
         "url", ["", "mysql://x/y", "sqlite://", "sqlite:///:memory:", "x", "/a"]
     )
-    def test_one_that_is_neither(self, url: str) -> None:
+    def test_unsupported_database_address_is_refused(self, url: str) -> None:
         with pytest.raises(SetupError, match="postgresql://user@host/name"):
             SqlStore(url)
 
@@ -137,7 +137,7 @@ class TestAddress:
 
 
 class TestSqliteFile:
-    async def test_it_is_its_owners_alone(self, path: Path) -> None:
+    async def test_sqlite_file_is_accessible_to_its_owner_only(self, path: Path) -> None:
         path.parent.mkdir()
         path.touch(0o644)
         store = await start(path)
@@ -354,11 +354,11 @@ class TestNetworkFileSystems:
             ("/over/x", "cifs"),
         ],
     )
-    def test_which_one_holds_a_path(self, path: str, kind: str) -> None:
+    def test_file_system_of_path_is_determined(self, path: str, kind: str) -> None:
         assert files.file_system(Path(path), MOUNTS) == kind
 
     @pytest.mark.parametrize("path", ["/home/ada", "/beegfs/x", "/ssh", "/over"])
-    def test_they_are_refused(
+    def test_network_file_systems_are_refused(
         self, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "mountinfo").write_text(MOUNTS)
@@ -366,7 +366,9 @@ class TestNetworkFileSystems:
         with pytest.raises(SetupError, match=r"network file system.*--data-dir.*postgresql://"):
             files.refuse_network(Path(path))
 
-    def test_others_are_not(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_local_file_systems_are_accepted(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         files.refuse_network(tmp_path)
         monkeypatch.setattr(files, "_MOUNTS", tmp_path / "nothing")
         files.refuse_network(Path("/home"))

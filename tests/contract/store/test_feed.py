@@ -88,7 +88,7 @@ class TestCommitOrder:
         for writer in (*range(tasks), *range(100, 100 + processes)):
             assert [n for _, of, n in seen if of == writer] == list(range(each))
 
-    async def test_who_has_an_id_and_has_not_committed_makes_the_others_wait(
+    async def test_uncommitted_event_holds_back_later_events(
         self, store: SqlStore, other: SqlStore, clock: Clock
     ) -> None:
         async with store._db.raw_write() as connection:
@@ -132,7 +132,7 @@ class TestCommitOrder:
 
 
 class TestWaiting:
-    async def test_nothing_happens(self, store: SqlStore) -> None:
+    async def test_wait_without_changes_times_out(self, store: SqlStore) -> None:
         await settle(store)
         before = time.monotonic()
         assert not await store.wait_for_change(0.2)
@@ -149,14 +149,14 @@ class TestWaiting:
         assert await waiting
         assert time.monotonic() - before < SOON_S
 
-    async def test_another_process_ends_the_wait(self, store: SqlStore, url: str) -> None:
+    async def test_commit_of_other_process_ends_wait(self, store: SqlStore, url: str) -> None:
         await settle(store)
         waiting = asyncio.create_task(store.wait_for_change(30))
         child = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, url, "1", "1")
         assert await waiting
         assert await child.wait() == 0
 
-    async def test_one_commit_ends_the_wait_of_all(self, store: SqlStore) -> None:
+    async def test_single_commit_ends_wait_of_all_readers(self, store: SqlStore) -> None:
         await settle(store)
         waiting = [asyncio.create_task(store.wait_for_change(20)) for _ in range(50)]
         await asyncio.sleep(0.1)
@@ -164,7 +164,7 @@ class TestWaiting:
         await store.add_event("announcement", {})
         assert all(await asyncio.gather(*waiting))
 
-    async def test_what_happens_between_a_read_and_the_first_wait_counts(
+    async def test_event_between_read_and_first_wait_ends_wait(
         self, store: SqlStore, other: SqlStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # However long it takes from the one to the other.

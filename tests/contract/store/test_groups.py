@@ -150,7 +150,7 @@ async def test_an_end_is_reminded_of_once_at_each_step(store: SqlStore) -> None:
         await store.remind("vision", NOW + timedelta(365), 7, epoch=lease.epoch + 1)
 
 
-async def test_which_projects_end_soon(store: SqlStore) -> None:
+async def test_projects_that_expire_soon_are_listed(store: SqlStore) -> None:
     await active(store)
     end = {"expires_at": NOW}
     await store.step_project("vision", Step.RENEW, actor="root", fields=end)
@@ -163,7 +163,7 @@ async def test_which_projects_end_soon(store: SqlStore) -> None:
     assert await store.ending_projects(NOW + timedelta(1)) == []
 
 
-async def test_somebody_always_leads(store: SqlStore) -> None:
+async def test_project_keeps_at_least_one_manager(store: SqlStore) -> None:
     await active(store)
     with pytest.raises(Conflict, match="only manager"):
         await store.set_role("vision", "ada", MEMBER, actor="ada")
@@ -180,7 +180,7 @@ async def test_somebody_always_leads(store: SqlStore) -> None:
         await store.set_role("vision", "eve", MANAGER, actor="root")
 
 
-async def test_who_is_added_hears_of_it(store: SqlStore) -> None:
+async def test_added_member_gets_invitation_event(store: SqlStore) -> None:
     await active(store)
     said = [each for each in await store.events_after(0) if each.kind == "project.invited"]
     assert [(e.owner, e.project, e.data["actor"]) for e in said] == [("bob", "vision", "ada")]

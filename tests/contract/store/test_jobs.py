@@ -111,7 +111,7 @@ class TestIdempotency:
         assert again.job == first.job
         assert (await store.outbox_depth())[0] == 1
 
-    async def test_another_request_is_refused(self, store: SqlStore) -> None:
+    async def test_idempotency_key_with_different_request_is_refused(self, store: SqlStore) -> None:
         await store.create_job(make_job(), idempotency=self.KEY)
         other = self.KEY.model_copy(update={"request_hash": "h2"})
         with pytest.raises(IdempotencyConflict, match="new key"):

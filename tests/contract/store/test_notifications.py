@@ -59,7 +59,7 @@ class TestTelling:
         (sent,) = await store.lease_deliveries(epoch=epoch, limit=10, lease_s=60)
         assert (sent.owner, sent.tries) == ("ada", 1)
 
-    async def test_nobody_is_told_twice_whoever_reads_the_same_events(
+    async def test_events_read_twice_create_one_notification(
         self, store: SqlStore, other: SqlStore, epoch: int
     ) -> None:
         await add(store, user())
@@ -72,7 +72,9 @@ class TestTelling:
         assert (await store.inbox("ada")).total == 1
         assert len(await store.lease_deliveries(epoch=epoch, limit=10, lease_s=60)) == 1
 
-    async def test_who_does_not_lead_tells_nobody(self, store: SqlStore, epoch: int) -> None:
+    async def test_controller_without_lease_creates_no_notifications(
+        self, store: SqlStore, epoch: int
+    ) -> None:
         await add(store, user())
         await store.drop_lease("controller", "test")
         with pytest.raises(StaleEpoch):
@@ -136,7 +138,9 @@ class TestInbox:
 
 
 class TestChoices:
-    async def test_what_a_person_chose_is_kept(self, store: SqlStore, clock: Clock) -> None:
+    async def test_notification_choices_of_user_are_kept(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
         await add(store, user(), user("bob"))
         assert await store.choices("ada") == NotificationChoices()
         mine = NotificationChoices(choices={KIND: {"mail": False}}, quiet_until=clock.now)
@@ -146,7 +150,7 @@ class TestChoices:
         with pytest.raises(NotFound):
             await store.save_choices("nobody", mine)
 
-    async def test_whom_there_is_to_tell(self, store: SqlStore) -> None:
+    async def test_notification_recipients_are_enabled_users(self, store: SqlStore) -> None:
         await add(store, user(mail="ada@example.org"), user("bob"), user("eve"))
         await store.update_user("eve", disabled=True)
         assert [(each.name, each.mail) for each in await store.people()] == [
@@ -183,7 +187,7 @@ class TestWebhooks:
                 await missing("wh_1")
         assert await store.deliveries(owner="ada", channel="webhook", target="wh_1", limit=9) == []
 
-    async def test_it_is_disabled_after_so_many_given_up_in_a_row(
+    async def test_webhook_is_disabled_after_consecutive_failures(
         self, store: SqlStore, epoch: int, clock: Clock
     ) -> None:
         await add(store, user())
@@ -294,7 +298,7 @@ class TestActivity:
         assert kinds[1:] == ["session.idle", "session.active"]
         assert await store.note_activity(uuid4(), active_at=clock.now, seen_at=clock.now) is None
 
-    async def test_what_is_hardly_news_is_not_written_before_a_warning(
+    async def test_small_activity_changes_are_not_stored_before_warning(
         self, store: SqlStore, epoch: int, clock: Clock
     ) -> None:
         job = (await store.create_job(make_session())).job
@@ -320,7 +324,7 @@ class TestActivity:
         (known,) = await store.activities()
         assert known.warned == 0
 
-    async def test_what_has_ended_is_not_watched(
+    async def test_ended_session_is_not_watched(
         self, store: SqlStore, epoch: int, clock: Clock
     ) -> None:
         job = (await store.create_job(make_session())).job

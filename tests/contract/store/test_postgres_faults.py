@@ -16,7 +16,7 @@ from tests.support.postgres import PostgresServer
 
 @pytest.mark.postgres
 class TestPostgresServer:
-    async def test_nobody_listens(self) -> None:
+    async def test_missing_postgres_server_is_reported_as_unavailable(self) -> None:
         store = SqlStore("postgresql://ada:geheim@127.0.0.1:1/name")
         with pytest.raises(StoreUnavailable, match="does not answer") as caught:
             await store.start()
@@ -59,7 +59,7 @@ class TestPostgresServer:
             await store.start()
         await store.close()
 
-    async def test_it_goes_away_and_comes_back(
+    async def test_store_works_again_after_postgres_restart(
         self, postgres_server: PostgresServer, postgres_url: str
     ) -> None:
         store = SqlStore(postgres_url)

@@ -21,6 +21,6 @@ async def test_each_user_has_their_own(store: SqlStore) -> None:
     assert await store.preference("bob", "portal") is None
 
 
-async def test_nobody_prefers_nothing(store: SqlStore) -> None:
+async def test_preference_of_unknown_user_is_refused(store: SqlStore) -> None:
     with pytest.raises(NotFound):
         await store.put_preference("nobody", "portal", {})

@@ -56,7 +56,7 @@ async def test_a_projects_life(store: SqlStore) -> None:
     ]
 
 
-async def test_what_changes_nothing_says_nothing(store: SqlStore) -> None:
+async def test_unchanged_limits_and_members_create_no_event(store: SqlStore) -> None:
     await add(store, user("ada", "vision"))
     for _ in range(2):
         await store.set_limits("vision", LIMITS, actor="root")
@@ -76,7 +76,7 @@ async def test_a_default_project_is_not_left(store: SqlStore) -> None:
     await store.remove_member("vision", "ada", actor="root")
 
 
-async def test_what_is_not_there(store: SqlStore) -> None:
+async def test_missing_project_or_member_is_not_found(store: SqlStore) -> None:
     await add(store, user("ada", "vision"))
     with pytest.raises(NotFound):
         await store.get_project("nlp")

@@ -46,7 +46,9 @@ class TestSignIns:
         with pytest.raises(NotFound):
             await store.create_sign_in(sign_in(clock, "nobody"), "h", "csrf")
 
-    async def test_its_use_is_noted_once_a_minute(self, store: SqlStore, clock: Clock) -> None:
+    async def test_sign_in_use_is_recorded_once_per_minute(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
         await add(store, user())
         await store.create_sign_in(sign_in(clock), "h", "csrf")
         begun = clock.now
@@ -77,7 +79,9 @@ class TestSignIns:
         clock.pass_(60)
         assert [each.id for each in await store.list_sign_ins("ada", clock.now)] == ["two", "one"]
 
-    async def test_one_is_revoked_by_its_owner_only(self, store: SqlStore, clock: Clock) -> None:
+    async def test_sign_in_is_revoked_by_its_owner_only(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
         await add(store, user(), user("bob"))
         await store.create_sign_in(sign_in(clock), "h", "csrf")
         with pytest.raises(NotFound):
@@ -102,7 +106,7 @@ class TestSignIns:
         assert await store.open_sign_in("bobs", clock.now, None) is not None
 
     @pytest.mark.parametrize("change", [{"disabled": True}, {"password_hash": "new"}])
-    async def test_what_ends_them_all(
+    async def test_disabled_user_or_new_password_ends_all_sign_ins(
         self, store: SqlStore, clock: Clock, change: dict[str, object]
     ) -> None:
         await add(store, user(), user("bob"))
@@ -191,7 +195,9 @@ class TestActingAs:
         await store.update_user("ada", role=Role.USER)
         assert await self.speaks_for(store, clock) == ("ada", None, "csrf")
 
-    async def test_nobody_there(self, store: SqlStore, clock: Clock) -> None:
+    async def test_impersonation_needs_existing_sign_in_and_user(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
         await self.stage(store, clock)
         with pytest.raises(NotFound):
             await store.act_as("other", "csrf", "bob", clock.now)
@@ -240,7 +246,7 @@ class TestLockouts:
             clock.pass_(1)
             assert await self.attempt(store, clock) == next_s
 
-    async def test_it_is_forgotten(self, store: SqlStore, clock: Clock) -> None:
+    async def test_lockout_expires_or_is_cleared(self, store: SqlStore, clock: Clock) -> None:
         for _ in range(2):
             await self.attempt(store, clock)
         clock.pass_(61)
@@ -253,7 +259,7 @@ class TestLockouts:
         assert await store.clear_lockout("name")
         assert await store.locked_until("name", clock.now) is None
 
-    async def test_what_is_below_a_key_is_forgotten_with_it(
+    async def test_clearing_lockout_includes_keys_below(
         self, store: SqlStore, clock: Clock
     ) -> None:
         async def lock(key: str) -> None:
@@ -270,7 +276,7 @@ class TestLockouts:
         assert locked == [None, None]
         assert None not in others
 
-    async def test_what_is_long_over_is_pruned(self, store: SqlStore, clock: Clock) -> None:
+    async def test_old_lockouts_are_pruned(self, store: SqlStore, clock: Clock) -> None:
         await self.attempt(store, clock)
         now = clock.pass_(31 * 86_400)
         await store.prune(events_before=now, idempotency_before=now)

@@ -41,7 +41,7 @@ async def test_the_snapshot_of_a_job_comes_back_whole(store: SqlStore) -> None:
         await store.put_snapshot(uuid4(), TAKEN)
 
 
-async def test_what_many_jobs_have_in_common_is_kept_once(store: SqlStore) -> None:
+async def test_snapshot_parts_shared_by_tasks_are_stored_once(store: SqlStore) -> None:
     array, tasks = make_array("0-3")
     await store.create_job(array, tasks)
     for number, task in enumerate(tasks):
@@ -138,7 +138,9 @@ async def test_of_two_tasks_that_are_good_enough_at_once_one_is_kept(store: SqlS
     assert [task.cancel_requested_at for task in found] == [None, CREATED_AT, CREATED_AT]
 
 
-async def test_what_a_former_attempt_has_told_is_not_told_of_the_next(store: SqlStore) -> None:
+async def test_snapshot_and_values_of_former_attempt_are_hidden_after_retry(
+    store: SqlStore,
+) -> None:
     job = (await store.create_job(make_job())).job
     lease = await store.take_lease("controller", "test", duration_s=60)
     assert lease is not None

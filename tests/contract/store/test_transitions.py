@@ -76,7 +76,7 @@ async def test_a_change_is_written_with_its_event(store: SqlStore, clock: Clock)
     assert created.data == event.data | before | {"version": 1}
 
 
-async def test_what_is_not_set_stays(store: SqlStore) -> None:
+async def test_transition_keeps_unset_fields(store: SqlStore) -> None:
     job = await stored(store, state=S.RUNNING, message="stays", exit_code=4, nodes=("n1",))
     changed = await store.transition(job.id, S.RUNNING, JobChanges(address="n1:8888"))
     assert changed == job.model_copy(update={"address": "n1:8888", "version": 2})
@@ -226,7 +226,7 @@ class TestRetry:
         with pytest.raises(NotFound):
             await store.retry(uuid4(), epoch=epoch)
 
-    async def test_nothing_else_leaves_a_terminal_state(self, store: SqlStore) -> None:
+    async def test_terminal_state_is_left_by_retry_only(self, store: SqlStore) -> None:
         job = await stored(store, state=S.FAILED)
         with pytest.raises(IllegalTransition, match="retry"):
             await store.transition(job.id, S.PENDING_SUBMIT)

@@ -158,7 +158,9 @@ class TestTokens:
             await store.delete_token("ada", "t1")
         assert await store.token_user("hash", clock.now) is None
 
-    async def test_its_use_is_noted_once_a_minute(self, store: SqlStore, clock: Clock) -> None:
+    async def test_token_use_is_recorded_once_per_minute(
+        self, store: SqlStore, clock: Clock
+    ) -> None:
         await add(store, user())
         await store.create_token(token(), "hash")
         start = clock.now

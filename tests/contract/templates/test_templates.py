@@ -51,7 +51,7 @@ def test_all_are_found() -> None:
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_it_is_named_after_its_file_and_fits_a_small_machine(name: str) -> None:
+def test_template_matches_its_file_name_and_fits_small_machine(name: str) -> None:
     template = TEMPLATES[name]
     assert (builtin_folder() / f"{name}.yaml").is_file()
     assert {template.icon, *(app.icon for app in template.apps)} <= ICONS

@@ -91,7 +91,7 @@ OWN = Limits(max_gpus=4, max_memory_bytes=20_500 * MIB, max_jobs=5, max_submitte
 
 
 @both_releases
-async def test_everything_arrives_and_differs_no_more(accounting: SlurmAccounting) -> None:
+async def test_accounting_has_no_differences_after_apply(accounting: SlurmAccounting) -> None:
     target = wanted(LIMITS, alice=OWN, bob=Limits())
     changes = difference(target, await accounting.read())
     assert len(changes) > 15
@@ -104,7 +104,7 @@ async def test_everything_arrives_and_differs_no_more(accounting: SlurmAccountin
 
 
 @both_releases
-async def test_what_was_changed_by_hand_is_seen_and_put_right(
+async def test_manual_changes_in_slurm_accounting_are_found_and_corrected(
     accounting: SlurmAccounting, slurm_cluster: DevCluster
 ) -> None:
     target = wanted(Limits(max_gpus=8), alice=Limits())
@@ -226,14 +226,14 @@ async def test_a_month_is_cut_where_it_ends(
         (SetQos(account=PROJECT, before=(), after=("nosuch",)), "nosuch"),
     ],
 )
-async def test_what_slurm_does_not_know(
+async def test_unknown_gpu_type_or_qos_is_rejected_by_slurm(
     accounting: SlurmAccounting, change: Change, said: str
 ) -> None:
     with pytest.raises(SchedulerRejected, match=said):
         await accounting.apply([change])
 
 
-async def test_who_is_no_administrator(
+async def test_user_without_administrator_level_cannot_change_accounting(
     slurm_cluster: DevCluster, tmp_path: Path, accounting: SlurmAccounting
 ) -> None:
     drop = ("setpriv", "--reuid", "alice", "--regid", "alice", "--clear-groups")

@@ -78,7 +78,7 @@ def test_the_archive_runs_a_job(folder: SoftwareFolder, python: str, tmp_path: P
     assert (done.returncode, done.stdout, done.stderr) == (7, "/first:/usr/bin:/bin\n", "")
 
 
-def test_everyone_may_read_it_whatever_the_umask_was(folder: SoftwareFolder) -> None:
+def test_agent_archive_is_readable_by_all_under_any_umask(folder: SoftwareFolder) -> None:
     overrides = folder.launcher.parent / "lab" / "overrides.json"
     for file in (folder.agent, folder.launcher, overrides):
         assert file.stat().st_mode & 0o777 == 0o644
@@ -87,7 +87,7 @@ def test_everyone_may_read_it_whatever_the_umask_was(folder: SoftwareFolder) -> 
     assert folder.has_files()
 
 
-def test_it_holds_nothing_but_the_agent(folder: SoftwareFolder) -> None:
+def test_agent_archive_needs_no_other_files(folder: SoftwareFolder) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import aitne.agent.main as main, aitne;"
         "print(main.__file__.startswith(sys.argv[1]), aitne.__file__.startswith(sys.argv[1]))"

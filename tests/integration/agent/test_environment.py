@@ -64,7 +64,7 @@ def test_a_module_that_nothing_is_like(job: Job, modules: dict[str, str]) -> Non
     assert modules["MODULEPATH"] in job.log
 
 
-def test_what_could_not_be_loaded_is_told_as_the_jobs_message(job: Job, platform: Platform) -> None:
+def test_environment_failure_becomes_message_of_job(job: Job, platform: Platform) -> None:
     wanted = {"venv": "/no/such/venv"}
     assert run(job, wanted, "echo never", url=platform.url) == EXIT_ENVIRONMENT
     left = Outcome.model_validate_json((job.folder / "outcome").read_bytes())

@@ -90,7 +90,7 @@ def refused(job: Job, platform: Platform, needed: dict[str, Any]) -> str:
     return left.message
 
 
-def test_what_is_there_is_no_obstacle(job: Job, image: Path) -> None:
+def test_job_starts_when_needed_files_exist(job: Job, image: Path) -> None:
     folder = need(image.parent, what="the dataset d:1", kind="folder", within=[str(job.folder)])
     assert job.run("echo yes", needs=[need(image), folder]) == 0
     assert job.log == "yes\n"
@@ -205,7 +205,7 @@ def test_a_missing_working_directory_is_no_other_one_in_a_container(job: Job) ->
         ("another", 255, None, None),
     ],
 )
-def test_what_ended_the_launching_program_is_told(
+def test_known_messages_of_launching_program_determine_termination_reason(
     job: Job, says: str, code: int, reason: TerminationReason | None, message: str | None
 ) -> None:
     known = [("BOX lost", "failed"), ("BOX:", "start_failed")]
@@ -216,7 +216,7 @@ def test_what_ended_the_launching_program_is_told(
     assert job.log == f"{says}\n"
 
 
-def test_nothing_of_the_node_leaks_but_what_is_allowed(job: Job) -> None:
+def test_container_environment_contains_allowed_variables_of_node_only(job: Job) -> None:
     fabric = {
         "NCCL_SOCKET_IFNAME": "ib0",
         "UCX_NET_DEVICES": "mlx5_0:1",
@@ -285,7 +285,7 @@ def test_the_temporary_folder_is_the_jobs_own_and_goes_with_it(job: Job) -> None
     assert Path("/etc/passwd").exists()
 
 
-def test_it_goes_after_a_signal_too(job: Job) -> None:
+def test_temporary_folder_is_removed_after_signal(job: Job) -> None:
     process = job.start("echo up; exec sleep 60", launch=TMP, tmp_dir=str(job.folder))
     job.log_says("up")
     assert len(left_in(job.folder)) == 1
@@ -294,7 +294,7 @@ def test_it_goes_after_a_signal_too(job: Job) -> None:
     assert left_in(job.folder) == []
 
 
-def test_what_a_killed_agent_left_is_removed_by_a_later_one(job: Job) -> None:
+def test_temporary_folder_of_killed_agent_is_removed_by_later_agent(job: Job) -> None:
     old = job.folder / f"aitne-{os.geteuid()}-{'0' * 16}"
     old.mkdir(mode=0o700)
     (old / ".lock").touch()

@@ -203,7 +203,9 @@ WRITERS: dict[str, tuple[str, dict[str, float], dict[str, list[list[float]]]]] =
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_a_program_measures(job: Job, platform: Platform, work: Path, name: str) -> None:
+def test_measured_values_and_series_are_reported(
+    job: Job, platform: Platform, work: Path, name: str
+) -> None:
     command, values, series = WRITERS[name]
     assert job.run(command, url=platform.url, workdir=str(work)) == 0
     found = Results.model_validate(last(platform, "results"))
@@ -276,7 +278,7 @@ def test_the_files_that_were_written(job: Job, platform: Platform, work: Path) -
     assert (found.folder, found.cut) == (str(work), False)
 
 
-def test_everything_arrives_before_the_end_is_told(
+def test_all_reports_arrive_before_finished_phase(
     job: Job, platform: Platform, repository: Path
 ) -> None:
     command = "echo '{\"a\": 1}' > metrics.json"

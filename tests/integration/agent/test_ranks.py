@@ -61,7 +61,7 @@ def test_every_node_runs_the_commands_and_knows_its_place(job: Job) -> None:
     assert (run / "0").stat().st_mode & 0o777 == 0o700
 
 
-def test_what_is_left_for_later_attempts_lies_beside_them(job: Job) -> None:
+def test_checkpoints_are_stored_beside_attempts(job: Job) -> None:
     assert job.run("echo saved > $AITNE_CHECKPOINTS/last") == 0
     assert (job.folder.parent / "checkpoints" / "last").read_text() == "saved\n"
 
@@ -103,7 +103,7 @@ def test_a_program_that_ends_with_that_code_by_itself_has_failed(job: Job) -> No
     assert outcome(job).reason is None
 
 
-def test_something_missing_on_one_node_is_the_jobs_message(job: Job) -> None:
+def test_missing_dataset_on_one_node_is_named_in_job_message(job: Job) -> None:
     need = {"what": "the dataset x:1", "path": "/nonexistent/x", "kind": "folder"}
     assert job.run("echo never", needs=[need], **ranks()) == 120
     left = outcome(job)
@@ -141,7 +141,7 @@ def test_all_nodes_are_measured_and_the_first_one_speaks_for_the_job(
 
 
 @pytest.mark.parametrize("content", ["[1]", "{", '"' + "x" * (300 << 10) + '"', None])
-def test_what_is_no_profile_is_not_sent(job: Job, platform: Platform, content: str | None) -> None:
+def test_invalid_profile_is_not_sent(job: Job, platform: Platform, content: str | None) -> None:
     if content is not None:
         (job.folder / "p").write_text(content)
     make = "mkfifo $AITNE_RUN_DIR/profile.json" if content is None else ""

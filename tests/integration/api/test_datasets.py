@@ -68,7 +68,7 @@ def test_a_dataset_is_added_and_its_manifest_comes_back(server: Server, text: by
     assert client.datasets.get("photos").retired
 
 
-def test_who_is_refused_hears_why_and_sends_nothing(server: Server, text: bytes) -> None:
+def test_refused_upload_reports_reason_and_sends_no_data(server: Server, text: bytes) -> None:
     """Of a body that is half sent one would only hear that the connection broke."""
     digest = hashlib.sha256(text).hexdigest()
     with pytest.raises(NotAuthenticated):

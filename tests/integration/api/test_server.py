@@ -38,7 +38,7 @@ def running(server: Server) -> Iterator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
-def test_it_stops_at_once_though_streams_are_open(
+def test_server_stops_at_once_with_open_streams(
     server: Server, running: subprocess.Popen[bytes]
 ) -> None:
     with httpx.Client(base_url=server.url, headers=server.headers(), timeout=10) as client:

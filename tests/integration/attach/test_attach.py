@@ -60,7 +60,7 @@ async def test_a_shell_has_a_terminal_that_changes_its_size(bench: Bench) -> Non
         await terminal.close()
 
 
-async def test_what_writes_without_end_waits_for_who_reads(bench: Bench) -> None:
+async def test_terminal_output_waits_for_slow_reader(bench: Bench) -> None:
     number, request = await submit(bench, WAIT)
     target = await running(bench, number, request)
     terminal = await shell(attacher_of(bench), target, "yes")
@@ -85,7 +85,7 @@ async def test_what_writes_without_end_waits_for_who_reads(bench: Bench) -> None
     assert await gone("yes")
 
 
-async def test_nothing_is_left_when_the_connection_dies(bench: Bench) -> None:
+async def test_lost_connection_ends_all_processes_of_terminal(bench: Bench) -> None:
     number, request = await submit(bench, WAIT)
     target = await running(bench, number, request)
     mark = f"600.{number}"
@@ -106,7 +106,7 @@ async def test_nothing_is_left_when_the_connection_dies(bench: Bench) -> None:
     assert not row.state.terminal
 
 
-async def test_it_ends_with_the_job(bench: Bench) -> None:
+async def test_terminal_ends_with_its_job(bench: Bench) -> None:
     number, request = await submit(bench, WAIT)
     target = await running(bench, number, request)
     mark = f"601.{number}"
@@ -121,7 +121,7 @@ async def test_it_ends_with_the_job(bench: Bench) -> None:
     assert await gone("sleep", mark)
 
 
-async def test_nothing_is_started_beside_a_job_that_does_not_run(bench: Bench) -> None:
+async def test_terminal_of_ended_job_is_rejected(bench: Bench) -> None:
     number, request = await submit(bench, WAIT)
     target = await running(bench, number, request)
     await bench.cancel(number)
@@ -130,7 +130,7 @@ async def test_nothing_is_started_beside_a_job_that_does_not_run(bench: Bench) -
         await attacher_of(bench).attach(target)
 
 
-async def test_nobody_gets_into_anothers_job(bench: Bench) -> None:
+async def test_terminal_in_job_of_other_account_is_refused(bench: Bench) -> None:
     cluster = bench.stand.slurm
     if cluster is None:
         pytest.skip("the local scheduler has one account")

@@ -44,7 +44,7 @@ def launch(bench: Bench, sif: Path) -> Launch:
     return ApptainerRuntime(Settings(data_dir=bench.data_dir)).launch(spec)
 
 
-async def test_it_is_the_programs_own_container(bench: Bench, sif: Path) -> None:
+async def test_terminal_runs_in_container_of_program(bench: Bench, sif: Path) -> None:
     program = "echo made-here > /tmp/of-the-program; echo up; exec sleep 271"
     number, request = await submit(bench, program, launch=launch(bench, sif))
     target = await running(bench, number, request)

@@ -206,7 +206,7 @@ def test_a_port_of_the_job_is_reached(person: Person) -> None:
             forward.wait(20)
 
 
-def test_another_key_is_no_way_in_and_another_host_key_is_refused(person: Person) -> None:
+def test_wrong_user_key_and_wrong_host_key_are_refused(person: Person) -> None:
     person.start("guarded")
     stranger = person.home / "stranger"
     stranger.unlink(missing_ok=True)

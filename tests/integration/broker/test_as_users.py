@@ -58,7 +58,7 @@ async def test_writing_again_replaces_and_leaves_the_fence(
     assert facts(Path(place.directory, "fence-3"))[0] == shared_bench.uid("anna")
 
 
-async def test_nothing_is_put_where_somebody_else_could_change_it(
+async def test_files_are_not_created_in_folders_writable_by_others(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
     """As when jobs_dir lies in a folder that everybody may write to, and another was there first."""

@@ -101,7 +101,7 @@ async def test_as_the_operator_and_as_root(users: dict[str, str], prefix: list[s
 
 
 @pytest.mark.parametrize("argv", [["bash", "-c", "id"], ["/usr/bin/squeue"], ["../squeue"], []])
-async def test_nothing_but_slurms_commands(
+async def test_commands_other_than_slurm_commands_are_refused(
     users: dict[str, str], prefix: list[str], argv: list[str]
 ) -> None:
     command = AsUserCommand(unix_user, None, prefix)
@@ -109,7 +109,7 @@ async def test_nothing_but_slurms_commands(
         await command.run(argv, account=users["anna"], timeout_s=5)
 
 
-async def test_what_takes_too_long_is_killed_with_all_it_started(
+async def test_command_that_times_out_is_killed_with_all_its_processes(
     users: dict[str, str], prefix: list[str]
 ) -> None:
     command = AsUserCommand(unix_user, None, prefix)

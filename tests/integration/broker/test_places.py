@@ -153,7 +153,7 @@ async def test_a_projects_folder_needs_the_group_and_a_member(site: Site) -> Non
     assert not Path(foreign.path).exists()
 
 
-async def test_what_the_brokers_own_settings_do_not_know_is_not_made(site: Site) -> None:
+async def test_storage_areas_outside_broker_settings_are_not_created(site: Site) -> None:
     area = site.area("anna", "scratch")
     elsewhere = site.path("elsewhere")
     wishes = [
@@ -175,7 +175,7 @@ async def test_what_the_brokers_own_settings_do_not_know_is_not_made(site: Site)
         await site.make("anna", area.model_copy(update={"path": "relative"}))
 
 
-async def test_somebody_may_have_more_areas_than_go_into_one_request(site: Site) -> None:
+async def test_storage_areas_beyond_request_maximum_are_created(site: Site) -> None:
     area = site.area("ben", "scratch")
     many = [area.model_copy(update={"path": f"/nowhere/{n}"}) for n in range(MAX_AREAS)]
     found = await site.make("ben", *many, area)
@@ -194,7 +194,7 @@ async def test_no_link_and_no_folder_of_others_is_made_in(site: Site) -> None:
     assert not site.path("missing").exists()
 
 
-async def test_what_somebody_put_there_first_is_told_and_left_alone(site: Site) -> None:
+async def test_existing_folder_of_other_owner_is_reported_and_unchanged(site: Site) -> None:
     area = site.area("ben", "scratch")
     target, path = site.path("elsewhere"), Path(area.path)
     path.symlink_to("/etc")
@@ -221,7 +221,7 @@ async def test_what_somebody_put_there_first_is_told_and_left_alone(site: Site) 
     assert list(target.iterdir()) == []
 
 
-async def test_nothing_is_made_below_a_mount_point_without_its_file_system(site: Site) -> None:
+async def test_storage_area_is_not_created_below_missing_mount(site: Site) -> None:
     area = site.area("anna", "disk")
     where = f"no file system is mounted at {site.path('disk')}"
     [said] = await site.make("anna", area)

@@ -97,7 +97,7 @@ async def test_a_job_runs_as_its_user_and_its_log_is_read_as_that_user(
         assert chunk.data.decode().split()[0] == name
 
 
-async def test_nobody_cancels_anothers_job(
+async def test_job_of_other_account_cannot_be_cancelled_or_extended(
     bench: BrokerBench, slurm_cluster: DevCluster, scheduler: BrokerScheduler
 ) -> None:
     request = job_of(bench, slurm_cluster, "ben", "sleep 300")

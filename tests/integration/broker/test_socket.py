@@ -56,7 +56,7 @@ def speak(path: Path) -> list[dict[str, Any]]:
             return [json.loads(line) for line in answers]
 
 
-async def test_another_uid_is_refused_and_written_down(shared_bench: BrokerBench) -> None:
+async def test_connection_of_other_uid_is_refused_and_audited(shared_bench: BrokerBench) -> None:
     uid = shared_bench.uid("ben")
 
     answers = await asyncio.to_thread(as_uid, uid, lambda: speak(shared_bench.socket))
@@ -93,7 +93,9 @@ async def test_a_platform_that_is_refused_is_told_at_start(
         await scheduler.submit(bench.request())
 
 
-async def test_what_start_says_and_another_scheduler(shared_bench: BrokerBench) -> None:
+async def test_scheduler_start_returns_notes_and_refuses_other_scheduler(
+    shared_bench: BrokerBench,
+) -> None:
     scheduler = shared_bench.scheduler()
     assert await scheduler.start() == [f"jobs lie in {shared_bench.pattern}"]
     assert scheduler.settle_s == 15.0
@@ -134,7 +136,7 @@ async def test_a_line_that_never_ends(shared_bench: BrokerBench, files: BrokerFi
         )
 
 
-async def test_another_protocol_is_refused(shared_bench: BrokerBench) -> None:
+async def test_unknown_protocol_is_refused(shared_bench: BrokerBench) -> None:
     (refused,) = await shared_bench.lines(b'{"protocol": 99, "release": "9.0"}\n', hello=False)
     assert refused["error"]["code"] == "setup_error"
     assert "release 9.0" in refused["error"]["message"]
@@ -241,7 +243,9 @@ async def test_all_who_ask_at_once_share_one_query(
         await other.close()
 
 
-async def test_one_who_was_away_is_told_what_he_missed(shared_bench: BrokerBench) -> None:
+async def test_scheduler_client_receives_jobs_missed_between_polls(
+    shared_bench: BrokerBench,
+) -> None:
     here, away = shared_bench.scheduler(), shared_bench.scheduler()
     kept = {record.scheduler_id: record for record in await away.poll()}
     new = [await here.submit(shared_bench.request()) for _ in range(2)]
@@ -328,7 +332,7 @@ async def until_answered(ask: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(0.1)
 
 
-async def test_nothing_is_done_that_cannot_be_written_down(bench: BrokerBench) -> None:
+async def test_request_is_refused_when_audit_log_cannot_be_written(bench: BrokerBench) -> None:
     bench.start()
     scheduler = bench.scheduler()
     await scheduler.submit(bench.request())

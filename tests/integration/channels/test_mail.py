@@ -160,7 +160,7 @@ async def test_an_address_that_is_none_gets_no_mail(
         ({"DATA": "451 Greylisted"}, True, 451),
     ],
 )
-async def test_what_the_server_refuses_is_tried_again_if_it_says_so(
+async def test_mail_delivery_is_retried_only_after_temporary_refusal(
     tmp_path: Path,
     port: int,
     mailbox: Mailbox,

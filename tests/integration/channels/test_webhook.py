@@ -75,7 +75,7 @@ def ada(url: str, generation: int = 1) -> Person:
     return Person(name="ada", webhooks=(hook,))
 
 
-async def test_what_arrives_is_signed(tmp_path: Path, receiver: Receiver) -> None:
+async def test_webhook_delivery_is_signed(tmp_path: Path, receiver: Receiver) -> None:
     to = ada(f"http://127.0.0.1:{receiver.port}/hook?x=1", generation=3)
     assert await channel(tmp_path, **LOOPBACK).send(MESSAGE, to, "wh_1") == 204
     ((line, headers, body),) = receiver.requests
@@ -105,7 +105,7 @@ async def test_what_arrives_is_signed(tmp_path: Path, receiver: Receiver) -> Non
         (b"nonsense\r\n\r\n", True),
     ],
 )
-async def test_what_is_no_success_fails(
+async def test_webhook_answer_without_success_fails_delivery(
     tmp_path: Path, receiver: Receiver, answer: bytes, again: bool
 ) -> None:
     receiver.answer = answer
@@ -116,7 +116,7 @@ async def test_what_is_no_success_fails(
     assert len(receiver.requests) == 1
 
 
-async def test_who_does_not_answer_is_tried_again(tmp_path: Path, receiver: Receiver) -> None:
+async def test_webhook_without_answer_is_retried(tmp_path: Path, receiver: Receiver) -> None:
     receiver.silent = True
     to = ada(f"http://127.0.0.1:{receiver.port}/")
     with pytest.raises(DeliveryFailed, match=r"did not answer|cannot be reached") as failed:
@@ -197,7 +197,7 @@ async def test_numbers_in_disguise_lead_nowhere_inside(tmp_path: Path) -> None:
             await channel(tmp_path).send(MESSAGE, ada(f"https://{host}/"), "wh_1")
 
 
-async def test_one_that_was_removed_is_not_told(tmp_path: Path, receiver: Receiver) -> None:
+async def test_removed_webhook_receives_no_message(tmp_path: Path, receiver: Receiver) -> None:
     with pytest.raises(DeliveryFailed, match="removed"):
         await channel(tmp_path).send(MESSAGE, Person(name="ada"), "wh_1")
     assert receiver.requests == []

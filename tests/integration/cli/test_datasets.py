@@ -106,7 +106,7 @@ def test_a_dataset_with_odd_names_is_added_and_verified(
     assert "another --version" in again.stderr
 
 
-def test_one_changed_byte_is_found_and_noted(
+def test_changed_byte_in_dataset_is_found_and_recorded(
     platform: RunningPlatform, cache: Path, data: Path
 ) -> None:
     platform.aitne("dataset", "add", "bitrot", str(data), "--version", "1", "--yes")
@@ -163,7 +163,7 @@ def test_ctrl_c_says_how_to_go_on(platform: RunningPlatform, cache: Path, slow: 
     assert "broken-off:1" not in registered(platform)
 
 
-def test_what_may_not_be_a_dataset_registers_nothing(
+def test_invalid_dataset_folder_is_not_registered(
     platform: RunningPlatform, cache: Path, data: Path
 ) -> None:
     os.mkfifo(data / "pipe")

@@ -58,7 +58,7 @@ def test_a_failure_is_status_1_with_its_reason(aitne: Aitne, tmp_path: Path) -> 
     assert "exit code 7" in done.stderr.splitlines()[-1]
 
 
-def test_what_is_wrong_stores_nothing(aitne: Aitne, tmp_path: Path) -> None:
+def test_invalid_job_file_creates_no_job(aitne: Aitne, tmp_path: Path) -> None:
     before = json.loads(aitne("ps", "--all", "--json").stdout)
     path = job_file(tmp_path, commands=["true"], colour="red", max_duration="3 parsecs")
     done = aitne("apply", "-f", path, "--yes", "--json")

@@ -182,12 +182,12 @@ def test_a_long_body_that_is_refused_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://a", "http://", "a:b", "http://a:b", "http://u@h", "x"])
-def test_what_is_no_address_is_said(url: str) -> None:
+def test_invalid_platform_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="write http://host:port"):
         HttpTransport(url)
 
 
-def test_nothing_slips_into_a_request() -> None:
+def test_token_with_invalid_characters_is_refused() -> None:
     transport = HttpTransport("http://127.0.0.1:1")
     for token in ("a\r\nX: y", "a\nb", "ä"):
         with pytest.raises(ValueError, match="HTTP cannot carry"):
@@ -219,7 +219,7 @@ def test_a_log_that_breaks_off_is_taken_up_again(api: FakeApi, url: str) -> None
     assert b"".join(client.jobs.follow_logs(JOB_ID)) == b"abcd"
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_closed_platform_port_is_reported_as_unreachable(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     client = Client(url=address, token="secret")

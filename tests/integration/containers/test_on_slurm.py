@@ -83,7 +83,7 @@ def test_docker_is_refused_with_the_reason(alice: Client) -> None:
         alice.jobs.create(job_file(container={"runtime": "docker"}))
 
 
-def test_another_users_job_cannot_name_her_data(
+def test_job_of_other_user_cannot_use_dataset_without_grant(
     on_slurm: RunningPlatform, alice: Client, data: str
 ) -> None:
     bob = Client(on_slurm.url, on_slurm.token_of("bob"))

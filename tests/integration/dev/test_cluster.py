@@ -199,7 +199,7 @@ def test_a_node_without_power_has_nothing_left_running(slurm_cluster: DevCluster
     state.wait_idle(plan)
 
 
-def test_nothing_is_left_of_a_cluster_with_running_jobs(name: str) -> None:
+def test_dev_cluster_with_running_jobs_is_removed_completely(name: str) -> None:
     alone = not list_dev_clusters()
     before = people()
     began = time.monotonic()
@@ -244,7 +244,7 @@ def test_nothing_is_left_of_a_cluster_with_running_jobs(name: str) -> None:
 
 @pytest.mark.parametrize("release", ["system", "trixie"])
 @pytest.mark.parametrize("moment", ["munge/munged.pid", "log/slurmdbd.log", "run/slurmctld.pid"])
-def test_what_a_killed_start_left_is_removed(name: str, release: str, moment: str) -> None:
+def test_dev_cluster_of_killed_start_is_removed(name: str, release: str, moment: str) -> None:
     argv = [*AITNE, "up", "--name", name]
     with subprocess.Popen(
         [*argv, "--slurm", release],
@@ -270,7 +270,7 @@ def test_a_port_that_is_taken_is_named(slurm_cluster: DevCluster, name: str) -> 
     assert not (HOME / name).exists()
 
 
-def test_what_cannot_be_is_refused_before_anything_is_made(name: str) -> None:
+def test_invalid_dev_cluster_options_are_refused_before_creation(name: str) -> None:
     for words, said in (
         (("--nodes", "0"), "--nodes"),
         (("--gpus", "99"), "--gpus"),
@@ -294,7 +294,7 @@ def test_a_daemon_that_ends_at_once_is_shown_with_its_last_words(slurm_cluster: 
         faults.restart(slurm_cluster, "slurmdbd")
 
 
-def test_who_is_not_root_is_told_so() -> None:
+def test_user_without_root_is_told_that_dev_cluster_needs_root() -> None:
     root_or_skip()
     program = (
         "import os, sys; import aitne.dev.cluster, aitne.cli.app, aitne.cli.commands.dev, "

@@ -29,7 +29,7 @@ def options(tmp_path: Path) -> list[str]:
     return [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
 
 
-def test_who_comes_second_waits_for_the_first(tmp_path: Path, options: list[str]) -> None:
+def test_second_apt_process_waits_for_lock(tmp_path: Path, options: list[str]) -> None:
     ended = threading.Event()
 
     def second() -> None:
@@ -45,6 +45,6 @@ def test_who_comes_second_waits_for_the_first(tmp_path: Path, options: list[str]
     assert ended.is_set()
 
 
-def test_what_apt_refuses_is_passed_on(options: list[str]) -> None:
+def test_apt_error_is_passed_on(options: list[str]) -> None:
     with pytest.raises(SetupError, match=r"apt-get install failed .*no-such-package"):
         debian.apt("install", "-y", "no-such-package", options=options)

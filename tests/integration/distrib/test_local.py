@@ -141,7 +141,7 @@ def test_a_killed_rank_is_named_and_another_attempt_goes_on(
     assert log_of(owner, again.id).count("resumed 1") == 4
 
 
-def test_who_saved_when_told_to_end_is_preempted_and_begun_again(owner: Client) -> None:
+def test_job_that_saves_on_signal_is_preempted_and_retried(owner: Client) -> None:
     file = two_by_two(
         "if [ -e $AITNE_CHECKPOINTS/saved ]; then echo resumed; exit 0; fi;"
         " trap 'touch $AITNE_CHECKPOINTS/saved; exit 75' USR1; echo up; while :; do sleep .05; done",
@@ -210,7 +210,7 @@ def test_the_command_line_shows_ranks_and_profile(owner: Client, here: RunningPl
 
 
 @pytest.mark.parametrize("backend", ["pigeon", "shm"])
-def test_what_cannot_be_is_refused_by_the_plan(
+def test_plan_refuses_unsupported_backend(
     here: RunningPlatform, owner: Client, backend: str
 ) -> None:
     file = here.home / "wrong.aitne.yml"

@@ -103,9 +103,7 @@ SAVE = (
 )
 
 
-def test_who_saved_when_told_to_end_is_begun_again(
-    slurm_cluster: DevCluster, alice: Client
-) -> None:
+def test_job_that_saves_on_signal_is_retried(slurm_cluster: DevCluster, alice: Client) -> None:
     job = alice.jobs.create(two_by_two(SAVE + UP, retry={"max": 1}))
     until("all ranks are up", lambda: log_of(alice, job.id).count("up\n") == 4)
     number = alice.jobs.get(job.id).scheduler_id

@@ -67,7 +67,7 @@ async def test_cookie_of_a_login_in_progress_is_for_the_hub(
     assert {cookie.path for cookie in browser.cookies.jar} == {"/hub/"}
 
 
-async def test_somebody_else_is_kept_out(running: RunningHub) -> None:
+async def test_session_of_other_user_is_forbidden(running: RunningHub) -> None:
     job = running.job("ada")
     await start(running, job)
     running.portal.logged_in = "eve"
@@ -135,7 +135,7 @@ def test_service_worker_stays_below_the_path_of_its_session(running: RunningHub)
 
 
 @pytest.mark.parametrize("path", ["/", "/user/ada/s-000000000000/lab", "/api/v1/jobs", "/hubris"])
-def test_what_has_no_route_is_a_page_that_leads_back(running: RunningHub, path: str) -> None:
+def test_path_without_route_returns_page_with_portal_link(running: RunningHub, path: str) -> None:
     answer = httpx.get(running.url + path, trust_env=False)
     assert answer.status_code == 404
     assert running.portal.url in answer.text

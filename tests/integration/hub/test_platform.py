@@ -228,7 +228,7 @@ def test_in_the_foreground_it_ends_by_signals(
     assert (other.data_dir / "run" / "live").exists() is kept
 
 
-def test_what_is_in_the_way_is_said_in_a_sentence(
+def test_taken_port_and_unusable_data_directory_are_reported(
     platform: RunningPlatform, tmp_path: Path
 ) -> None:
     where = ["--data-dir", str(tmp_path / "data"), "--port", str(platform.port)]

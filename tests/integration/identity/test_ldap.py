@@ -135,7 +135,7 @@ async def test_the_right_password_and_no_other(
     ],
 )
 @pytest.mark.parametrize("how", ["search", "pattern"])
-async def test_what_is_typed_is_no_part_of_a_filter_or_of_a_name(
+async def test_login_name_cannot_change_ldap_filter_or_dn(
     known: dict[str, Any], tmp_path: Path, typed: str, how: str
 ) -> None:
     if how == "pattern":
@@ -196,7 +196,7 @@ async def test_the_first_login_makes_an_account(known: dict[str, Any], stage_of:
         assert (await login(stage, "bob"))[0] == 401
 
 
-async def test_nobody_gets_into_a_project_by_being_called_like_it(
+async def test_user_named_like_project_does_not_become_member(
     known: dict[str, Any], stage_of: Make
 ) -> None:
     async with stage_of(known) as stage:
@@ -233,7 +233,7 @@ async def test_a_name_that_is_somebody_elses_is_refused_until_it_is_handed_over(
         assert (await login(stage, "ada", OWN_PASSWORD))[0] == 401
 
 
-async def test_own_accounts_log_in_while_the_directory_is_away(
+async def test_local_accounts_log_in_while_directory_is_unavailable(
     slapd: Directory, known: dict[str, Any], stage_of: Make
 ) -> None:
     async with stage_of(known | {"url": "ldap://127.0.0.1:1"}) as stage:

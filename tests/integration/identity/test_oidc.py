@@ -126,7 +126,7 @@ async def test_an_address_that_nobody_checked_is_not_taken(
         ("id-eve", {"allowed_groups": ["vision"]}, "not_in_group"),
     ],
 )
-async def test_who_is_not_let_in_is_told_why(
+async def test_rejected_oidc_login_reports_reason(
     provider: Provider,
     known: dict[str, Any],
     stage_of: Make,
@@ -186,7 +186,7 @@ async def test_an_answer_is_for_one_login_of_one_browser(
 
 
 @pytest.mark.parametrize("target", ["//evil.test/", "https://evil.test/", "/\\evil.test", "x"])
-async def test_nobody_is_sent_to_another_site(
+async def test_login_redirects_to_portal_only(
     provider: Provider, known: dict[str, Any], stage_of: Make, target: str
 ) -> None:
     async with stage_of(known) as stage, stage.client() as client:
@@ -258,7 +258,7 @@ class TestTokens:
         with pytest.raises(NotAuthenticated, match="another login"):
             await source.finish(kept | {"nonce": "other"}, REDIRECT_URI, answer)
 
-    async def test_another_verifier(
+    async def test_login_with_different_verifier_is_refused(
         self, provider: Provider, known: dict[str, Any], tmp_path: Path
     ) -> None:
         source = self.source(known, tmp_path)
@@ -295,7 +295,7 @@ class TestTokens:
         with pytest.raises(NotAuthenticated, match="does not hold"):
             await source._verified(described, forged)
 
-    async def test_another_provider_at_the_address(
+    async def test_issuer_with_different_provider_is_refused(
         self, provider: Provider, known: dict[str, Any], tmp_path: Path
     ) -> None:
         source = self.source(known | {"issuer": provider.issuer + "/"}, tmp_path)

@@ -313,7 +313,7 @@ def test_without_a_platform_nothing_is_built(tmp_path: Path) -> None:
     assert "layer" not in done.stderr
 
 
-def test_others_than_administrators_and_root_are_refused(
+def test_image_commands_are_refused_to_users_without_admin_role(
     platform: RunningPlatform, client: Client, unchanged: None
 ) -> None:
     client.users.create("eve", password="a long enough password")

@@ -71,7 +71,7 @@ def test_root_runs_no_program_that_others_could_replace(tmp_path: Path) -> None:
     install.check_program("apptainer")
 
 
-def test_who_cannot_install_is_told_what_to_do(
+def test_installation_error_explains_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

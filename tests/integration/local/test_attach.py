@@ -69,7 +69,7 @@ async def test_a_door_that_is_opened_in_a_moment_is_waited_for(
         (await asking).close()
 
 
-async def test_nobody_waits_for_the_door_of_a_run_that_has_ended(
+async def test_terminal_of_ended_attempt_is_rejected_without_waiting(
     tmp_path: Path, started: AttachTarget
 ) -> None:
     (run_of(tmp_path) / runner.EXIT).write_text("{}")

@@ -198,7 +198,7 @@ async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
             await bench.submit("true", after=(first,))
 
 
-async def test_what_ended_while_the_platform_was_away_is_told(tmp_path: Path) -> None:
+async def test_job_that_ended_during_outage_is_reported_for_limited_time(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     settings = load_settings(tmp_path, local=LocalSettings(cpus=2, gpus="none"))
 
@@ -291,7 +291,7 @@ def _controller(data_dir: Path, job_id: UUID, until: str, script: str) -> subpro
     )
 
 
-async def test_nobody_waiting_for_the_answer_changes_nothing(
+async def test_cancelled_submission_call_still_starts_job(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller gives up while the record is being written: the job is there all the same."""
@@ -357,7 +357,7 @@ async def test_a_read_only_data_directory_is_a_sentence(tmp_path: Path) -> None:
         await local(tmp_path).start()
 
 
-async def test_nothing_of_the_platform_reaches_a_job(
+async def test_platform_variables_do_not_reach_job(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AITNE_TOKEN", "CONFIGPROXY_AUTH_TOKEN", "PYTHONPATH", "VIRTUAL_ENV", "ANYTHING"):

@@ -180,7 +180,7 @@ def _execute(code: str) -> str:
     )
 
 
-def test_what_happens_arrives_at_a_webhook_once_whoever_leads(
+def test_webhook_receives_each_event_once_after_death_of_controller(
     platform: RunningPlatform, client: Client, receiver: Receiver
 ) -> None:
     hook = client.webhooks.create(f"http://127.0.0.1:{receiver.server_port}/hook")

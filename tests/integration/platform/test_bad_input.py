@@ -121,7 +121,7 @@ def test_a_job_that_cannot_be_is_a_problem_and_exit_status_2(
     assert field in done.stderr
 
 
-def test_nothing_in_a_job_is_run_or_changed(
+def test_job_file_text_is_neither_executed_nor_changed(
     platform: RunningPlatform, api: httpx.Client, tmp_path: Path
 ) -> None:
     made = []
@@ -164,7 +164,7 @@ def test_nothing_in_a_job_is_run_or_changed(
         ),
     ],
 )
-def test_what_is_not_on_the_node_is_the_jobs_message(
+def test_missing_requirement_on_node_is_named_in_job_message(
     api: httpx.Client, job_file: dict[str, Any], state: str, message: str
 ) -> None:
     job = api.post("jobs", json={**job_file, "resources": SMALL}).json()
@@ -213,7 +213,7 @@ def test_a_wrong_template_is_named_and_the_others_serve(
     assert done.stderr == f"Refused {site}/bad.yaml:7: colour is not a field that is known here\n"
 
 
-def test_another_users_job_does_not_exist(
+def test_job_of_other_user_is_not_found(
     platform: RunningPlatform, api: httpx.Client, tmp_path: Path
 ) -> None:
     assert platform.aitne("admin", "user", "create", "mallory").returncode == 0

@@ -66,7 +66,9 @@ def xsrf(client: httpx.Client) -> dict[str, str]:
         for end in ENDS
     ],
 )
-def test_it_goes_on_where_it_was(platform: RunningPlatform, tmp_path: Path, end: str) -> None:
+def test_session_continues_with_its_saved_state(
+    platform: RunningPlatform, tmp_path: Path, end: str
+) -> None:
     fields, state, reason = ENDS[end]
     (tmp_path / "work.ipynb").write_text(
         '{"cells":[],"metadata":{},"nbformat":4,"nbformat_minor":5}'

@@ -76,7 +76,7 @@ def ask_as(cluster: DevCluster, user: str, *argv: str) -> str:
     return run_as(cluster, user, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", *argv)
 
 
-def test_it_runs_as_its_user_on_a_node_of_the_cluster(
+def test_session_runs_as_its_user_on_cluster_node(
     slurm_platform: RunningPlatform, alice: Client, session: dict[str, Any]
 ) -> None:
     with Notebook(slurm_platform.url, slurm_platform.token_of("alice"), session["url"]) as notebook:
@@ -84,7 +84,7 @@ def test_it_runs_as_its_user_on_a_node_of_the_cluster(
         assert notebook.execute(WHO).split() == ["alice", session["nodes"][0]]
 
 
-def test_nobody_else_on_the_node_gets_past_the_server(
+def test_single_user_server_refuses_other_users_of_its_node(
     slurm_cluster: DevCluster, slurm_platform: RunningPlatform, session: dict[str, Any]
 ) -> None:
     _, port = server(session)
@@ -167,7 +167,7 @@ def test_more_time_moves_slurms_limit_and_stops_at_the_partitions(
     alice.sessions.stop(short.id)
 
 
-def test_one_that_waits_says_its_place_and_why(alice: Client) -> None:
+def test_waiting_session_shows_queue_place_and_reason(alice: Client) -> None:
     body = {**SMALL, "resources": {"cpu": 8, "memory": "512M"}}
     jobs = [alice.sessions.start("jupyterlab", job_file=body) for _ in range(6)]
     try:

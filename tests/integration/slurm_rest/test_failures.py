@@ -100,7 +100,7 @@ def scheduler(cluster: DevCluster, folder: Path, tools: Tools | None = None, **c
     return SlurmScheduler(settings, tools or slurm_tools(cluster, settings))
 
 
-async def test_who_starts_it_is_told_that_slurmrestd_is_away(
+async def test_scheduler_start_reports_missing_slurmrestd(
     cluster: DevCluster, tmp_path: Path
 ) -> None:
     url = f"http://127.0.0.1:{free_ports(1)}"

@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 pytestmark = realtime.PROCESSES
 
 
-def test_it_starts_everything_and_says_so(supervised: Supervised) -> None:
+def test_supervisor_starts_all_processes_and_reports_them(supervised: Supervised) -> None:
     assert supervised.start() == 0
     supervised.until_ready()
     status = supervised.status()
@@ -206,7 +206,7 @@ def test_a_start_that_fails_says_why(supervised: Supervised) -> None:
     eventually("it is gone", lambda: control.status(supervised.data_dir) is None)
 
 
-def test_it_keeps_nothing_of_its_caller(supervised: Supervised, tmp_path: Path) -> None:
+def test_supervisor_is_detached_from_its_caller(supervised: Supervised, tmp_path: Path) -> None:
     supervised.start()
     supervised.until_ready()
     status = supervised.status()

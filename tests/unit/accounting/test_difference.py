@@ -67,7 +67,7 @@ def portal(draw: st.DrawFn) -> Wanted:
 
 
 @given(portal(), slurm())
-def test_what_is_applied_differs_no_more(wanted: Wanted, found: Associations) -> None:
+def test_applied_changes_leave_no_difference(wanted: Wanted, found: Associations) -> None:
     changes = difference(wanted, found)
     now = found
     for change in changes:

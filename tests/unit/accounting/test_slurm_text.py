@@ -138,7 +138,7 @@ def test_usage_counts_each_gpu_and_each_job_once() -> None:
     )
 
 
-def test_what_is_in_use() -> None:
+def test_association_use_is_parsed() -> None:
     root, ml, alice = parse_association_use(LOOK)
     assert (ml.account, ml.user, ml.parent) == ("ml", None, "root")
     assert ml.tres["gres/gpu"] == Gauge(limit=8, used=6)
@@ -151,7 +151,7 @@ def test_what_is_in_use() -> None:
     assert (alice.max_jobs, alice.max_submitted) == (Gauge(limit=5, used=2), Gauge(limit=9, used=7))
 
 
-def test_what_is_in_use_of_a_qos() -> None:
+def test_qos_use_is_parsed() -> None:
     long, normal = parse_qos_use(LOOK, "normal||\nlong|gres/gpu=2|2-00:00:00\n")
     assert long.tres["gres/gpu"] == Gauge(limit=4, used=3)
     assert (long.per_job, long.per_user) == ({"cpu": 4}, {"gres/gpu": 2})
@@ -279,7 +279,7 @@ def test_usage_is_the_sum_of_its_runs(runs: list[tuple[int, str, str, int, int, 
         ),
     ],
 )
-def test_what_sacctmgr_is_told(change: Change, words: str) -> None:
+def test_sacctmgr_arguments_match_change(change: Change, words: str) -> None:
     assert argv(change, "dev") == words.split(" ")
 
 

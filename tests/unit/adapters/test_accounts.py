@@ -52,7 +52,9 @@ def test_the_account_of_the_users_own_name(settings: Callable[..., Settings]) ->
     assert (found.name, found.folder) == ("ada", "/home/ada/.aitne/jobs")
 
 
-def test_another_name_and_another_place(settings: Callable[..., Settings]) -> None:
+def test_account_map_and_jobs_dir_determine_account_and_folder(
+    settings: Callable[..., Settings],
+) -> None:
     accounts = UnixAccounts(
         settings(
             accounts={"map": {"ada": "lovelace"}},

@@ -35,7 +35,7 @@ def test_handlers_are_put_back_and_an_error_is_not_hidden() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_another_thread_needs_nothing_of_it() -> None:
+def test_program_is_taken_in_other_thread() -> None:
     done = []
 
     def take() -> None:

@@ -94,7 +94,9 @@ def test_an_open_document_that_is_saved_is_work(server: Server, tmp_path: Path) 
     "answer",
     [None, OSError("gone"), wire.Refused("x"), {"a": 1}, [1, None], [{"last_activity": "soon"}]],
 )
-def test_what_cannot_be_read_is_no_activity(server: Server, tmp_path: Path, answer: Any) -> None:
+def test_unreadable_jupyter_answer_is_no_activity(
+    server: Server, tmp_path: Path, answer: Any
+) -> None:
     for path in server.answers:
         server.answers[path] = answer
     assert jupyter(tmp_path).idle_s() is None
@@ -136,7 +138,7 @@ def test_cpus_and_gpus_in_use_are_work(sample: dict[str, Any], busy: bool) -> No
     assert (time.monotonic() - seen.active_at < 5) is busy
 
 
-def test_what_is_known_is_never_taken_back(server: Server, tmp_path: Path) -> None:
+def test_activity_time_is_never_moved_back(server: Server, tmp_path: Path) -> None:
     server.answers["/api/kernels"] = [{"execution_state": "idle", "last_activity": ago(100)}]
     seen = watch(Meter(), jupyter(tmp_path))
     seen.look()

@@ -32,7 +32,7 @@ os.rename(sys.argv[1] + ".new", sys.argv[1])
 """As much as fits in between, and then it ends."""
 
 
-def test_what_an_ended_program_has_said_comes_however_late_it_is_read(tmp_path: Path) -> None:
+def test_output_of_ended_program_arrives_although_read_late(tmp_path: Path) -> None:
     spec_in(tmp_path)
     said = tmp_path / "said"
     start = json.dumps({"kind": "shell", "argv": [sys.executable, "-c", FILLS, str(said)]}).encode()

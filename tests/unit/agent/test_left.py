@@ -14,13 +14,13 @@ from tests.unit.agent.test_parts import spec_in
 
 
 @pytest.mark.parametrize("content", ["[" * 4_000, '{"a":' * 4_000, "[]", "", "null", "\xff"])
-def test_what_a_program_leaves_may_be_anything(tmp_path: Path, content: str) -> None:
+def test_unusable_file_of_program_is_ignored(tmp_path: Path, content: str) -> None:
     path = tmp_path / "profile.json"
     path.write_text(content, encoding="latin-1")
     assert left.read(str(path), 1 << 20) is None
 
 
-def test_nothing_is_waited_for_or_followed_where_a_program_leaves_something(tmp_path: Path) -> None:
+def test_files_of_program_are_read_without_waiting_or_following_links(tmp_path: Path) -> None:
     (tmp_path / "there.json").write_text("{}")
     (tmp_path / "link").symlink_to(tmp_path / "there.json")
     os.mkfifo(tmp_path / "pipe")
@@ -43,7 +43,7 @@ def test_nothing_is_waited_for_or_followed_where_a_program_leaves_something(tmp_
         ({"rank": 3, "exit_code": 1, "message": 5}, None),
     ],
 )
-def test_who_has_failed_is_told_where_the_file_says_it(
+def test_failed_rank_is_named_from_its_failure_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], sentence: str | None
 ) -> None:
     monkeypatch.setenv("AITNE_RUN_DIR", str(tmp_path))

@@ -33,7 +33,7 @@ def test_no_address_at_all() -> None:
         own_address("node", "n1.invalid", None)
 
 
-def test_who_listens_is_told_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listener_of_port_is_determined_from_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert listener("127.0.0.1", port) is Listener.OURS
@@ -44,13 +44,15 @@ def test_who_listens_is_told_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> N
     assert listener("127.0.0.1", port) is Listener.NOBODYS, "who has stopped listening is nobody"
 
 
-def test_one_that_listens_everywhere_listens_here() -> None:
+def test_server_on_all_addresses_listens_on_loopback() -> None:
     with socket.create_server(("0.0.0.0", 0)) as server:
         assert listener("127.0.0.1", server.getsockname()[1]) is Listener.OURS
 
 
 @pytest.mark.parametrize("host", ["::", "::ffff:127.0.0.1"])
-def test_one_of_both_protocols_listens_here_too(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dual_stack_server_listens_on_ipv4_loopback(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     with socket.socket(socket.AF_INET6) as server:

@@ -90,7 +90,7 @@ def test_a_newer_platforms_spec_is_read_leniently(tmp_path: Path) -> None:
     assert Spec(str(tmp_path), {}).plain
 
 
-def test_what_an_older_platform_does_not_say_is_nothing(tmp_path: Path) -> None:
+def test_agent_file_without_newer_fields_has_empty_defaults(tmp_path: Path) -> None:
     spec_in(tmp_path)
     facts = json.loads((tmp_path / "agent.json").read_text())
     for name in ("launch", "needs", "datasets", "limits", "tmp_dir"):
@@ -174,7 +174,7 @@ def test_the_fence_is_taken_once(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fence", "fence-4"]
 
 
-def test_what_the_agent_leaves_is_what_the_platform_reads(tmp_path: Path) -> None:
+def test_agent_outcome_is_read_by_platform(tmp_path: Path) -> None:
     job_id = UUID("6f9f2c1e-0000-4000-8000-000000000001")
     place = JobPlace(job_id=job_id, attempt=2, folder=str(tmp_path / str(job_id)))
     folder = tmp_path / str(job_id) / "2"
@@ -218,7 +218,7 @@ def test_an_attempt_that_the_platform_has_given_up_never_begins(tmp_path: Path) 
         files.close_fence(elsewhere, None)
 
 
-def test_one_of_many_takes_the_fence(tmp_path: Path) -> None:
+def test_fence_is_taken_by_one_of_many_threads(tmp_path: Path) -> None:
     won = []
     barrier = threading.Barrier(8)
 
@@ -404,7 +404,7 @@ def test_the_end_does_not_wait_for_a_platform_that_is_away(
     assert not platform.reports
 
 
-def test_what_a_job_has_measured_arrives_at_a_slow_platform_too(
+def test_results_of_job_arrive_at_slow_platform(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter, "_LAST_WORDS_S", 0.0)

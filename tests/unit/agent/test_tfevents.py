@@ -43,7 +43,7 @@ def test_a_changed_byte_is_found_out(at: int) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_anything_else_is_damaged_or_nothing(data: bytes) -> None:
+def test_arbitrary_bytes_are_damaged_or_contain_no_events(data: bytes) -> None:
     try:
         found, took, _ = tfevents.read(data)
     except tfevents.Damaged:

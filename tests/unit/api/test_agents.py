@@ -160,7 +160,7 @@ async def test_the_last_profile_is_shown_to_who_may_see_the_job(stage: Stage) ->
         {"elapsed_s": 1e300},
     ],
 )
-async def test_what_is_no_profile_is_left_and_the_samples_count(
+async def test_invalid_profile_is_ignored_and_samples_are_stored(
     stage: Stage, wrong: dict[str, object]
 ) -> None:
     job = await stored(stage, make_job(), JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING)
@@ -293,7 +293,7 @@ async def test_the_hub_learns_what_it_may_know(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", "hub-secre", "hub-secret2"])
-async def test_nobody_but_the_hub_may_ask(stage: Stage, secret: str) -> None:
+async def test_hub_requests_with_wrong_secret_are_refused(stage: Stage, secret: str) -> None:
     root = {"Authorization": f"Bearer {secret}"}
     async with stage.client() as client:
         for method, path in (

@@ -36,7 +36,7 @@ async def texts(stage: Stage, token: str, **query: Any) -> list[str]:
     return [each["text"] for each in answer.json()["items"]]
 
 
-async def test_those_whom_it_concerns_see_it_while_it_lasts(stage: Stage) -> None:
+async def test_announcement_is_shown_to_its_users_during_its_period(stage: Stage) -> None:
     root, ada, bob = await tokens(stage)
     await announce(stage, root, text="For all.")
     await announce(stage, root, text="For vision.", projects=["vision"], severity="warning")
@@ -53,7 +53,7 @@ async def test_those_whom_it_concerns_see_it_while_it_lasts(stage: Stage) -> Non
         assert (await client.get(ALL, params={"all": True})).status_code == 403
 
 
-async def test_everybody_puts_it_away_for_themselves_but_nobody_a_critical_one(
+async def test_announcement_is_dismissed_per_user_unless_critical(
     stage: Stage,
 ) -> None:
     root, ada, bob = await tokens(stage)
@@ -121,7 +121,7 @@ async def test_two_administrators_do_not_undo_each_others_change(stage: Stage) -
         {"text": "x", "colour": "red"},
     ],
 )
-async def test_what_makes_no_sense_is_refused(stage: Stage, body: dict[str, Any]) -> None:
+async def test_invalid_announcement_is_refused(stage: Stage, body: dict[str, Any]) -> None:
     root, _, _ = await tokens(stage)
     async with stage.client(root) as client:
         assert (await client.post(ALL, json=body)).status_code == 422

@@ -61,7 +61,7 @@ async def test_every_change_is_recorded_with_who_what_and_how_it_ended(stage: St
     ]
 
 
-async def test_what_is_made_is_named_and_its_password_is_not(stage: Stage) -> None:
+async def test_created_object_is_audited_without_its_password(stage: Stage) -> None:
     root = await administrator(stage)
     async with stage.client(root) as client:
         made = await client.post(
@@ -76,7 +76,7 @@ async def test_what_is_made_is_named_and_its_password_is_not(stage: Stage) -> No
     assert "only ada knows" not in json.dumps(found)
 
 
-async def test_what_changes_nothing_or_comes_from_nobody_is_not_recorded(stage: Stage) -> None:
+async def test_reads_and_unauthenticated_requests_are_not_audited(stage: Stage) -> None:
     await stage.add_node()
     ada = await stage.token(await stage.add_user("ada"))
     async with stage.client(ada) as client:
@@ -103,7 +103,7 @@ async def test_only_administrators_read_it(stage: Stage, path: str) -> None:
             assert (await client.get(AUDIT + path)).status_code == status
 
 
-async def test_it_is_filtered_and_paged(stage: Stage) -> None:
+async def test_audit_log_is_filtered_and_paged(stage: Stage) -> None:
     root = await administrator(stage)
     for number in range(5):
         await stage.platform.audit.record(

@@ -139,7 +139,7 @@ async def test_an_administrator_drains_and_resumes(stage: Stage) -> None:
     ]
 
 
-async def test_nobody_else_does_and_not_every_scheduler_can(stage: Stage) -> None:
+async def test_drain_is_refused_to_users_and_by_schedulers_without_drain(stage: Stage) -> None:
     await save(stage, node(stage, "gpu01", NodeState.IDLE))
     url = "/api/v1/cluster/nodes/gpu01/drain"
     async with stage.client(await stage.token(await stage.add_user("ada"))) as client:

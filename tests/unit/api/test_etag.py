@@ -20,12 +20,12 @@ SEEN, CHANGED = Thing(title="seen"), Thing(title="changed")
 @pytest.mark.parametrize(
     "if_match", [None, "*", etag_of(SEEN), f'"other", {etag_of(SEEN)}', f" {etag_of(SEEN)} "]
 )
-def test_what_was_seen_may_be_changed(if_match: str | None) -> None:
+def test_matching_etag_permits_change(if_match: str | None) -> None:
     Tags(Response(), if_match).expect(SEEN)
 
 
 @pytest.mark.parametrize("if_match", [etag_of(CHANGED), '""', "nonsense", "", "W/" + etag_of(SEEN)])
-def test_what_was_not_seen_may_not(if_match: str) -> None:
+def test_other_etag_refuses_change(if_match: str) -> None:
     with pytest.raises(ChangedMeanwhile, match="Read it again"):
         Tags(Response(), if_match).expect(SEEN)
 

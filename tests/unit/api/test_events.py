@@ -51,7 +51,7 @@ async def test_a_stream_begins_with_hello_and_tells_what_happens(stage: Stage) -
         assert event["data"]["state"] == "PENDING_SUBMIT"  # type: ignore[index]
 
 
-async def test_everybody_hears_only_what_concerns_them(stage: Stage) -> None:
+async def test_event_stream_contains_only_events_of_its_user(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     bob = await stage.add_user("bob", project="vision")
     root = await stage.add_user("root", Role.ADMIN)
@@ -71,7 +71,7 @@ async def test_everybody_hears_only_what_concerns_them(stage: Stage) -> None:
     assert projects == [["ada"], ["vision"], ["ada", "vision", "secret"]]
 
 
-async def test_who_comes_back_is_told_what_they_missed(stage: Stage) -> None:
+async def test_event_stream_continues_after_reconnection(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     seen = await stage.store.last_event_id()
     jobs = [make_job(owner="ada", project="ada") for _ in range(3)]
@@ -180,7 +180,7 @@ async def test_a_slow_listener_is_reset_and_goes_on(stage: Stage) -> None:
         await hub.stop()
 
 
-async def test_who_missed_more_than_is_kept_is_reset(stage: Stage) -> None:
+async def test_event_stream_is_reset_after_missing_too_many_events(stage: Stage) -> None:
     start = await stage.store.last_event_id()
     for n in range(10):
         await stage.store.add_event("announcement", {"n": n})

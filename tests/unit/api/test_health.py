@@ -180,7 +180,7 @@ async def test_an_asset_that_a_new_build_took_away_is_not_found(built: Path) -> 
 @pytest.mark.parametrize(
     "path", ["/assets/old-1.js", "/api/v2/x", "/api", "/agent/v1/x", "/internal/x"]
 )
-async def test_what_is_no_page_is_a_problem(built: Path, path: str) -> None:
+async def test_unknown_path_returns_problem_document(built: Path, path: str) -> None:
     async with portal(built) as client:
         answer = await client.get(path)
     assert answer.status_code == 404
@@ -190,7 +190,7 @@ async def test_what_is_no_page_is_a_problem(built: Path, path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/%2e%2e/secret", "/..%2fsecret", "//etc/passwd", "/assets/../../secret"]
 )
-async def test_nothing_outside_the_portal_is_served(built: Path, path: str) -> None:
+async def test_files_outside_portal_are_not_served(built: Path, path: str) -> None:
     async with portal(built) as client:
         answer = await client.get(path)
     assert "secret" not in answer.text.replace(path, "")
@@ -221,7 +221,7 @@ async def test_answers_carry_the_headers_that_browsers_heed(stage: Stage) -> Non
             assert "strict-transport-security" not in headers
 
 
-async def test_nothing_runs_on_after_the_api_has_stopped(tmp_path: Path, blank: Path) -> None:
+async def test_api_leaves_no_tasks_after_stop(tmp_path: Path, blank: Path) -> None:
     # Its looks at its own health begin with it, and are cut off at any of their steps.
     for turns in range(0, 60, 3):
         folder = tmp_path / str(turns)

@@ -233,7 +233,7 @@ async def test_a_followed_log_ends_with_its_job(stage: Stage) -> None:
         assert answer.ended
 
 
-async def test_who_may_not_see_a_job_any_more_hears_no_more_of_its_log(
+async def test_followed_log_stops_when_user_loses_access(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stage.add_user("ada")
@@ -253,7 +253,7 @@ async def test_who_may_not_see_a_job_any_more_hears_no_more_of_its_log(
         assert answer.ended
 
 
-async def test_who_leaves_a_followed_log_is_followed_no_more(stage: Stage) -> None:
+async def test_followed_log_ends_when_client_disconnects(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     job = make_job(owner="ada", project="ada")
     await stage.store.create_job(job)

@@ -38,7 +38,7 @@ async def ada_and_bob(stage: Stage) -> tuple[str, str]:
 
 
 class TestInbox:
-    async def test_it_is_read_page_by_page_and_only_by_its_owner(self, stage: Stage) -> None:
+    async def test_inbox_is_paged_and_read_by_its_owner_only(self, stage: Stage) -> None:
         ada, bob = await ada_and_bob(stage)
         for number in range(1, 4):
             await tell(stage, "ada", number)
@@ -69,7 +69,7 @@ class TestInbox:
 
 
 class TestSettings:
-    async def test_they_are_kept_and_guarded_by_what_was_seen(self, stage: Stage) -> None:
+    async def test_notification_settings_are_kept_and_guarded_by_etag(self, stage: Stage) -> None:
         ada, bob = await ada_and_bob(stage)
         before = await call(stage, ada, "GET", "/notifications/settings")
         found = before.json()
@@ -96,7 +96,9 @@ class TestSettings:
             {"choices": {}, "surplus": 1},
         ],
     )
-    async def test_what_is_wrong_is_refused(self, stage: Stage, body: dict[str, Any]) -> None:
+    async def test_invalid_notification_settings_are_refused(
+        self, stage: Stage, body: dict[str, Any]
+    ) -> None:
         ada, _ = await ada_and_bob(stage)
         answer = await call(stage, ada, "PUT", "/notifications/settings", json=body)
         assert answer.status_code == 422, answer.text
@@ -119,7 +121,7 @@ class TestWebhooks:
         rotated = await call(stage, ada, "POST", f"/webhooks/{hook['id']}/rotate")
         assert rotated.json()["secret"] not in ("", hook["secret"])
 
-    async def test_it_is_changed_tested_and_removed(self, stage: Stage) -> None:
+    async def test_webhook_is_changed_tested_and_deleted(self, stage: Stage) -> None:
         ada, _ = await ada_and_bob(stage)
         hook = (await call(stage, ada, "POST", "/webhooks", json={"url": URL})).json()
         path = f"/webhooks/{hook['id']}"
@@ -134,7 +136,7 @@ class TestWebhooks:
         assert (await call(stage, ada, "DELETE", path)).status_code == 204
         assert (await call(stage, ada, "GET", path)).status_code == 404
 
-    async def test_nobody_is_bombarded_with_tests(self, stage: Stage) -> None:
+    async def test_webhook_tests_are_rate_limited(self, stage: Stage) -> None:
         ada, _ = await ada_and_bob(stage)
         answers = []
         for _ in range(2):  # another webhook makes no new beginning
@@ -155,7 +157,9 @@ class TestWebhooks:
         "url",
         ["http://hooks.example.org/", "https://127.0.0.1/", "https://[::1]/", "https://localhost/"],
     )
-    async def test_one_that_leads_where_none_may_is_refused(self, stage: Stage, url: str) -> None:
+    async def test_webhook_with_insecure_or_local_url_is_refused(
+        self, stage: Stage, url: str
+    ) -> None:
         ada, _ = await ada_and_bob(stage)
         answer = await call(stage, ada, "POST", "/webhooks", json={"url": url})
         assert answer.status_code == 422
@@ -173,7 +177,7 @@ class TestWebhooks:
         ],
     )
     @pytest.mark.parametrize("who", ["stranger", "administrator"])
-    async def test_another_persons_is_not_there(
+    async def test_webhook_of_other_user_is_not_found(
         self, stage: Stage, who: str, method: str, path: str, body: Any
     ) -> None:
         ada, bob = await ada_and_bob(stage)
@@ -206,7 +210,7 @@ class TestIdle:
         (activity,) = await stage.store.activities()
         assert activity.active_at == stage.clock.now
 
-    async def test_what_does_not_run_cannot_be_kept(self, stage: Stage) -> None:
+    async def test_session_that_does_not_run_cannot_be_kept(self, stage: Stage) -> None:
         ada, _ = await ada_and_bob(stage)
         job = make_session(owner="ada")
         await stage.store.create_job(job)

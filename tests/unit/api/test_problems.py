@@ -157,7 +157,7 @@ async def test_bad_queries_are_named_too(stage: Stage) -> None:
             assert hint in f"{problem['message']} {problem['allowed']}"
 
 
-async def test_what_is_not_there(stage: Stage) -> None:
+async def test_missing_resource_or_method_returns_problem_document(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     async with stage.client(await stage.token(ada)) as client:
         for method, path, status, code in (
@@ -175,7 +175,7 @@ async def test_what_is_not_there(stage: Stage) -> None:
             assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_what_else_a_path_takes_is_told(stage: Stage) -> None:
+async def test_allowed_methods_of_path_are_returned(stage: Stage) -> None:
     async with stage.client() as client:
         answers = [
             await client.request(method, f"/api/v1/{path}")
@@ -231,7 +231,7 @@ async def test_strange_names_come_back_unchanged(stage: Stage, name: str) -> Non
         assert (got["name"], got["env"]["X"]) == (name, name)
 
 
-async def test_somebody_elses_job_looks_like_none(stage: Stage) -> None:
+async def test_job_of_other_user_looks_like_missing_job(stage: Stage) -> None:
     bob = await stage.add_user("bob")
     job = make_job(owner="ada", project="vision")
     await stage.store.create_job(job)

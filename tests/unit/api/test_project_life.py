@@ -76,7 +76,7 @@ async def test_a_declined_request_is_reopened_by_nobody_but_an_administrator(sta
     ("creation", "status", "state"),
     [("admins", 403, None), ("approval", 201, "requested"), ("anyone", 201, "active")],
 )
-async def test_who_makes_projects(
+async def test_project_creation_follows_setting(
     stage: Stage, creation: Any, status: int, state: str | None
 ) -> None:
     ada = await stage.add_user("ada")
@@ -92,7 +92,7 @@ async def test_who_makes_projects(
             assert (await client.post(f"{API}/projects", json=more)).status_code == 403
 
 
-async def test_nobody_floods_the_administrators(stage: Stage) -> None:
+async def test_project_requests_of_one_user_are_limited(stage: Stage) -> None:
     ada = await stage.token(await stage.add_user("ada"))
     async with stage.client(ada) as client:
         for number in range(5):

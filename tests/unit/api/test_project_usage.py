@@ -73,7 +73,7 @@ async def test_a_spent_budget_takes_no_new_jobs_until_it_begins_anew(stage: Stag
         await ok(client.post(f"{API}/jobs", json=JOB), 201)
 
 
-async def test_another_account_is_no_way_around_a_spent_budget(tmp_path: Path, blank: Path) -> None:
+async def test_spent_budget_applies_to_other_slurm_account(tmp_path: Path, blank: Path) -> None:
     elsewhere = {"name": "train", "commands": ["true"], "slurm": {"account": "vision"}}
     async with open_stage(tmp_path, blank, scheduler="slurm") as stage:
         ada, root = await ada_leads(stage)
@@ -175,7 +175,7 @@ async def test_usage_without_accounts_is_what_the_platform_ran(stage: Stage) -> 
     assert (row["user"], row["jobs"], row["cpu_hours"]) == ("ada", 1, float(job.spec.resources.cpu))
 
 
-async def test_who_waits_and_why(stage: Stage) -> None:
+async def test_waiting_jobs_of_project_are_listed_with_reason(stage: Stage) -> None:
     ada, _ = await ada_leads(stage)
     start = stage.clock.now + timedelta(hours=2)
     for number in range(3):

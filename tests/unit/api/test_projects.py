@@ -99,7 +99,9 @@ def tokens(begun: tuple[Path, dict[str, str]]) -> dict[str, str]:
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("who", WHO)
-async def test_who_may_do_what(peopled: Stage, tokens: dict[str, str], verb: str, who: str) -> None:
+async def test_project_permissions_match_table(
+    peopled: Stage, tokens: dict[str, str], verb: str, who: str
+) -> None:
     method, path, body, statuses = VERBS[verb]
     before = await peopled.store.last_event_id()
     async with peopled.client(tokens[who]) as client:
@@ -111,7 +113,7 @@ async def test_who_may_do_what(peopled: Stage, tokens: dict[str, str], verb: str
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_nobody_does_anything_without_a_login(peopled: Stage, verb: str) -> None:
+async def test_project_requests_without_login_are_refused(peopled: Stage, verb: str) -> None:
     method, path, body, _ = VERBS[verb]
     async with peopled.client() as client:
         assert (await client.request(method, f"/api/v1{path}", json=body)).status_code == 401
@@ -164,7 +166,7 @@ async def test_limits_that_slurm_could_not_hold(stage: Stage, wrong: dict[str, A
     assert await stage.store.limits_of("vision") == Limits()
 
 
-async def test_who_uses_what(stage: Stage) -> None:
+async def test_project_use_is_shown_per_member(stage: Stage) -> None:
     tokens = await people(stage)
     epoch = await stage.add_node()
     look = InUse(
@@ -250,7 +252,7 @@ async def test_sync_shows_applies_and_finds_nothing_then(stage: Stage) -> None:
     assert [(each.owner, each.data["actor"]) for each in said] == [("root", "root")]
 
 
-async def test_who_can_be_no_member_here_stays_one_in_slurm(stage: Stage) -> None:
+async def test_slurm_user_that_cannot_be_member_is_left_in_slurm(stage: Stage) -> None:
     tokens = await people(stage)
     stage.accounting.now = held()
     await importing(stage).run()
@@ -320,7 +322,7 @@ async def test_slurms_users_become_users(stage: Stage) -> None:
     assert [each.name for each in await stage.store.list_projects(visible_to=None)] == ["ml"]
 
 
-async def test_what_is_here_is_left_as_it_is(stage: Stage) -> None:
+async def test_repeated_import_keeps_local_changes(stage: Stage) -> None:
     stage.accounting.now = held()
     await importing(stage).run()
     await stage.store.set_limits("ml", Limits(), actor="root")

@@ -90,7 +90,7 @@ async def test_the_snapshot_has_what_the_agent_told_and_what_was_known(stage: St
         {**TAKEN, "environment": {"kind": "venv", "packages": {"a": {"b": 1}}}},
     ],
 )
-async def test_what_is_no_snapshot_is_left_and_the_report_counts(
+async def test_invalid_snapshot_is_ignored_and_report_counts(
     stage: Stage, wrong: dict[str, Any]
 ) -> None:
     job = make_job(owner="ada", project="ada")

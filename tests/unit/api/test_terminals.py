@@ -49,7 +49,7 @@ async def none_live(stage: Stage) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_is_typed_arrives_and_what_is_said_comes_back(stage: Stage, door: Door) -> None:
+async def test_terminal_carries_input_and_output(stage: Stage, door: Door) -> None:
     async with connected(stage.app, door.path) as socket:
         started = await door.open(socket, argv=["cat"], rows=30, cols=90)
         assert (started["where"], started["window"]) == ("node", WINDOW_BYTES)
@@ -101,9 +101,7 @@ async def test_input_is_acknowledged_when_it_has_arrived(stage: Stage, door: Doo
         assert (await socket.hear("ack"))["bytes"] == 5
 
 
-async def test_who_comes_back_misses_nothing_and_says_nothing_twice(
-    stage: Stage, door: Door
-) -> None:
+async def test_resumed_terminal_loses_and_repeats_nothing(stage: Stage, door: Door) -> None:
     async with connected(stage.app, door.path, "hold=true") as socket:
         name = (await door.open(socket))["terminal"]
         for text in (b"one", b"two", b"three"):
@@ -141,7 +139,7 @@ async def test_a_second_connection_takes_a_terminal_over(stage: Stage, door: Doo
         assert await newer.hear("bytes") == b"\x01still mine"
 
 
-async def test_it_ends_at_once_when_nobody_asked_to_hold_it(stage: Stage, door: Door) -> None:
+async def test_terminal_without_hold_ends_at_once(stage: Stage, door: Door) -> None:
     async with connected(stage.app, door.path) as socket:
         await door.open(socket)
         assert stage.attacher.live == 1

@@ -72,7 +72,7 @@ async def test_a_first_password_is_no_way_around_a_tokens_scopes(stage: Stage) -
         assert (await client.patch("/api/v1/users/ada", json=new)).status_code == 200
 
 
-async def test_ones_own_password_needs_the_current_one_and_ends_the_logins(stage: Stage) -> None:
+async def test_password_change_needs_current_password_and_ends_sign_ins(stage: Stage) -> None:
     await stage.add_user("ada")
     async with stage.browser("ada") as client:
         new = {"password": "another good password"}
@@ -116,13 +116,13 @@ async def test_the_sessions_of_a_disabled_account_end_and_its_jobs_do_not(stage:
 
 
 @pytest.mark.parametrize("name", ["_ada", "ada"])
-async def test_everybody_has_a_project_of_their_own(stage: Stage, name: str) -> None:
+async def test_user_gets_own_project(stage: Stage, name: str) -> None:
     root = await stage.add_user("root", Role.ADMIN)
     made = await stage.platform.users.create(root, name=name)
     assert made.default_project == {"_ada": "u_ada", "ada": "ada"}[name]
 
 
-async def test_nobody_gets_into_a_project_by_being_called_like_it(stage: Stage) -> None:
+async def test_user_named_like_project_does_not_become_member(stage: Stage) -> None:
     root = await stage.add_user("root", Role.ADMIN)
     await stage.add_user("eve", project="bob")
     made = await stage.platform.users.create(root, name="bob")

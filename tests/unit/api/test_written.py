@@ -26,7 +26,7 @@ ADA = Actor(
 )
 
 
-def test_it_writes_what_the_view_says() -> None:
+def test_written_job_equals_job_view() -> None:
     text = WrittenJobs().write(JOB, ["cancel"], ADA)
     assert json.loads(text) == JobView.of(JOB, ["cancel"]).model_dump(mode="json")
 

@@ -68,7 +68,7 @@ def test_a_platform_somewhere_else_is_not_held_against_the_files_of_this_machine
     assert {request.method for request in api.requests} == {"GET"}
 
 
-def test_what_two_versions_share_stays_with_the_other(api: FakeApi, settings: Settings) -> None:
+def test_image_file_shared_by_two_versions_is_kept(api: FakeApi, settings: Settings) -> None:
     shared = sif(settings, "shared")
     old, new = of(shared, "1", state="retired"), of(shared, "2")
     api.on("DELETE", "/images/jupyter/1", {"items": old["artifacts"]})
@@ -89,7 +89,9 @@ def test_a_folder_reached_by_another_path_holds_the_same_files(
     assert [each.path for each in found.files] == [unused]
 
 
-def test_what_was_taken_in_while_somebody_thought_stays(api: FakeApi, settings: Settings) -> None:
+def test_image_file_registered_during_confirmation_is_kept(
+    api: FakeApi, settings: Settings
+) -> None:
     path = sif(settings, "again")
     api.on("GET", "/images", {"items": []}, {"items": [of(path, "1")]})
     client = Client(url=URL)
@@ -124,7 +126,7 @@ def test_a_platform_of_somebody_else_sets_no_variables_of_roots(
 
 
 @pytest.mark.parametrize("taken_in", [True, False])
-def test_what_the_platform_refuses_is_removed_unless_another_brought_it(
+def test_refused_image_file_is_removed_unless_already_registered(
     api: FakeApi, settings: Settings, *, taken_in: bool
 ) -> None:
     path = sif(settings, "same")

@@ -140,7 +140,7 @@ def test_a_no_reads_and_registers_nothing(api: FakeApi, aitne: Aitne, data: Path
     assert not [each for each in api.requests if each.method == "PUT"]
 
 
-def test_what_the_platform_refuses_is_said_before_anything_is_read(
+def test_dataset_refusal_is_reported_before_reading_files(
     api: FakeApi, aitne: Aitne, data: Path
 ) -> None:
     api.on("GET", "/datasets/div2k/1.0", dataset())
@@ -156,7 +156,9 @@ def test_what_the_platform_refuses_is_said_before_anything_is_read(
     assert "path: lies elsewhere" in done.err
 
 
-def test_what_cannot_be_in_a_dataset_is_named(api: FakeApi, aitne: Aitne, data: Path) -> None:
+def test_dataset_files_of_unsupported_kind_are_named(
+    api: FakeApi, aitne: Aitne, data: Path
+) -> None:
     os.mkfifo(data / "pipe")
     (data / "link").symlink_to("/etc/passwd")
     for words in ((), ("--json",)):
@@ -250,9 +252,7 @@ def test_a_copy_is_compared_and_nothing_noted(api: FakeApi, aitne: Aitne, data: 
     assert {each.method for each in api.requests} == {"GET"}
 
 
-def test_another_manifest_than_the_datasets_is_refused(
-    api: FakeApi, aitne: Aitne, data: Path
-) -> None:
+def test_dataset_with_different_manifest_is_refused(api: FakeApi, aitne: Aitne, data: Path) -> None:
     api.on("GET", "/datasets/div2k/1.0", dataset(data))
     api.on("GET", "/datasets/div2k/1.0/manifest", packed(text_of(data)))
     done = aitne("dataset", "verify", "div2k:1.0")

@@ -61,7 +61,7 @@ def test_the_list(api: FakeApi, aitne: Aitne) -> None:
     assert aitne("image", "ls", "--json").json[1]["state"] == "retired"
 
 
-def test_one_image(api: FakeApi, aitne: Aitne) -> None:
+def test_image_is_shown_with_digest_and_damage(api: FakeApi, aitne: Aitne) -> None:
     bill = [{"name": "bash", "version": "5.2.37-2", "source": "debian"}]
     api.on("GET", "/images/jupyter/1.0", image(packages=bill, damage="its file is gone"))
     done = aitne("image", "show", "jupyter:1.0")
@@ -104,7 +104,7 @@ CHANGES: list[tuple[list[str], list[str], list[str] | None]] = [
 
 
 @pytest.mark.parametrize(("words", "before", "after"), CHANGES)
-def test_who_sees_it(
+def test_image_projects_are_changed_by_grant_and_revoke(
     api: FakeApi, aitne: Aitne, words: list[str], before: list[str], after: list[str] | None
 ) -> None:
     api.on("GET", "/images/jupyter/1.0", image(projects=before))

@@ -37,7 +37,9 @@ def test_a_file_that_is_there_is_left_alone(aitne: Aitne, api: FakeApi, tmp_path
     assert to.read_text() == written
 
 
-def test_what_is_no_script_is_refused(aitne: Aitne, api: FakeApi, tmp_path: Path) -> None:
+def test_import_of_file_that_is_no_script_is_refused(
+    aitne: Aitne, api: FakeApi, tmp_path: Path
+) -> None:
     (tmp_path / "x").write_bytes(b"\x7fELF\xff\0")
     assert "is not text" in aitne("import", str(tmp_path / "x")).err
     assert "cannot be read" in aitne("import", str(tmp_path / "y")).err

@@ -96,7 +96,7 @@ def test_no_workdir_stays_none(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str | bytes, said: str) -> None:
+def test_job_file_error_names_its_line(tmp_path: Path, text: str | bytes, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         jobfile.read(write(tmp_path, text))
 

@@ -111,7 +111,7 @@ def test_an_idle_session_is_kept(aitne: Aitne, api: FakeApi) -> None:
     assert aitne("keep", JOB_ID).status != 0
 
 
-def test_what_is_told_and_how(aitne: Aitne, api: FakeApi) -> None:
+def test_notification_settings_are_shown_and_changed(aitne: Aitne, api: FakeApi) -> None:
     kept = {
         "channels": ["browser", "mail"],
         "mail": "ada@example.org",

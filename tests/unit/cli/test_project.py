@@ -111,7 +111,7 @@ def test_joining_shows_first_who_invites(api: FakeApi, aitne: Aitne) -> None:
     assert "You are a member of vision" in done.err
 
 
-def test_what_loses_something_is_asked(api: FakeApi, aitne: Aitne) -> None:
+def test_destructive_project_commands_need_confirmation(api: FakeApi, aitne: Aitne) -> None:
     for words in (("close", "vision"), ("remove", "vision", "bob")):
         assert aitne("project", *words).status == 2
     assert api.requests == []
@@ -138,7 +138,7 @@ def test_members_that_slurm_does_not_know(api: FakeApi, aitne: Aitne) -> None:
     assert "aitne admin sync" in done.err
 
 
-def test_who_waits_and_why(api: FakeApi, aitne: Aitne) -> None:
+def test_waiting_jobs_of_project_are_listed_over_all_pages(api: FakeApi, aitne: Aitne) -> None:
     job = {
         "id": "3b7a1f00-0000-4000-8000-000000000001",
         "name": "train",

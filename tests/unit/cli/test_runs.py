@@ -139,7 +139,7 @@ def test_before_a_job_is_run_again_the_changes_are_shown(aitne: Aitne, api: Fake
     assert "It ran commit a." in done.err
 
 
-def test_what_can_not_be_run_again_is_not(aitne: Aitne, api: FakeApi) -> None:
+def test_job_with_retired_image_is_not_resubmitted(aitne: Aitne, api: FakeApi) -> None:
     api.on("GET", f"/jobs/{JOB_ID}", job("COMPLETED"))
     problem = {"field": "image", "message": "it is retired", "value": None, "allowed": None}
     api.on("GET", f"/jobs/{JOB_ID}/resubmit", {**RERUN, "possible": False, "problems": [problem]})

@@ -19,6 +19,6 @@ def test_a_moment_is_a_time_or_so_long_from_now() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "500000000d", "99999999999999d"])
-def test_what_is_no_moment_is_refused_in_words(text: str) -> None:
+def test_invalid_time_is_refused_with_option_name(text: str) -> None:
     with pytest.raises(InvalidInput, match="--until"):
         moment_of("--until", text)

@@ -268,7 +268,7 @@ def test_leaving_a_followed_job_says_how_to_come_back(
     assert not api.sent("POST", f"/jobs/{JOB_ID}/cancel")
 
 
-def test_what_can_never_start_is_refused(aitne: Aitne, api: FakeApi, job_file: str) -> None:
+def test_job_that_can_never_start_is_refused(aitne: Aitne, api: FakeApi, job_file: str) -> None:
     api.on("POST", "/jobs:plan", plan(fits=False, waits_for="no node has 99 CPUs"))
     done = aitne("apply", "-f", job_file, "--yes")
     assert done.status == 2

@@ -44,7 +44,7 @@ async def test_pages_are_fetched_as_they_are_asked_for(
     assert len(api.sent("GET", "/jobs")) == 2
 
 
-async def test_others_go_on_while_a_call_waits() -> None:
+async def test_asynchronous_call_does_not_block_other_tasks() -> None:
     waits = threading.Event()
     waiting = asyncio.create_task(call(waits.wait, 20))
     await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def test_others_go_on_while_a_call_waits() -> None:
     assert await waiting
 
 
-async def test_who_gives_up_does_not_wait_for_the_call() -> None:
+async def test_cancelled_task_does_not_wait_for_call() -> None:
     waits = threading.Event()
     waiting = asyncio.create_task(call(waits.wait, 20))
     await asyncio.sleep(0)
@@ -77,7 +77,9 @@ async def test_a_stream_that_is_left_is_closed() -> None:
     assert closed == [True]
 
 
-def test_it_has_all_that_the_other_has(client: Client, asynchronous: AsyncClient) -> None:
+def test_asynchronous_client_has_all_members_of_client(
+    client: Client, asynchronous: AsyncClient
+) -> None:
     def public(thing: object) -> set[str]:
         return {name for name in dir(thing) if not name.startswith("_")}
 

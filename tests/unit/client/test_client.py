@@ -100,14 +100,14 @@ def test_creating_survives_a_lost_answer_with_one_key(client: Client, api: FakeA
     assert len({request.headers["idempotency-key"] for request in api.requests}) == 1
 
 
-def test_what_might_be_done_twice_is_not_repeated(client: Client, api: FakeApi) -> None:
+def test_request_without_idempotency_is_not_repeated(client: Client, api: FakeApi) -> None:
     api.on("POST", f"/sessions/{JOB_ID}/extend", Lost, job())
     with pytest.raises(Unreachable, match="may or may not have been carried out"):
         client.sessions.extend(JOB_ID, "1h")
     assert len(api.requests) == 1
 
 
-def test_what_was_never_sent_is_repeated(client: Client, api: FakeApi) -> None:
+def test_request_that_was_never_sent_is_repeated(client: Client, api: FakeApi) -> None:
     api.on("POST", f"/sessions/{JOB_ID}/extend", Refused, job())
     client.sessions.extend(JOB_ID, "1h")
     assert len(api.requests) == 2
@@ -253,7 +253,7 @@ def test_accounts_and_tokens(client: Client, api: FakeApi) -> None:
     }
 
 
-def test_nothing_of_a_problem_document_is_taken_for_granted(client: Client, api: FakeApi) -> None:
+def test_malformed_problem_document_is_tolerated(client: Client, api: FakeApi) -> None:
     for document in ("[]", '{"problems": 3, "code": []}', '{"problems": [7]}', "nonsense"):
         api.on("GET", "/me", Answer(422, [document.encode()]))
         with pytest.raises(errors.InvalidInput, match="422"):

@@ -49,7 +49,7 @@ def start(home: Path, data_dir: Path) -> None:
     (home / "state" / "aitne" / "current").write_text(f"{data_dir}\n")
 
 
-def test_what_is_passed_comes_first(
+def test_explicit_address_takes_precedence(
     home: Path, running: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(home, make(running / "current"))
@@ -83,7 +83,7 @@ def test_the_last_login_comes_last(home: Path) -> None:
     assert (found.url, found.token) == ("https://far.test", "kept")
 
 
-def test_nothing_known_says_what_to_do(home: Path) -> None:
+def test_missing_platform_error_says_what_to_do(home: Path) -> None:
     with pytest.raises(NotRunning, match="aitne up"):
         find_platform()
 

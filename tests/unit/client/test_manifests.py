@@ -137,7 +137,7 @@ def test_each_difference_is_found_and_named(data: Path) -> None:
     assert reasons["other-link"] == "points to empty instead of short"
 
 
-def test_what_cannot_be_in_a_dataset_is_named(data: Path) -> None:
+def test_dataset_files_of_unsupported_kind_are_named(data: Path) -> None:
     os.mkfifo(data / "pipe")
     (data / "out").symlink_to("../../etc/passwd")
     (data / "absolute").symlink_to(data / "empty")
@@ -159,7 +159,7 @@ def test_what_cannot_be_in_a_dataset_is_named(data: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root reads everything: needs a second user")
-def test_what_may_not_be_read_is_named() -> None:
+def test_unreadable_dataset_files_are_named() -> None:
     with TemporaryDirectory() as name:
         root = Path(name)
         root.chmod(0o755)
@@ -199,7 +199,7 @@ def test_a_folder_that_is_none_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["written", "made", "removed", "linked"])
-def test_what_changes_while_others_are_read_is_noticed(data: Path, what: str) -> None:
+def test_file_changed_during_manifest_creation_is_reported(data: Path, what: str) -> None:
     file = data / "victim"
     file.write_bytes(b"before")
 

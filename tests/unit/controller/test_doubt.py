@@ -48,7 +48,7 @@ async def test_after_a_silence_the_agents_word_counts_and_the_run_is_cancelled(b
     assert b.scheduler.cancelled == ["1"]
 
 
-async def test_what_it_has_forgotten_puts_what_it_remembers_in_doubt(bench: Any) -> None:
+async def test_job_forgotten_by_scheduler_puts_other_records_in_doubt(bench: Any) -> None:
     b = await bench()
     job, forgotten = await _running(b), await _running(b)
     b.clock.advance(60)
@@ -65,7 +65,7 @@ async def test_what_it_has_forgotten_puts_what_it_remembers_in_doubt(bench: Any)
     assert await b.state(job.id) is JobState.COMPLETED
 
 
-async def test_what_runs_or_was_interrupted_or_has_just_ended_goes_on(bench: Any) -> None:
+async def test_running_interrupted_or_just_ended_job_keeps_running(bench: Any) -> None:
     b = await bench()
     runs, interrupted, young = [await _running(b) for _ in range(3)]
     await b.ends(interrupted, 0, interrupted=True)

@@ -114,7 +114,7 @@ class TestSessions:
         now = await b.job(job.id)
         assert (now.idle_ends_at, now.cancel_requested_at) == (None, None)
 
-    async def test_nobody_is_ended_unwarned_after_a_pause_of_the_controller(
+    async def test_session_is_warned_before_its_end_after_pause_of_controller(
         self, bench: Any
     ) -> None:
         b: Bench = await bench()
@@ -192,7 +192,7 @@ class TestGpus:
         assert told == [NotificationKind.GPU_IDLE]
 
     @pytest.mark.parametrize("busy", [0.5, None])
-    async def test_one_that_works_or_cannot_be_measured_is_not(
+    async def test_job_with_busy_or_unmeasured_gpu_is_not_marked_idle(
         self, bench: Any, busy: float | None
     ) -> None:
         b: Bench = await bench()

@@ -21,7 +21,7 @@ def window(b: Any, **fields: Any) -> Maintenance:
     return Maintenance(created_at=b.clock.now, created_by="root", **given)
 
 
-async def test_what_is_submitted_is_kept_until_the_end(bench: Any) -> None:
+async def test_job_is_held_until_end_of_maintenance(bench: Any) -> None:
     b = await bench()
     await b.store.set_maintenance(window(b, ends_at=b.clock.now + timedelta(hours=1)))
     job, unwanted = make_job(), make_job()

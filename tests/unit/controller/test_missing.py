@@ -22,7 +22,7 @@ async def _submitted(b: Any, job: Any, tasks: Any = ()) -> Any:
     return job
 
 
-async def test_what_the_scheduler_lost_before_it_began_is_begun_anew_and_cannot_begin_late(
+async def test_job_lost_before_its_start_is_retried_and_cannot_start_late(
     bench: Any,
 ) -> None:
     b = await bench(Vanishes())
@@ -51,7 +51,7 @@ async def test_missing_jobs_are_looked_for_together(bench: Any) -> None:
     assert {(await b.job(job.id)).attempt for job in jobs} == {2}
 
 
-async def test_what_cannot_be_seen_proves_nothing(bench: Any) -> None:
+async def test_unreadable_job_folder_leaves_job_state_unchanged(bench: Any) -> None:
     b = await bench(Vanishes())
     job = await _submitted(b, make_job())
     await b.poller.poll()

@@ -84,7 +84,7 @@ async def test_an_ambiguous_submission_that_never_arrived_is_repeated_only_later
     assert len(b.scheduler.requests) == 1
 
 
-async def test_others_are_submitted_while_one_is_searched_for(bench: Any) -> None:
+async def test_jobs_are_submitted_during_search_for_uncertain_submission(bench: Any) -> None:
     b = await bench(AmbiguousSubmit(arrives=False))
     uncertain, other = make_job(), make_job()
     await b.store.create_job(uncertain)
@@ -363,7 +363,7 @@ async def test_the_next_leader_takes_up_what_the_dead_one_had_begun(bench: Any) 
     assert await b.state(job.id) is JobState.QUEUED
 
 
-async def test_one_task_that_is_tried_again_has_a_token_of_its_own(bench: Any) -> None:
+async def test_retried_task_has_its_own_token(bench: Any) -> None:
     b = await bench()
     policy = RetryPolicy(max=1, on=frozenset({TerminationReason.NODE_FAILED}))
     array, tasks = make_array("0-1", spec={"retry": policy})

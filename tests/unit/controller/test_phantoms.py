@@ -107,7 +107,7 @@ async def test_tasks_that_have_ended_are_cancelled_alone_in_a_record_of_several(
     assert await b.state(tasks[0].id) is JobState.STARTING
 
 
-async def test_another_platforms_and_another_accounts_are_left_alone(bench: Any) -> None:
+async def test_jobs_of_other_platforms_and_accounts_are_left_alone(bench: Any) -> None:
     b = await bench()
     running = await _ended(b, account="alice")
     theirs = running.model_copy(update={"scheduler_id": "8", "job_id": uuid4()})

@@ -35,7 +35,7 @@ async def _submitted(b: Any, job: Any, tasks: Any = ()) -> Any:
     return job
 
 
-async def test_one_query_however_many_jobs(bench: Any) -> None:
+async def test_scheduler_is_polled_once_for_all_jobs(bench: Any) -> None:
     b = await bench()
     for _ in range(20):
         await _submitted(b, make_job())
@@ -260,7 +260,7 @@ async def test_array_tasks_end_each_by_itself(bench: Any) -> None:
     assert (await b.job(array.id)).state is JobState.FAILED
 
 
-async def test_what_the_agent_says_by_its_exit_code_is_told_in_words(bench: Any) -> None:
+async def test_agent_exit_code_is_explained_in_job_message(bench: Any) -> None:
     b = await bench()
     job = await _submitted(b, make_session())
     b.scheduler.finish("1", JobState.FAILED, TerminationReason.FAILED, EXIT_NEVER_ANSWERED)
@@ -301,7 +301,7 @@ async def test_the_agents_sentence_is_the_jobs_message(bench: Any) -> None:
         assert ended.message == "The image box:1.0 is not there on node n1: why."
 
 
-async def test_what_ended_a_container_is_the_jobs_message(bench: Any) -> None:
+async def test_container_termination_is_explained_in_job_message(bench: Any) -> None:
     b = await bench()
     image = ImageUse(reference="box:1.0", digest="sha256:" + "0" * 64)
     box = {"image_use": image, "runtime": "docker"}
@@ -392,7 +392,7 @@ async def test_an_answer_that_is_older_than_the_agents_word_changes_nothing(benc
     assert await b.state(job.id) is JobState.RUNNING
 
 
-async def test_another_accounts_record_says_nothing(bench: Any) -> None:
+async def test_scheduler_record_of_other_account_is_ignored(bench: Any) -> None:
     b = await bench(SlowStart())
     job = await _submitted(b, make_job(account="alice"))
     b.scheduler.change("1", account="alice")
@@ -418,7 +418,7 @@ async def test_a_poll_of_what_did_not_change_asks_nothing_of_the_database(bench:
     assert queries == []
 
 
-async def test_that_the_scheduler_is_silent_is_kept_for_the_readers(bench: Any) -> None:
+async def test_scheduler_silence_is_stored(bench: Any) -> None:
     b = await bench(ControllerDown())
     b.scheduler.down = False
     await b.poller.poll()

@@ -184,7 +184,7 @@ class TestJobs:
     @pytest.mark.parametrize(
         ("message", "told"), [("Cancelled by ada.", []), ("Cancelled by root.", [K.JOB_FAILED])]
     )
-    async def test_who_ends_their_own_job_knows(
+    async def test_user_who_cancels_own_job_is_not_notified(
         self, bench: Any, message: str, told: list[NotificationKind]
     ) -> None:
         b: Bench = await bench()
@@ -270,7 +270,7 @@ class TestOnce:
         waiting = await b.store.lease_deliveries(epoch=heir.epoch, limit=99, lease_s=1)
         assert len(waiting) == 3
 
-    async def test_one_who_still_believes_to_lead_tells_nobody(self, bench: Any) -> None:
+    async def test_former_leader_creates_no_notifications(self, bench: Any) -> None:
         b: Bench = await bench()
         await person(b)
         job = await runs(b, make_job())
@@ -284,7 +284,7 @@ class TestOnce:
             await late.step(0, 0)
         assert await kinds(b) == [K.JOB_FINISHED]
 
-    async def test_what_nobody_is_told_of_is_not_written_down_each_time(self, bench: Any) -> None:
+    async def test_events_without_recipients_do_not_move_cursor(self, bench: Any) -> None:
         b: Bench = await bench()
         await person(b)
         await runs(b, make_session())

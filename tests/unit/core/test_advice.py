@@ -70,7 +70,7 @@ def test_a_busy_type_of_gpu_names_a_free_one_and_when_it_is_free_itself() -> Non
     assert "others wait too" in own.text
 
 
-def test_what_is_free_now_and_who_of_ones_own_holds_the_rest() -> None:
+def test_advice_names_free_resources_and_own_jobs_on_nodes() -> None:
     job, lab, away = waiting(cpu=8, memory=4 * G), running("lab", "n1"), running("far", "n9")
     smaller, held = said(job, node("n1", cpu=8, used=5), mine=(lab, away))
     assert smaller.text == "With at most 3 CPUs and 4G it would fit into what is free now."
@@ -78,7 +78,7 @@ def test_what_is_free_now_and_who_of_ones_own_holds_the_rest() -> None:
     assert said(job, node("n1", cpu=8, used=8), mine=(away,)) == []
 
 
-def test_what_it_waits_to_complete_comes_before_all_else() -> None:
+def test_advice_names_dependency_first() -> None:
     (found,) = said(waiting(), node(), before=(running("prepare"),))
     assert [each.name for each in found.jobs] == ["prepare"]
 

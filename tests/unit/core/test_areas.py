@@ -150,7 +150,7 @@ def test_a_root_that_is_everything_is_none() -> None:
 
 
 @given(path=PATH, root=PATH)
-def test_what_is_within_is_below_it_after_normalising(path: str, root: str) -> None:
+def test_accepted_path_is_below_root_after_normalisation(path: str, root: str) -> None:
     if within(path, [root]):
         above, below = os.path.normpath("/" + root), os.path.normpath("/" + path)
         assert os.path.commonpath([above.lstrip("/"), below.lstrip("/")]) == above.lstrip("/")
@@ -158,7 +158,7 @@ def test_what_is_within_is_below_it_after_normalising(path: str, root: str) -> N
 
 
 @given(user=st.text(max_size=20), project=st.text(max_size=20), home=PATH)
-def test_whatever_the_names_are_no_folder_leaves_its_place(
+def test_storage_areas_stay_in_their_parent_folder_for_all_names(
     user: str, project: str, home: str
 ) -> None:
     try:

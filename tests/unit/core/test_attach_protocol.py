@@ -22,7 +22,9 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 
 @given(FRAMES, st.lists(st.integers(0, 10_000), max_size=10))
-def test_what_the_agent_sends_is_read(sent: list[tuple[bytes, bytes]], places: list[int]) -> None:
+def test_agent_frames_are_read_by_platform(
+    sent: list[tuple[bytes, bytes]], places: list[int]
+) -> None:
     data = b"".join(agent.frame(kind, content) for kind, content in sent)
     frames = wire.Frames()
     assert [each for part in cut(data, places) for each in frames.feed(part)] == sent
@@ -30,7 +32,7 @@ def test_what_the_agent_sends_is_read(sent: list[tuple[bytes, bytes]], places: l
 
 
 @given(FRAMES, st.lists(st.integers(0, 10_000), max_size=10))
-def test_what_the_platform_sends_is_read(
+def test_platform_frames_are_read_by_agent(
     sent: list[tuple[bytes, bytes]], places: list[int]
 ) -> None:
     data = b"".join(wire.frame(kind, content) for kind, content in sent)
@@ -38,7 +40,7 @@ def test_what_the_platform_sends_is_read(
     assert [each for part in cut(data, places) for each in frames.feed(part)] == sent
 
 
-def test_what_the_launching_program_says_stands_between_frames() -> None:
+def test_output_of_launching_program_is_kept_between_frames() -> None:
     frames = wire.Frames()
     data = b"srun: error: no\n" + agent.frame(b"D", b"\n\0") + b"slurmstepd: over\n\nunfinished"
     assert list(frames.feed(data)) == [

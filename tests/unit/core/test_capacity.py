@@ -74,7 +74,7 @@ def test_a_free_node_starts_it_now() -> None:
         (ask(nodes=3, cpu=8), "resources.nodes", "3 asked for; 2 nodes have that much", "1 to 2"),
     ],
 )
-def test_what_never_fits_is_named(
+def test_resource_that_never_fits_is_named(
     resources: Resources, field: str, message: str, allowed: str
 ) -> None:
     found = fit(resources, [A100, node()])
@@ -92,7 +92,7 @@ def test_no_gpu_anywhere() -> None:
     assert (problem.message, problem.allowed) == ("no node has a GPU", "0")
 
 
-def test_everything_too_large_is_named_at_once() -> None:
+def test_all_resources_that_are_too_large_are_named() -> None:
     found = fit(ask(cpu=99, memory=99 * G, gpu=9), [A100])
     assert [problem.field for problem in found.problems] == [
         "resources.gpu",

@@ -110,7 +110,7 @@ def test_packages_that_are_equal_are_counted_not_listed() -> None:
     assert different(compare(billed, two))["packages torch"] == ("9", "2.2")
 
 
-def test_what_was_measured_differs_only_beyond_its_noise() -> None:
+def test_measured_values_differ_only_beyond_noise() -> None:
     job = make_job()
     one = run_of(job, samples=[sample(100, utilization=0.5, memory_bytes=10), sample(90)])
     two = run_of(job, samples=[sample(102, utilization=0.9, memory_bytes=10)])

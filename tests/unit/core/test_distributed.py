@@ -40,7 +40,7 @@ def test_an_unknown_name_is_said_with_those_that_there_are(field: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["mpi", "horovod", "shm"])
-def test_what_serves_one_node_is_refused_on_two(backend: str) -> None:
+def test_backend_for_one_node_is_refused_on_two_nodes(backend: str) -> None:
     assert fields(Resources(), backend=backend) == {}
     (message,) = fields(Resources(nodes=2), backend=backend).values()
     assert message.startswith(f"{backend} serves one node only: ")
@@ -63,7 +63,9 @@ def test_nccl_needs_gpus() -> None:
         (Resources(cpu=4, gpu=GpuRequest(count=4)), 1, "3 of 4 GPUs on each node have no rank."),
     ],
 )
-def test_what_the_plan_warns_of(resources: Resources, ranks: int, said: str) -> None:
+def test_distributed_plan_warns_of_unsuitable_resources(
+    resources: Resources, ranks: int, said: str
+) -> None:
     spec = DistributedSpec(ranks_per_node=ranks)
     assert any(said in each for each in distributed.warnings(spec, resources))
 

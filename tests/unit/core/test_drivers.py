@@ -26,7 +26,7 @@ def node(name: str, *features: str) -> Node:
 
 
 @given(st.integers(0, 999), st.integers(0, 999))
-def test_what_one_writes_the_other_reads(major: int, minor: int) -> None:
+def test_driver_feature_is_read_as_written(major: int, minor: int) -> None:
     assert cuda_of(["nvlink", feature_of(major, minor)]) == (major, minor)
 
 

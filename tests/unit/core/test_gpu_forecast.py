@@ -45,7 +45,7 @@ def test_gpus_come_back_when_their_jobs_time_is_up() -> None:
     assert found.without_end == 0
 
 
-def test_what_others_hold_has_no_end() -> None:
+def test_gpus_of_unknown_jobs_have_no_forecast_end() -> None:
     (found,) = capacity([node("n1", 4)], [], [], NOW)
     assert (found.without_end, found.next_free_at, len(found.forecast)) == (4, None, 1)
 

@@ -16,7 +16,7 @@ from aitne.core.sessions import server_name, session_url
 JOB_ID = UUID("0b4e1b5a-7c1d-4f0e-9a53-2f6f0a7d1c11")
 
 
-def test_everything_at_once() -> None:
+def test_job_file_accepts_all_fields_together() -> None:
     file = JobFile.model_validate(
         {
             "type": "job",
@@ -69,7 +69,9 @@ def test_everything_at_once() -> None:
         ({"after": ["7"]}, "after.0", "UUID"),
     ],
 )
-def test_what_is_wrong_is_named(fields: dict[str, object], where: str, message: str) -> None:
+def test_invalid_job_file_field_is_named(
+    fields: dict[str, object], where: str, message: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         JobFile.model_validate(fields)
     (error,) = caught.value.errors()

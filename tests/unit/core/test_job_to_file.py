@@ -40,7 +40,7 @@ def test_a_job_says_what_made_it() -> None:
     assert "  - |-\n    set -e\n    python train.py\n" in write_job_file(file)
 
 
-def test_what_differs_from_the_usual_is_said() -> None:
+def test_job_file_contains_values_other_than_defaults() -> None:
     spec = make_spec(type="session", inactivity_duration_s=1_800, slurm={"requeue": False})
     file = job_to_file(spec)
     assert (file["inactivity_duration"], file["slurm"]) == ("30m", {"requeue": False})

@@ -51,7 +51,7 @@ def text_of(*lines: str) -> bytes:
 
 
 @given(trees(), st.randoms(), st.integers(1, 50))
-def test_what_was_written_is_read_again(entries: list[Entry], random: Random, size: int) -> None:
+def test_manifest_is_read_as_written(entries: list[Entry], random: Random, size: int) -> None:
     text = b"".join(manifest.serialize(entries))
     random.shuffle(entries)
 
@@ -76,7 +76,9 @@ def test_a_manifest_is_plain_text_with_one_line_for_each_entry(entries: list[Ent
 
 
 @given(trees(), st.data())
-def test_another_text_is_another_dataset_or_none(entries: list[Entry], data: st.DataObject) -> None:
+def test_changed_manifest_is_different_or_invalid(
+    entries: list[Entry], data: st.DataObject
+) -> None:
     text = b"".join(manifest.serialize(entries))
     at = data.draw(st.integers(0, len(text) - 1))
     changed = text[:at] + data.draw(st.binary(max_size=3)) + text[at + 1 :]
@@ -125,9 +127,7 @@ def test_hostile_bytes_raise_nothing_but_a_manifests_error(chunks: list[bytes]) 
         ([""], 2, "neither"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_line(
-    lines: list[str], number: int, reason: str
-) -> None:
+def test_invalid_manifest_is_refused_with_line(lines: list[str], number: int, reason: str) -> None:
     with pytest.raises(ManifestError, match=reason) as caught:
         list(manifest.parse([text_of(*lines)]))
     assert caught.value.line == number
@@ -165,7 +165,7 @@ def test_links_within_the_dataset_are_entries() -> None:
     ]
 
 
-def test_what_cannot_be_in_a_dataset_is_not_written() -> None:
+def test_invalid_manifest_entries_are_not_written() -> None:
     with pytest.raises(ManifestError, match=r"a/l: it points out"):
         list(manifest.serialize([Link(b"a/l", b"../../b")]))
     with pytest.raises(ManifestError, match="same path"):

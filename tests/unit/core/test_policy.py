@@ -106,7 +106,7 @@ def test_each_cell(action: Action, relation: Relation) -> None:
 
 
 @pytest.mark.parametrize("action", Action)
-def test_who_may_act_may_also_see(action: Action) -> None:
+def test_permitted_action_implies_visibility(action: Action) -> None:
     for each in ACTORS.values():
         decision = decide(action, each, owner="ada", project="vision")
         assert decision.visible or not decision.allowed
@@ -119,7 +119,7 @@ def test_an_administrator_without_the_scope_is_a_user_like_any_other() -> None:
         require(Action.JOB_READ, limited, "job", 1, owner="ada", project="vision")
 
 
-def test_what_is_hidden_and_what_is_refused_differ() -> None:
+def test_hidden_job_and_refused_action_raise_different_errors() -> None:
     with pytest.raises(NotFound, match="no job 7 that you may see"):
         require(Action.JOB_CANCEL, ACTORS[Relation.OTHER], "job", 7, owner="ada", project="vision")
     with pytest.raises(NotAllowed, match="Only its owner or an administrator"):
@@ -137,11 +137,11 @@ def test_a_disabled_account_may_do_nothing() -> None:
     assert not any(decide(action, gone, owner="ada", project="vision").allowed for action in Action)
 
 
-def test_nobody_is_the_owner_of_what_has_none() -> None:
+def test_object_without_owner_has_no_owner_relation() -> None:
     assert relations(actor(), owner=None, project=None) == {Relation.OTHER}
 
 
-def test_who_acts_as_somebody_else_looks_and_stops_and_no_more() -> None:
+def test_impersonating_administrator_may_read_and_stop_only() -> None:
     ada = actor("ada", projects=frozenset({"vision"}), manages=frozenset({"vision"}))
     seen = ada.model_copy(update={"impersonator": "root"})
     may = {

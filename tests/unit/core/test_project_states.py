@@ -85,7 +85,7 @@ def test_both_layers_hold_at_once(granted: Limits, own: Limits) -> None:
 
 
 @given(limits, limits)
-def test_what_exceeds_nothing_changes_nothing_of_itself(granted: Limits, wish: Limits) -> None:
+def test_limits_within_granted_limits_are_unchanged(granted: Limits, wish: Limits) -> None:
     if not list(exceeding(wish, granted)):
         both = tightest(granted, wish)
         for name in ("max_gpus", "max_jobs", "gpu_hours"):

@@ -78,7 +78,7 @@ def test_the_default_partition_gives_its_nodes() -> None:
         ({"array": "0-1001"}, "array", "1001"),
     ],
 )
-def test_what_slurm_would_refuse_is_named(options: Any, field: str, says: str) -> None:
+def test_option_that_slurm_would_refuse_is_named(options: Any, field: str, says: str) -> None:
     found = choose(**options)
     assert [problem.field for problem in found.problems] == [field]
     problem = found.problems[0]
@@ -97,7 +97,7 @@ def test_what_slurm_would_refuse_is_named(options: Any, field: str, says: str) -
         {"array": "0-1000"},
     ],
 )
-def test_what_slurm_takes_passes(options: Any) -> None:
+def test_options_that_slurm_accepts_pass(options: Any) -> None:
     assert not choose(**options).problems
 
 
@@ -117,7 +117,7 @@ def test_a_constraint_chooses_nodes_where_it_is_a_plain_list(
     assert [each.name for each in choose(constraint=constraint).nodes] == names
 
 
-def test_nothing_is_refused_before_the_cluster_is_known() -> None:
+def test_options_pass_while_cluster_is_unknown() -> None:
     options = {"partition": "x", "qos": "y", "reservation": "z", "constraint": "w"}
     assert not choose(Cluster(), **options).problems
 

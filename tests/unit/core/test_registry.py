@@ -61,7 +61,7 @@ def test_an_imported_plugin_is_not_the_modules_own(plugs: Registry[object]) -> N
         ("needy", "cannot be used here: No module named 'a_module_that_nobody_has'"),
     ],
 )
-def test_what_is_wrong_is_said(plugs: Registry[object], name: str, message: str) -> None:
+def test_plugin_error_is_reported(plugs: Registry[object], name: str, message: str) -> None:
     with pytest.raises(SetupError, match=message):
         plugs.get(name)
 

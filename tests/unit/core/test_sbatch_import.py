@@ -144,11 +144,11 @@ def test_the_last_of_an_option_counts() -> None:
         ("hetjob", "hetjob"),
     ],
 )
-def test_what_cannot_be_carried_over_is_said(line: str, option: str) -> None:
+def test_unsupported_sbatch_option_is_noted(line: str, option: str) -> None:
     assert option in noted(line)
 
 
-def test_it_starts_where_sbatch_was_called_or_says_that_it_does_not() -> None:
+def test_imported_job_gets_working_directory_of_sbatch_or_note() -> None:
     script = SCRIPT.format("")
     assert import_from(script, "/data/ada").file["workdir"] == "/data/ada"
     unknown = import_from(script)
@@ -182,7 +182,7 @@ def test_the_environment_is_taken_out_of_the_commands() -> None:
 @pytest.mark.parametrize(
     "line", ["conda activate $ENV", "source venv/bin/activate", "module load $M"]
 )
-def test_what_depends_on_the_shell_stays_a_command(line: str) -> None:
+def test_shell_dependent_line_stays_command(line: str) -> None:
     found = import_sbatch(f"#!/bin/bash\n{line}\npython a.py\n")
     assert found.file == {"commands": [f"{line}\npython a.py"]}
 
@@ -215,7 +215,7 @@ _LINES = st.one_of(
 
 
 @given(st.lists(_LINES, max_size=8), st.booleans())
-def test_whatever_it_says_the_result_is_a_job_file(lines: list[str], shebang: bool) -> None:
+def test_imported_script_always_gives_valid_job_file(lines: list[str], shebang: bool) -> None:
     text = "\n".join([*(["#!/bin/bash"] if shebang else []), *lines])
     found = import_sbatch(text)
     file = JobFile.model_validate(found.file)

@@ -72,7 +72,7 @@ def test_the_data_dir_comes_from_the_environment_or_home(
         ),
     ],
 )
-def test_what_is_wrong_is_named_with_its_file(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_setting_is_reported_with_its_file(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "aitne.toml").write_text(text)
     with pytest.raises(SetupError) as caught:
         load_settings(tmp_path)

@@ -99,7 +99,7 @@ def test_a_stage_that_passed_unseen_took_no_time() -> None:
     assert (stages[1].ended_at, stages[2].started_at, stages[2].ended_at) == (at(3), at(3), at(3))
 
 
-def test_what_matters_now_says_why() -> None:
+def test_current_stage_shows_reason() -> None:
     stages = stages_of(job_at(S.QUEUED, 1, message="Waits for 2 GPUs."))
     assert [stage.detail for stage in stages] == [None, "Waits for 2 GPUs.", None, None, None]
     failed = stages_of(job_at(S.FAILED, 3, message="Exit code 1.", reason=TerminationReason.FAILED))

@@ -160,6 +160,6 @@ def test_good_enough_is_as_good_or_better() -> None:
         ({"method": "random", "samples": 1_000, "parameters": {f"p{n}": ["x" * 1_000] for n in range(20)}}, "letters"),
     ],
 )  # fmt: skip
-def test_what_is_refused(fields: dict[str, object], word: str) -> None:
+def test_invalid_sweep_is_refused(fields: dict[str, object], word: str) -> None:
     with pytest.raises(ValidationError, match=word):
         SweepFile.model_validate(fields)

@@ -28,7 +28,7 @@ class Slow:
             self.ended = True
 
 
-async def test_what_they_return_comes_in_order() -> None:
+async def test_results_keep_order_of_calls() -> None:
     async def after(turns: int) -> int:
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -50,7 +50,7 @@ async def test_the_first_failure_is_told_as_it_is_once_all_have_ended() -> None:
     assert (slow.ended, slow.cancelled) == (True, 1)
 
 
-async def test_who_is_cancelled_waits_for_all() -> None:
+async def test_cancelled_caller_waits_for_all_tasks() -> None:
     # One that ends at once must not let go of the other: that is what asyncio.gather does.
     quick, slow = Slow(), Slow()
     task = asyncio.create_task(together([quick.run(turns=0), slow.run(turns=20)]))

@@ -43,7 +43,7 @@ def test_the_broker_understands_its_settings(release: str) -> None:
         ({"SUDO_UID": "1000; rm", "SUDO_GID": "1"}, (0, 0)),
     ],
 )
-def test_whoever_called_sudo_may_use_the_cluster(
+def test_caller_of_sudo_may_use_cluster(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], ids: tuple[int, int]
 ) -> None:
     for name in ("SUDO_UID", "SUDO_GID"):

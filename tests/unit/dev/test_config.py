@@ -81,7 +81,7 @@ def test_the_gpus_of_gres_conf_are_those_of_the_nodes(plan: Plan) -> None:
     assert shards == offered
 
 
-def test_others_jobs_are_private_and_cloud_nodes_shown_only_where_there_are_some() -> None:
+def test_slurm_conf_keeps_jobs_private_and_shows_cloud_nodes_if_present() -> None:
     def private(cloud_nodes: int) -> str:
         plan = Plan(
             name="dev",

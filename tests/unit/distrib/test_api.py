@@ -48,7 +48,7 @@ def test_every_check_that_one_rank_can_pass() -> None:
     assert len([line for line in lines if line.startswith("passed")]) > 60
 
 
-def test_it_needs_torch_and_numpy_only() -> None:
+def test_distrib_import_needs_torch_and_numpy_only() -> None:
     found = alone(
         "-c",
         "import sys, aitne.distrib; "
@@ -125,7 +125,7 @@ def test_a_timeline_is_written_between_start_and_stop(
 
 
 @pytest.mark.parametrize("wrong", [None, 3.0, [1, 2]])
-def test_what_is_no_tensor_is_refused(wrong: Any) -> None:
+def test_value_that_is_no_tensor_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="tensor"):
         hvd.allreduce(wrong)
 
@@ -256,7 +256,7 @@ def test_a_sampler_with_fewer_samples_than_ranks_repeats_them() -> None:
 
 
 @pytest.mark.parametrize("lazy", [lambda x: x.conj(), lambda x: x.conj().imag])
-def test_what_a_tensor_only_says_of_its_elements_is_done_before_they_move(lazy: Any) -> None:
+def test_lazy_tensor_operations_are_applied_before_exchange(lazy: Any) -> None:
     given = torch.tensor([1 + 2j, 3 - 4j])
     view = lazy(given)
     moved = dense(view)

@@ -17,7 +17,7 @@ def _run(tuner: Autotune, seconds: dict[int, float]) -> int:
     return steps
 
 
-def test_it_is_over_after_a_known_number_of_steps_and_takes_the_fastest_size(
+def test_autotune_ends_after_known_steps_with_fastest_size(
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "autotune.csv"

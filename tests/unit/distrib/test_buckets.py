@@ -43,7 +43,7 @@ def test_the_first_and_the_last_bucket_are_small_and_the_rest_full() -> None:
     assert sizes == [2, 8, 8, 2]
 
 
-def test_what_fits_into_the_first_bucket_is_exchanged_at_once() -> None:
+def test_tensors_within_first_bucket_share_one_exchange() -> None:
     assert plan([Item(1000, "float32")] * 9, range(9)) == [list(range(9))]
 
 

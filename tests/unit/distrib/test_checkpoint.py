@@ -80,7 +80,7 @@ def test_bytes_behind_the_end_are_noticed(two: Checkpointer) -> None:
     assert found.step == 10
 
 
-def test_none_that_is_whole_is_an_error_and_not_a_new_beginning(two: Checkpointer) -> None:
+def test_checkpoints_without_whole_file_raise_error(two: Checkpointer) -> None:
     for step in (10, 20):
         os.truncate(file_of(two.folder, step), 100)
     with pytest.raises(CheckpointError, match=r"no checkpoint in .* is whole"):
@@ -147,7 +147,7 @@ def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
         Checkpointer()
 
 
-def test_own_parts_come_back(tmp_path: Path) -> None:
+def test_rank_specific_state_is_restored(tmp_path: Path) -> None:
     saver = Checkpointer(tmp_path)
     saver.save({"all": 1}, 5, own={"mine": 2})
     found = saver.load_latest()

@@ -81,7 +81,7 @@ def test_integers_pass_as_they_are(name: str, dtype: torch.dtype) -> None:
     assert torch.equal(compressor.decompress(row, context), flat)
 
 
-def test_what_was_sent_and_what_is_left_are_what_was_given(name: str) -> None:
+def test_sent_and_residual_values_add_up_to_gradients(name: str) -> None:
     strategy, bucket = _strategy(name, SIZES)
     generator = torch.Generator().manual_seed(1)
     given = torch.zeros_like(bucket.flat, dtype=torch.float64)

@@ -37,7 +37,7 @@ def interleavings(draw: st.DrawFn) -> tuple[int, list[tuple[int, str, int]]]:
 
 
 @given(interleavings(), st.data())
-def test_whatever_the_order_each_request_is_answered_once_to_all_members_together(
+def test_request_is_answered_once_to_all_members_in_any_order(
     case: tuple[int, list[tuple[int, str, int]]], data: st.DataObject
 ) -> None:
     size, submissions = case
@@ -177,7 +177,7 @@ def test_rows_may_differ_where_they_are_gathered_and_nothing_else() -> None:
     assert "rank 0: [2, 3], rank 1: [2, 4]" in str(second.error)
 
 
-def test_who_gets_what_of_an_alltoall() -> None:
+def test_alltoall_splits_are_returned_to_each_rank() -> None:
     coordinator = Coordinator(2)
     coordinator.submit(0, 0, ask("a", kind=Kind.ALLTOALL, shape=(4,), splits=(1, 3)))
     coordinator.submit(1, 0, ask("a", kind=Kind.ALLTOALL, shape=(6,)))
@@ -204,7 +204,7 @@ def test_impossible_splits_fail_on_both_sides(splits: tuple[int, ...], words: st
 @pytest.mark.parametrize(
     "request_", [ask("x", kind=Kind.ALLGATHER), ask("x", op=ReduceOp.MIN), bare(Kind.BARRIER)]
 )
-def test_what_zeros_cannot_take_part_in_fails_while_a_rank_has_joined(request_: Ask) -> None:
+def test_request_unsupported_with_zeros_fails_while_rank_has_joined(request_: Ask) -> None:
     coordinator = Coordinator(2)
     coordinator.submit(1, 0, bare(Kind.JOIN), 0)
     coordinator.submit(0, 5, request_, 0 if not request_.name else -1)
@@ -270,7 +270,7 @@ def test_a_set_of_the_same_ranks_is_not_made_twice_and_ends_with_what_waits_in_i
     assert "does not exist" in str(coordinator.take()[0].error)
 
 
-def test_who_has_joined_takes_part_in_each_step_of_a_channel() -> None:
+def test_joined_rank_takes_part_in_each_step_of_channel() -> None:
     coordinator = Coordinator(2)
     for rank in range(2):
         coordinator.submit(rank, 0, Ask(Kind.CHANNEL, 0, "optimizer"))

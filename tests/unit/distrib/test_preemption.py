@@ -112,7 +112,7 @@ def test_all_end_after_the_same_step(told: dict[int, int], seed: int) -> None:
     assert ended[0] >= 5
 
 
-def test_nobody_ends_who_was_not_told() -> None:
+def test_ranks_without_signal_do_not_end() -> None:
     assert train(Star(3, 0), {}, 50) == [None] * 3
 
 
@@ -184,7 +184,7 @@ def test_while_a_rank_has_joined_ranks_go_on_until_all_have() -> None:
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("how", ["is lost", "leaves"])
-def test_nobody_waits_for_a_rank_that_is_gone(how: str) -> None:
+def test_ranks_do_not_wait_for_lost_rank(how: str) -> None:
     star = Star(2, 0)
     agreement = Agreement(star.ends[0], 0, 2)  # rank 1 never answers
     done = threading.Event()

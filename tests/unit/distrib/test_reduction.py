@@ -77,7 +77,7 @@ def test_an_average_is_a_sum_divided_with_factors_before_and_after() -> None:
         (torch.bool, torch.int32),
     ],
 )
-def test_what_a_transport_does_not_take_travels_wider(
+def test_unsupported_type_is_reduced_in_wider_type(
     dtype: torch.dtype, through: torch.dtype
 ) -> None:
     flat = torch.tensor([1, 0, 1]).to(dtype)
@@ -86,7 +86,7 @@ def test_what_a_transport_does_not_take_travels_wider(
     assert flat.tolist() == (torch.tensor([1, 0, 1]) * 2).to(dtype).tolist()
 
 
-def test_what_no_wider_type_can_hold_is_refused() -> None:
+def test_type_without_wider_type_is_refused() -> None:
     flat = torch.ones(2, dtype=torch.complex64)
     with pytest.raises(
         reduction.UnsupportedError, match="solo cannot take the sum of elements of type"

@@ -95,7 +95,7 @@ def test_rows_of_ranks_become_one() -> None:
     }
 
 
-def test_nothing_said_yet_is_a_document_too() -> None:
+def test_report_without_messages_is_valid() -> None:
     found = document({}, (0, 0), final=False, now=datetime(2026, 1, 2, tzinfo=UTC))
     assert found["written_at"] == "2026-01-02T00:00:00.000Z"
     assert found["communicating"] is None

@@ -89,7 +89,7 @@ def test_rows_meet_without_a_gap() -> None:
     )
 
 
-def test_what_comes_before_the_first_step_is_in_the_table_but_not_in_the_share() -> None:
+def test_collectives_before_first_step_count_in_table_only() -> None:
     summary = Summary()
     summary.add(
         [entry("broadcast", 0, 1000), mark(2000), entry("allreduce", 2010, 2020), mark(2100)]
@@ -125,7 +125,7 @@ def test_says_whether_it_can_tell_what_was_hidden() -> None:
     assert inline.message()["hidden_s"] == 0
 
 
-def test_what_another_thread_waits_for_holds_training_up_in_nothing() -> None:
+def test_wait_of_other_thread_is_not_counted_as_blocked() -> None:
     summary = Summary()
     summary.add(
         [mark(0), entry(WAIT, 5, 25, thread=WORKER), entry("allreduce", 5, 25, thread=WORKER)]

@@ -140,7 +140,7 @@ def test_events_nest_in_a_file_that_begins_amid_a_negotiation(tmp_path: Path) ->
     assert of_rows(tmp_path / "three") == []
 
 
-def test_nothing_is_kept_while_it_is_off(tmp_path: Path) -> None:
+def test_events_are_not_recorded_while_timeline_is_off(tmp_path: Path) -> None:
     timeline = Timeline()
     allreduce(timeline, "a")
     timeline.start(tmp_path / "file")

@@ -20,7 +20,7 @@ def beats(**waiting: float) -> dict[int, Beat]:
     return {int(name[1:]): Beat(NOW, waiting_s) for name, waiting_s in waiting.items()}
 
 
-def test_nobody_is_late_while_nobody_waits_long() -> None:
+def test_rank_is_not_late_during_short_waits() -> None:
     assert late(beats(r0=29, r1=0), [], NOW, 30) is None
 
 
@@ -29,7 +29,7 @@ def test_a_rank_that_computes_while_others_wait_is_late() -> None:
     assert found == Late((1,), "an exchange", (0, 2), 33.0)
 
 
-def test_what_a_rank_said_grows_older() -> None:
+def test_heartbeat_of_rank_ages() -> None:
     said = {0: Beat(NOW - 4, 27.0), 1: Beat(NOW - 4, 0.0)}
     found = late(said, [], NOW, 30)
     assert found is not None
@@ -58,7 +58,7 @@ def test_a_request_names_who_is_missing_from_it() -> None:
     assert found == Late((1, 2), "allreduce 'a'", (0,), 40.0)
 
 
-def test_nobody_missing_is_said_so() -> None:
+def test_wait_without_missing_rank_is_reported() -> None:
     found = late(beats(r0=31, r1=32), [], NOW, 30)
     assert found == Late((), "an exchange", (0, 1), 32.0)
     assert "nobody is missing" in sentence(found, (0, 0))

@@ -10,7 +10,7 @@ import pytest
 from aitne.hub.launcher import workspace
 
 
-def test_what_is_open_is_remembered_in_the_home_folder(
+def test_workspace_of_jupyterlab_is_kept_in_home_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     name = str(uuid4())
@@ -24,7 +24,7 @@ def test_what_is_open_is_remembered_in_the_home_folder(
 
 
 @pytest.mark.parametrize("name", [None, "", "../../x", "a/b", "x" * 36])
-def test_anything_else_leaves_jupyterlabs_own_place(
+def test_invalid_workspace_name_keeps_default_folder(
     monkeypatch: pytest.MonkeyPatch, name: str | None
 ) -> None:
     if name is None:

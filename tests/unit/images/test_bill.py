@@ -52,7 +52,7 @@ def test_a_root_file_system_has_a_bill_of_both_kinds(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_outside_of_the_root_is_read(tmp_path: Path) -> None:
+def test_files_outside_image_root_are_not_read(tmp_path: Path) -> None:
     outside, root = tmp_path / "outside", tmp_path / "root"
     write(outside, "lib/dpkg/status", STATUS)
     write(outside, "METADATA", METADATA)

@@ -69,7 +69,7 @@ def test_both_files_name_every_package_of_the_list_and_neither_installs_one(name
         assert not re.search(r"apt|pip|https?:|docker://", instructions)
 
 
-def test_what_is_committed_is_what_the_lists_give() -> None:
+def test_committed_definitions_match_package_lists() -> None:
     for name in folder.known(folder.builtin_folder()):
         found = folder.read(folder.find(name))
         committed = ROOT / "containers" / name

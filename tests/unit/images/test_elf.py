@@ -20,7 +20,7 @@ def test_a_program_that_runs_here_is_left_as_it_is() -> None:
     assert elf.unpin(PROGRAM, (2, 99)) is None
 
 
-def test_what_the_older_library_lacks_is_named() -> None:
+def test_missing_library_symbols_are_named() -> None:
     with pytest.raises(elf.NotMovable, match=r"it needs \w+@GLIBC_2\."):
         elf.unpin(PROGRAM, (2, 3))
 

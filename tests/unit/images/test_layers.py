@@ -67,7 +67,7 @@ def test_pip_hears_what_its_files_say(first: str, second: str) -> None:
 
 
 @given(st.text())
-def test_whatever_pip_prints_is_settings_or_none(listed: str) -> None:
+def test_pip_settings_are_parsed_from_any_output(listed: str) -> None:
     for name, value in layers.parse_pip_settings(listed).items():
         assert name.startswith("PIP_")
         assert "\n" not in value
@@ -102,7 +102,7 @@ def test_a_digest_of_another_file_is_refused(tmp_path: Path) -> None:
         store.check_digest("sha256:b", "sha256:a", tmp_path)
 
 
-def test_what_may_still_be_under_way_is_no_leftover(tmp_path: Path) -> None:
+def test_recent_image_files_are_no_leftovers(tmp_path: Path) -> None:
     images = store.ImageFolder(tmp_path)
     for name in ("known.sif", "young.sif", "old.sif", "note.txt"):
         (tmp_path / name).write_bytes(b"x")
@@ -119,7 +119,7 @@ def test_what_may_still_be_under_way_is_no_leftover(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_killed_build_started_writes_into_no_later_layer(tmp_path: Path) -> None:
+def test_killed_build_does_not_write_into_later_layer(tmp_path: Path) -> None:
     layer = tmp_path / "cache" / "debian-1"
     job = Work(tmp_path / "log", lambda _: None)
     with layers._anew(layer, job) as killed:
@@ -136,7 +136,7 @@ def test_what_a_killed_build_started_writes_into_no_later_layer(tmp_path: Path) 
     assert layer.stat().st_mode & 0o777 == 0o755
 
 
-def test_what_killed_work_left_among_temporary_files_is_found_after_a_day(tmp_path: Path) -> None:
+def test_temporary_folder_of_killed_build_is_found_after_one_day(tmp_path: Path) -> None:
     for name in ("aitne-image-old", "aitne-image-young", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_bytes(b"xyz")

@@ -48,7 +48,7 @@ def test_a_wheel_that_was_built_here_is_taken_from_the_cache(
     assert wheels.identity("horovod-1") != first
 
 
-def test_another_wheel_gives_another_layer() -> None:
+def test_changed_wheel_changes_layer_key() -> None:
     recipe = folder.read(folder.find("jupyter"))
     extended = dataclasses.replace(recipe, wheels=("aitne",))
     assert layers.keys(extended)[0] == layers.keys(recipe)[0]

@@ -59,7 +59,7 @@ def test_all_begin_together_once_the_first_node_has_a_port() -> None:
     assert run.ended() == 0
 
 
-def test_who_does_not_turn_up_is_named() -> None:
+def test_missing_node_is_named() -> None:
     run = Run()
     run.hears(0, {"kind": "here"})
     run.coordinator.tick(59.0)

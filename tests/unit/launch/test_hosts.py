@@ -38,7 +38,7 @@ def test_counts_are_read_as_slurm_writes_them(each: list[int]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "2(x3", "2(x0)", "a", "2,,1", "-1", "2 3", "٣", "9(x9999999999)"]
 )
-def test_what_is_no_count_is_refused(text: str) -> None:
+def test_invalid_task_count_is_refused(text: str) -> None:
     with pytest.raises(LaunchError, match="no list of tasks per node"):
         counts(text)
 
@@ -58,7 +58,7 @@ def test_a_host_without_a_number_takes_one_rank() -> None:
 @pytest.mark.parametrize(
     "text", ["", "a:", "a:0", "a:-1", "a:x", ":2", "a b:2", "-o evil:1", "a;b:1", "a:1,"]
 )
-def test_what_is_no_host_is_refused(text: str) -> None:
+def test_invalid_host_is_refused(text: str) -> None:
     with pytest.raises(LaunchError):
         hosts(text)
 
@@ -66,7 +66,7 @@ def test_what_is_no_host_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "# nothing", "a slots", "a slots=two", "a 2", "a slots=1\na slots=2"]
 )
-def test_what_is_no_host_file_is_refused(text: str) -> None:
+def test_invalid_host_file_is_refused(text: str) -> None:
     with pytest.raises(LaunchError):
         hostfile(text)
 

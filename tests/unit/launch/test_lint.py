@@ -22,7 +22,7 @@ def said(
     return "\n".join(findings({"OMP_NUM_THREADS": "2", **environ}, facts))
 
 
-def test_nothing_is_said_of_a_good_environment() -> None:
+def test_good_environment_gives_no_message() -> None:
     assert (
         said(
             {
@@ -64,7 +64,7 @@ def test_a_rank_that_sees_its_own_gpu_only_is_told_of_its_peers() -> None:
         ({"MASTER_ADDR": "gone"}, "knows no such host"),
     ],
 )
-def test_what_is_wrong_is_said_with_what_to_do(environ: dict[str, str], words: str) -> None:
+def test_environment_problem_is_explained_with_remedy(environ: dict[str, str], words: str) -> None:
     text = said(environ)
     assert words in text
     assert text.count("\n") == 0

@@ -33,13 +33,13 @@ def client(server: Server) -> Iterator[Client]:
     made.close()
 
 
-def test_what_is_left_is_found(client: Client) -> None:
+def test_stored_value_is_returned(client: Client) -> None:
     client.set("a", b"1")
     client.set("a", bytes(1_000_000))
     assert client.get("a", 1) == bytes(1_000_000)
 
 
-def test_whoever_waits_is_told_when_it_comes(client: Client) -> None:
+def test_waiting_clients_receive_value_when_it_is_set(client: Client) -> None:
     got: list[bytes] = []
     threads = [
         threading.Thread(target=lambda: got.append(client.get("late", 30))) for _ in range(8)
@@ -52,7 +52,7 @@ def test_whoever_waits_is_told_when_it_comes(client: Client) -> None:
     assert got == [b"here"] * 8
 
 
-def test_what_does_not_come_in_time(client: Client) -> None:
+def test_missing_value_times_out(client: Client) -> None:
     with pytest.raises(TimeoutError, match=r"nobody has left never within 0\.05 s"):
         client.get("never", 0.05)
     client.set("still", b"works")
@@ -74,7 +74,7 @@ def test_a_restart_never_meets_old_keys(client: Client) -> None:
     again.close()
 
 
-def test_who_does_not_know_the_token_is_hung_up_on(server: Server) -> None:
+def test_client_with_wrong_token_is_disconnected(server: Server) -> None:
     stranger = Client([f"127.0.0.1:{server.port}"], "guess")
     with pytest.raises(ConnectionError):
         stranger.get("a", 1)

@@ -164,7 +164,7 @@ def test_variables_that_are_half_there_or_contradict_each_other(
         {"MPI_LOCALNRANKS": "2"},
     ],
 )
-def test_one_of_many_that_does_not_know_which_is_refused(environ: dict[str, str]) -> None:
+def test_rank_without_identity_is_refused(environ: dict[str, str]) -> None:
     with pytest.raises(LaunchError, match="Start the program by aitne-run"):
         detect(environ)
 
@@ -188,7 +188,7 @@ FAMILIES = [
         max_size=3,
     ),
 )
-def test_whatever_is_set_gives_a_possible_place_or_a_sentence(
+def test_environment_gives_valid_world_or_error(
     families: list[dict[str, str]], other: dict[str, str]
 ) -> None:
     try:

@@ -16,7 +16,7 @@ from aitne.core.errors import SetupError
 from aitne.core.settings import LocalSettings
 
 
-def test_one_node_is_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_describes_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "GPU_Box.example.org")
     (node,) = capacities(LocalSettings(gpus="none"))
     assert node.name == "gpu-box"
@@ -89,7 +89,7 @@ def test_no_driver_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert capacities(LocalSettings())[0].gpus == ()
 
 
-def test_nothing_of_the_platform_leaks() -> None:
+def test_base_environment_contains_no_platform_variables() -> None:
     given = {
         "AITNE_DATA_DIR": "/data",
         "AITNE_TOKEN": "secret",
@@ -108,5 +108,5 @@ def test_nothing_of_the_platform_leaks() -> None:
     assert base_environment({})["HOME"].startswith("/")
 
 
-def test_what_no_environment_can_hold_is_left_out() -> None:
+def test_invalid_characters_are_removed_from_environment_text() -> None:
     assert text_for_process("a\0b\ud800c🪤") == "ab?c🪤"

@@ -62,7 +62,7 @@ def test_a_record_comes_back_without_the_jobs_secrets(disk: Records, tmp_path: P
     assert (tmp_path / "jobs" / "9" / "token").read_bytes() == b"\xff\x00secret"
 
 
-def test_what_was_never_accepted_is_deleted_and_what_is_foreign_stays(
+def test_incomplete_job_record_is_deleted_and_unknown_one_kept(
     disk: Records, tmp_path: Path
 ) -> None:
     disk.create(record(tmp_path, 1))

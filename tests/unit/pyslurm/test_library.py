@@ -58,7 +58,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return put
 
 
-async def test_it_says_what_it_is_and_shows_our_jobs_alone(install: Install) -> None:
+async def test_library_reports_version_and_own_jobs_only(install: Install) -> None:
     install("")
     library = Library(Path("/etc/slurm/slurm.conf"))
     hello = await library.hello()
@@ -117,12 +117,12 @@ async def test_no_pyslurm_is_said_with_what_to_do(install: Install) -> None:
         ),
     ],
 )
-def test_one_that_does_not_fit_is_refused(hello: Hello, words: str) -> None:
+def test_incompatible_pyslurm_is_refused(hello: Hello, words: str) -> None:
     with pytest.raises(SetupError, match=words):
         check(hello)
 
 
-async def test_another_root_file_system_is_out_of_its_reach(tmp_path: Path) -> None:
+async def test_command_prefix_is_refused_by_pyslurm(tmp_path: Path) -> None:
     slurm = SlurmSettings(command_prefix=["chroot", "/srv/slurm"])
     settings = load_settings(tmp_path, slurm=slurm)
     with pytest.raises(SetupError, match="command_prefix"):

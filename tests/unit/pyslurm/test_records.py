@@ -112,7 +112,7 @@ def test_ends(state: str, code: int, signal: int, wanted: tuple[object, ...]) ->
     assert (job.ended_at is not None) is job.state.terminal
 
 
-def test_what_was_cancelled_before_it_began() -> None:
+def test_job_cancelled_before_start_has_no_start_time() -> None:
     job = row(state="CANCELLED", allocated_nodes=None)
     assert (job.reason, job.started_at, job.exit_code) == (TerminationReason.CANCELLED, None, None)
 
@@ -168,7 +168,7 @@ def test_odd_values_break_nothing(changes: dict[str, Any]) -> None:
     assert "state" not in changes or not job.state.terminal
 
 
-def test_what_a_pyslurm_lacks_is_named() -> None:
+def test_missing_pyslurm_attributes_are_named() -> None:
     job = SimpleNamespace(**{field: property() for field in worker.FIELDS if field != "comment"})
     jobs = SimpleNamespace(load=list)
     lacking = SimpleNamespace(Job=job, Jobs=jobs, PyslurmError=Exception)

@@ -40,7 +40,7 @@ def job(**fields: object) -> Job:
     return make_job(spec=FIELDS | fields)
 
 
-def test_own_folders_keep_their_paths_and_datasets_are_read_only() -> None:
+def test_folder_binds_keep_paths_and_datasets_are_read_only() -> None:
     assert box(job()).binds == (
         Bind(source="/data/div2k-2", target="/datasets/div2k"),
         Bind(source="/home/ada", target="/home/ada", writable=True),
@@ -88,7 +88,7 @@ def test_where_it_runs(workdir: str | None, inside: str, agents: str) -> None:
     assert agents_workdir(job(workdir=workdir), made) == agents
 
 
-def test_what_must_be_there() -> None:
+def test_needed_paths_of_job_are_listed() -> None:
     image, data, home, scratch = needs_of(job())
     assert (home.what, home.path, home.kind) == ("the home folder", "/home/ada", "folder")
     assert (image.path, image.kind, image.sha256) == ("/images/torch.sif", "file", "a" * 64)

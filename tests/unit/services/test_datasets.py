@@ -83,7 +83,7 @@ async def why(service: DatasetService, who: Actor, *references: str, project: st
     return [f"{each.field}: {each.message}" for each in caught.value.problems]
 
 
-async def test_what_a_job_reads(service: DatasetService) -> None:
+async def test_datasets_of_job_are_resolved(service: DatasetService) -> None:
     assert await service.resolve(ADA, ["div2k"], "vision") == [
         DatasetUse(name="div2k", version="2.0", path="/data/div2k", manifest="d" * 64)
     ]
@@ -127,7 +127,7 @@ async def test_the_jobs_project_must_be_granted(service: DatasetService) -> None
     assert "not granted to the project root" in reason
 
 
-async def test_what_is_no_reference(service: DatasetService) -> None:
+async def test_invalid_dataset_reference_is_refused(service: DatasetService) -> None:
     for text in ("", "a b", "../x", "a:", ":1", "a:b:c", "/data/div2k", "A"):
         (reason,) = await why(service, ADA, text, project="vision")
         assert "write name or name:version" in reason
@@ -186,7 +186,7 @@ async def test_an_upload_waits_for_its_dataset_and_is_then_kept(tmp_path: Path) 
     assert modes == {0}
 
 
-async def test_what_no_dataset_names_goes_after_a_day(tmp_path: Path) -> None:
+async def test_unused_manifest_is_removed_after_one_day(tmp_path: Path) -> None:
     clock = Hour()
     kept = ManifestFolder(tmp_path, now=clock)
     digests = {}
@@ -225,7 +225,7 @@ async def test_the_oldest_of_many_uploads_goes(tmp_path: Path) -> None:
     assert found == [False, *[True] * MOST_WAITING]
 
 
-async def test_one_upload_at_a_time_for_each_and_a_few_for_all(tmp_path: Path) -> None:
+async def test_manifest_uploads_are_limited_per_user_and_in_total(tmp_path: Path) -> None:
     kept = ManifestFolder(tmp_path)
     begun, go_on = asyncio.Semaphore(0), asyncio.Event()
 

@@ -26,7 +26,7 @@ class Slow:
         )
 
 
-async def test_it_holds_up_nobody_else(bench: Any) -> None:
+async def test_slow_directory_does_not_block_other_requests(bench: Any) -> None:
     slow = bench.jobs._admission._accounts = Slow()
     making = asyncio.create_task(bench.jobs.create(ADA, JobFile(commands=["true"])))
     while not slow.asked.is_set():

@@ -128,13 +128,13 @@ def test_damage_is_said() -> None:
     assert "is damaged: its digest is another" in problem(choose("torch", broken))[1]
 
 
-def test_what_its_driver_must_support_goes_with_the_job() -> None:
+def test_required_cuda_version_is_kept_with_job() -> None:
     chosen = choose("torch", image(needs=ImageNeeds(cuda="12.6"), env={"A": "1"}))
     assert chosen.use is not None
     assert (chosen.use.cuda, chosen.use.env) == ("12.6", {"A": "1"})
 
 
-def test_own_images_only_where_the_site_allows_them() -> None:
+def test_user_image_is_accepted_only_if_site_permits() -> None:
     assert "no images but those" in problem(choose("/home/ada/my.sif"))[1]
     allowed = chooser(own_images=True)
     chosen = choose("/home/ada/my.sif", by=allowed)

@@ -41,7 +41,7 @@ def template(**limit: str) -> Template:
         ("off", {}, {"max_inactivity_duration": "4h"}, "refused"),
     ],
 )
-def test_what_holds(
+def test_inactivity_duration_follows_job_template_and_site(
     asked: str | None, offered: dict[str, str], site: dict[str, str], expected: int | str | None
 ) -> None:
     given = {} if asked is None else {"inactivity_duration": asked}

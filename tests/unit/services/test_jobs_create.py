@@ -157,7 +157,7 @@ async def test_a_job_of_another_project_cannot_be_waited_for(bench: Bench) -> No
         ({"type": "session", "resources": {"nodes": 2}}, "resources.nodes", "one node", "1"),
     ],
 )
-async def test_what_cannot_be_is_named_and_nothing_is_stored(
+async def test_invalid_job_is_refused_and_not_stored(
     bench: Bench, fields: dict[str, object], field: str, message: str, allowed: str | None
 ) -> None:
     for attempt in (bench.jobs.plan, bench.jobs.create):
@@ -323,7 +323,7 @@ async def test_a_templates_form_says_how_many_ranks(bench: Bench) -> None:
     assert plan.spec.distributed == DistributedSpec(ranks_per_node=1, backend="gloo")
 
 
-async def test_who_asks_too_early_for_a_profile_is_told_where_it_comes_from(bench: Bench) -> None:
+async def test_missing_profile_error_explains_its_origin(bench: Bench) -> None:
     job = await bench.create(distributed={"ranks_per_node": 2})
     with pytest.raises(NotFound, match="has no profile: the ranks of a program that uses aitne"):
         await bench.jobs.profile(ADA, job.id)

@@ -138,7 +138,7 @@ async def test_data_that_is_away_is_said_before_submission(bench: Bench, tmp_pat
     assert "it now leads to" in message
 
 
-async def test_everything_wrong_is_named_at_once(bench: Bench) -> None:
+async def test_all_problems_of_job_file_are_named_together(bench: Bench) -> None:
     found = await problems(
         bench, image="nope", datasets=["nothing"], resources={"cpu": 99}, max_duration="9d"
     )
@@ -231,7 +231,7 @@ async def test_a_home_with_a_closing_slash_is_no_obstacle(bench: Bench, tmp_path
     assert (await bench.create(image="pytorch")).spec.home == str(tmp_path)
 
 
-async def test_nobody_elses_data(bench: Bench, tmp_path: Path) -> None:
+async def test_dataset_of_other_user_is_refused(bench: Bench, tmp_path: Path) -> None:
     await add_dataset(bench, tmp_path / "v1")
     with pytest.raises(InvalidInput, match="there is no dataset"):
         await bench.jobs.create(EVE, job_file(datasets=["div2k"]))

@@ -53,7 +53,7 @@ ALICE = use("vision", "alice", tres={GPUS: Gauge(limit=None, used=4)})
 BOB = use("vision", "bob", tres={GPUS: Gauge(limit=None, used=2)})
 
 
-def test_who_uses_what_one_waits_for() -> None:
+def test_pending_reason_names_users_of_limit() -> None:
     verdict = judge(spec(gpu=4), look(VISION, ALICE, BOB), "alice")
     assert verdict.problems == ()
     assert verdict.waits_for == (
@@ -114,7 +114,7 @@ def test_each_limit_names_its_field(limit: dict[str, Any], job: dict[str, Any], 
     assert problem.field == field
 
 
-def test_what_fits_exactly_passes() -> None:
+def test_job_that_fits_limits_exactly_passes() -> None:
     full = use(
         "vision",
         tres={GPUS: Gauge(limit=2, used=0), "node": Gauge(limit=1, used=0)},
@@ -159,7 +159,7 @@ def test_a_qos_has_limits_of_its_own() -> None:
     assert judge(spec(gpu=3), look(qos=(long,)), "alice").problems == ()
 
 
-def test_who_has_no_association_is_told_before_submission() -> None:
+def test_missing_association_is_reported_before_submission() -> None:
     [problem] = judge(spec(), look(), "eve").problems
     assert problem.field == "project"
     assert "aitne admin sync" in problem.message
@@ -168,7 +168,7 @@ def test_who_has_no_association_is_told_before_submission() -> None:
     assert (problem.field, problem.allowed) == ("slurm.account", "vision")
 
 
-def test_what_slurm_does_not_enforce_is_not_said() -> None:
+def test_limits_that_slurm_does_not_enforce_are_not_reported() -> None:
     assert judge(spec(gpu=99), InUse(associations=(VISION,)), "eve").problems == ()
     loose = look(VISION).model_copy(update={"enforced": frozenset({"associations"})})
     assert judge(spec(gpu=99), loose, "alice").problems == ()

@@ -92,7 +92,7 @@ def test_without_an_image_datasets_are_linked(renderer: Renderer) -> None:
     assert [need.path for need in spec.needs] == ["/data/div2k"]
 
 
-def test_who_holds_a_job_is_told_its_limits(renderer: Renderer) -> None:
+def test_agent_receives_limits_only_if_it_enforces_them(renderer: Renderer) -> None:
     by_agent = sent(renderer, make_job(spec={"held_by": {"agent_memory": True}}))
     assert by_agent.limits == Limits(memory_bytes=1 << 30)
     assert sent(renderer, make_job()).limits == Limits()

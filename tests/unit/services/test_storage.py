@@ -92,7 +92,7 @@ def names(areas: Sequence[AreaFacts]) -> list[tuple[str, str | None]]:
     return [(facts.area.name, facts.area.project) for facts in areas]
 
 
-async def test_ones_areas_are_those_of_ones_projects(storage: StorageService) -> None:
+async def test_storage_areas_match_projects_of_user(storage: StorageService) -> None:
     actor = make_actor(projects=("vision", "speech"))
     everything = await storage.mine(actor)
     assert names(everything.areas) == [
@@ -114,7 +114,7 @@ async def test_many_looks_at_once_are_one(storage: StorageService, shelf: Shelf)
     assert all(view is views[0] for view in views)
 
 
-async def test_what_the_user_should_know_is_said(storage: StorageService, shelf: Shelf) -> None:
+async def test_storage_problems_are_reported_to_user(storage: StorageService, shelf: Shelf) -> None:
     full = Quota(used_bytes=2 << 30, limit_bytes=1 << 30, used_files=5, limit_files=5)
     shelf.facts = {
         "home": {"user_quota": full},
@@ -149,7 +149,7 @@ async def test_a_broker_that_is_away_is_said(storage: StorageService, shelf: She
     assert await storage.ensure(ADA) == ("The broker does not answer.",)
 
 
-async def test_who_has_no_account_is_told_why_there_are_no_areas(
+async def test_user_without_unix_account_gets_reason_for_missing_areas(
     shelf: Shelf, tmp_path: Path
 ) -> None:
     accounts = UnixAccounts(Settings(data_dir=tmp_path))
@@ -163,9 +163,7 @@ async def test_who_has_no_account_is_told_why_there_are_no_areas(
         await storage.ensure(actor)
 
 
-async def test_what_is_missing_is_made_and_then_left_alone(
-    storage: StorageService, shelf: Shelf
-) -> None:
+async def test_missing_storage_area_is_created_once(storage: StorageService, shelf: Shelf) -> None:
     problems = await storage.ensure(ADA)
     [made] = shelf.made
     assert [path.split("/")[1] for path in made[1:]] == ["scratch", "projects"]
@@ -179,7 +177,7 @@ async def test_what_is_missing_is_made_and_then_left_alone(
     assert await storage.ensure(ADA) == (), "all was there a moment ago: nobody is asked"
 
 
-async def test_nobody_is_warned_of_folders_that_are_made_for_them(
+async def test_storage_warning_names_only_folders_that_cannot_be_created(
     storage: StorageService, shelf: Shelf
 ) -> None:
     shelf.missing = True

@@ -127,11 +127,11 @@ def test_the_app_that_makes_a_session_is_not_optional(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "just text", "3"], ids=repr)
-def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+def test_template_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
     assert refused(tmp_path, text).line == 1
 
 
-def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_unreadable_template_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: \xff")
     (tmp_path / "gone.yaml").symlink_to(tmp_path / "nowhere")
     (tmp_path / "huge.yaml").write_bytes(b"#" * ((1 << 20) + 1))
@@ -160,7 +160,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_one_bad_file_does_not_stop_the_others(folder: Path) -> None:
+def test_invalid_template_does_not_hide_other_templates(folder: Path) -> None:
     (folder / "bad.yaml").write_text("name: [")
     catalog = TemplateCatalog([folder])
     assert [template.name for template in catalog.templates()] == ["train"]

@@ -178,7 +178,7 @@ def record(comment: str, **fields: str) -> str:
 
 
 @given(st.lists(MARKED), st.uuids())
-def test_nobody_elses_text_becomes_a_job_of_ours(others: list[str], job_id: UUID) -> None:
+def test_foreign_text_in_queue_output_is_not_read_as_job(others: list[str], job_id: UUID) -> None:
     """What others write lies between the marks, whatever separators and newlines it has."""
     forged = record(identity.comment(job_id, 1))
     lines = [record(f"{other}\n{forged}\n") for other in others]
@@ -338,7 +338,7 @@ FAILED = "sbatch: error: Batch job submission failed: "
         ("allocation failure: Invalid partition name specified", Proof.REFUSED),
     ],
 )
-def test_what_a_failed_submission_proves(words: str, proof: Proof) -> None:
+def test_failed_submission_message_gives_proof(words: str, proof: Proof) -> None:
     assert answers.proof(words) is proof
 
 
@@ -441,6 +441,8 @@ def test_a_jobs_name_never_gets_there(name: str) -> None:
         ),
     ],
 )
-def test_who_holds_jobs_to_their_limits(said: str, memory: Holder, cpus: Holder) -> None:
+def test_enforcement_of_limits_is_read_from_slurm_conf(
+    said: str, memory: Holder, cpus: Holder
+) -> None:
     config = SlurmConfig.parse(said)
     assert (config.memory_held_by, config.cpus_held_by) == (memory, cpus)

@@ -53,7 +53,7 @@ def described(request: SubmitRequest, *allowed: str) -> dict[str, object] | None
     return describe([*options(request, accounting=True, allowed=allowed)], {"PATH": "/bin"})
 
 
-def test_everything_that_sbatch_would_be_told_is_said() -> None:
+def test_submission_contains_all_sbatch_options() -> None:
     job = described(FULL)
     assert job is not None
     environment = job.pop("environment")
@@ -110,7 +110,7 @@ def test_the_same_for_22_05() -> None:
     assert old["nodes"] == "2"  # it ignores the list of two numbers that it documents
 
 
-def test_what_cannot_be_said_goes_by_sbatch() -> None:
+def test_unsupported_option_is_submitted_by_sbatch() -> None:
     mail = FULL.model_copy(update={"slurm": SlurmSpec(extra=("--mail-type=END",))})
     assert described(mail, "--mail-type") is None
     licences = FULL.model_copy(update={"slurm": SlurmSpec(extra=("--licenses=matlab:1",))})

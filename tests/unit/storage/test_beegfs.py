@@ -153,7 +153,7 @@ def test_8_tells_quota_striping_and_targets(site: Site) -> None:
     assert "quota list-usage --uids current --gids current --raw --output ndjson" in site.commands()
 
 
-def test_what_fails_is_unknown_and_said(site: Site) -> None:
+def test_failed_quota_command_is_reported_as_unknown(site: Site) -> None:
     failing = shown("7.x/getquota-mount-7.4.7.stderr.txt") + " >&2; exit 1"
     site.install("beegfs-ctl", {**OLD, "--uid": failing})
     facts = site.look()
@@ -165,7 +165,7 @@ def test_what_fails_is_unknown_and_said(site: Site) -> None:
     )
 
 
-def test_what_hangs_is_ended_and_said(site: Site) -> None:
+def test_hanging_quota_command_is_ended_and_reported(site: Site) -> None:
     site.install("beegfs-ctl", {**OLD, "--uid": "exec sleep 60"})
     facts = site.look(timeout_s=0.5)
     assert facts.user_quota is None

@@ -47,7 +47,7 @@ def test_space_is_that_of_the_file_system(tmp_path: Path) -> None:
         assert facts.problem is None
 
 
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_missing_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert look(tmp_path / "none").problem == f"There is no folder {tmp_path / 'none'}."
     assert look(tmp_path / "file").problem == f"{tmp_path / 'file'} is not a folder."
@@ -160,7 +160,7 @@ def test_a_silent_file_system_is_given_up_and_asked_once(tmp_path: Path) -> None
     assert path.kind == "folder"
 
 
-def test_nobody_is_sent_after_one_who_hangs() -> None:
+def test_hanging_path_is_not_read_again() -> None:
     patience, release, begun = Patience(0.05), Event(), []
 
     def wait() -> int:

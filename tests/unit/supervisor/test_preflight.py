@@ -89,7 +89,7 @@ def test_a_port_that_one_may_not_use(tmp_path: Path, monkeypatch: pytest.MonkeyP
         preflight.check(Settings(data_dir=tmp_path))
 
 
-def test_one_port_for_two_parts(tmp_path: Path) -> None:
+def test_port_shared_by_two_processes_is_refused(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"data_dir": tmp_path, "port": 9_000, "hub_port": 9_001}
     with pytest.raises(SetupError, match="Port 9001 is set for more than one part"):
         preflight.check(Settings(**settings))

@@ -50,7 +50,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
         software.ensure(settings(tmp_path), print)
 
 
-def test_what_is_complete_is_left_alone(tmp_path: Path) -> None:
+def test_complete_software_folder_is_left_unchanged(tmp_path: Path) -> None:
     given = settings(tmp_path)
     folder = SoftwareFolder(given)
     folder.write_files()
@@ -76,7 +76,7 @@ def test_a_given_environment_wins_if_it_is_one(
 
 
 @pytest.mark.parametrize("which", ["root", "agent", "above"])
-def test_what_anybody_could_change_is_run_by_nobody(tmp_path: Path, which: str) -> None:
+def test_software_writable_by_others_is_refused(tmp_path: Path, which: str) -> None:
     given = settings(tmp_path, software_dir=str(tmp_path / "shared" / "sw"))
     folder = SoftwareFolder(given)
     folder.write_files()
