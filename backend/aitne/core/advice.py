@@ -1,7 +1,7 @@
-"""What somebody may do about a job that waits. Pure arithmetic on a snapshot of the cluster.
+"""Advice on what a user can do about a waiting job. Pure arithmetic on a snapshot of the cluster.
 
-Only what the snapshot shows is said: a scheduler may still decide otherwise, by priority or by rules
-that nobody tells.
+The advice states only what the snapshot shows: a scheduler may still decide otherwise, by priority
+or by rules that it does not report.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.units import format_memory
 
 _LEAST_MEMORY = 256 << 20
-"""With less than this hardly any program runs."""
+"""Minimum memory in bytes that is worth advising: hardly any program runs with less."""
 _THINGS = {
     "resources.cpu": "CPUs",
     "resources.memory": "memory",
@@ -32,14 +32,14 @@ _THINGS = {
 
 
 class NamedJob(Frozen):
-    """A job that something is said about."""
+    """Id and name of a job that an advice refers to."""
 
     id: UUID
     name: str
 
 
 class Advice(Frozen):
-    """One thing that would help, or that tells when help comes."""
+    """One action that would help, or the time at which the job can start."""
 
     text: str = Field(description="A sentence; before `at`, the beginning of one.")
     at: UtcTime | None = Field(None, description="The moment that the sentence speaks of.")
@@ -55,10 +55,10 @@ def advise(
     before: Sequence[Job],
     limit: str | None,
 ) -> tuple[Advice, ...]:
-    """For a job in the queue.
+    """Return advice for a job in the queue; empty: nothing is known that would help.
 
-    ``nodes`` are those that it may get, ``mine`` what its owner runs now, ``before`` what it waits to
-    complete, and ``limit`` says which limit of its project or QOS it has to wait for.
+    ``nodes`` are those that it may get, ``mine`` the running jobs of its owner, ``before`` the jobs
+    that must complete first, and ``limit`` names the limit of its project or QOS that it waits for.
     """
     if before:
         return (Advice(text="It begins when these have completed:", jobs=_named(before)),)
@@ -93,7 +93,8 @@ def _held(jobs: Sequence[Job]) -> Iterator[Advice]:
 
 
 def _gpus(job: Job, nodes: Sequence[Node], known: Sequence[GpuCapacity]) -> Iterator[Advice]:
-    """Another type that is free, and when its own is."""
+    """Yield another GPU type that is free, and the time at which enough GPUs of the requested type
+    are."""
     resources = job.spec.resources
     asked = resources.gpu
     if not asked.count:
@@ -118,7 +119,7 @@ def _gpus(job: Job, nodes: Sequence[Node], known: Sequence[GpuCapacity]) -> Iter
 
 
 def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
-    """What of a node is free together, for a job that could do with less."""
+    """Yield the largest request, at most the job's own, that fits into what is free on one node."""
     if resources.nodes > 1 or resources.gres:
         return
     best: tuple[float, int, int] | None = None

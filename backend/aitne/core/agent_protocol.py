@@ -1,9 +1,9 @@
-"""What the platform and the agent inside an allocation say to each other. Version 1.
+"""Protocol between the platform and the agent inside an allocation. Version 1.
 
 The agent is standard library only, so it builds these as plain dictionaries; a contract test holds
 its messages against the models here. Portal N serves agents N-1: fields are only ever added.
 
-Files in the job's folder: ``agent.json`` (``AgentSpec``) and ``token`` (the job's own secret).
+Files in the job's folder: ``agent.json`` (``AgentSpec``) and ``token`` (the job token).
 Calls, all with ``Authorization: Bearer <token>``:
 
 - ``POST /agent/v1/jobs/{job_id}/report`` with ``AgentReport`` -> 200 ``AgentReply``
@@ -27,11 +27,11 @@ from aitne.core.ports.runtime import Launch, Limits
 VERSION = 1
 
 EXIT_ENVIRONMENT = 118
-"""What the job's ``environment`` names could not be loaded; the log says what."""
+"""Exit code: an entry of the job's ``environment`` could not be loaded; the log names it."""
 EXIT_OUT_OF_MEMORY = 119
-"""The cgroup that the agent made ended it; the outcome beside the fence says so."""
+"""Exit code: the cgroup that the agent created ended the program; the outcome file records it."""
 EXIT_NOT_READY = 120
-"""Something that the program needs is not there on its node; the outcome says what."""
+"""Exit code: a file or program that the job needs is missing on the node; the outcome names it."""
 EXIT_DUPLICATE = 121
 """The fence was taken by another run of this attempt; nothing was started."""
 EXIT_NO_FENCE = 122
@@ -63,32 +63,34 @@ class AgentNeed(Frozen):
     size_bytes: int | None = None
     mtime_ns: int | None = None
     sha256: str | None = None
-    """Of a file: looked at if its size or time differs from the two above."""
+    """Checksum of a file, verified if its size or time differs from the two above."""
 
 
 EXIT_PREEMPTED = 75
-"""A program's own (EX_TEMPFAIL): it was told to end, has saved its work, and wants to go on later."""
+"""Exit code (EX_TEMPFAIL) of a program that was asked to end, saved its state and wants to
+resume."""
 
 
 RUN_DIR, NODE_RANK = "{run_dir}", "{node_rank}"
-"""Each stands alone in an argument vector of a program with ranks where its agent puts the folder of the
-ranks, and the number of its node."""
+"""Each stands alone in an argument vector of a program with ranks where its agent puts the folder
+of the ranks, and the number of its node."""
 
 
 class AgentRanks(Frozen):
-    """How a distributed program is spread: ``commands`` start one node's ranks, with these facts in
-    their environment. With several nodes an agent runs on each, started by the first one's."""
+    """Ranks of a distributed program: ``commands`` start those of one node, with these values in
+    their environment. With several nodes an agent runs on each, started by the agent of the first
+    node."""
 
     nodes: int = Field(ge=1)
     ranks_per_node: int = Field(ge=1)
     agent: tuple[str, ...]
     """The agent's own argument vector, up to ``--node`` and the job's folder."""
     env: dict[str, str] = Field(default_factory=dict)
-    """``AITNE_TRANSPORT`` and the like: what the runtime is told."""
+    """Variables for the ranks' runtime, such as ``AITNE_TRANSPORT``."""
 
 
 class AgentSetting(Frozen):
-    """What one task of a sweep is given: in a file and in its environment."""
+    """Parameter setting of one task of a sweep, passed in a file and in the task's environment."""
 
     values: dict[str, Scalar]
     env: dict[str, str]
@@ -99,10 +101,10 @@ class AgentSpec(Frozen):
 
     protocol: int = VERSION
     job_id: UUID
-    """Of the array job for an array."""
+    """Id of the job; of the array job for an array."""
     attempt: int
     platform_url: str | None
-    """None: report to nobody."""
+    """None: the agent sends no reports."""
     authority: str | None = None
     """The certificate of the platform's CA (PEM), trusted beside the node's own; an app then serves
     TLS with a certificate of its own. None: the platform does not use TLS."""
@@ -125,22 +127,23 @@ class AgentSpec(Frozen):
     tmp_dir: str = "/tmp"  # noqa: S108 - a default that a site may change
     """Node-local disk, where the run's own temporary folder is made."""
     listen: str = "127.0.0.1"
-    """Where an app listens: ``node`` (the node's own address), a network (the node's address in
-    it), or an address."""
+    """Listening address of the apps: ``node`` (the node's own address), a network (the node's
+    address in it), or an address."""
     sample_interval_s: float = 2.0
     inactivity_duration_s: int | None = None
-    """Of a session: the agent says from time to time how long nobody has worked in it."""
+    """Time without activity after which a session ends, in seconds: the agent reports periodically
+    how long the session has been inactive."""
     ranks: AgentRanks | None = None
     """None: a program that runs once, on the first node."""
     venv: str | None = None
     conda: str | None = None
-    """What is loaded before the programs: the snapshot has its packages."""
+    """Environments that are loaded before the programs: the snapshot has their packages."""
     settings: tuple[AgentSetting, ...] = ()
-    """Of a sweep, by the tasks' indices."""
+    """Settings of a sweep, by the tasks' indices."""
 
 
 class Phase(StrEnum):
-    """How far the program has come, as an ``AgentReport`` says it."""
+    """Progress of the program, as an ``AgentReport`` states it."""
 
     STARTED = "started"
     """The fence is taken; the program is about to start. For an app: its address is known."""
@@ -152,13 +155,14 @@ class Phase(StrEnum):
 
 
 class AgentReport(Frozen):
-    """What the agent tells the platform. A report that is lost is never missed for good."""
+    """Report of the agent to the platform. No report is essential: a later one makes up for a lost
+    one."""
 
     protocol: int
     attempt: int
     task: int | None = None
     restart_count: int = Field(0, ge=0, le=1_000_000)
-    """How often the scheduler has started the attempt again, as the agent's environment says."""
+    """Number of restarts of the attempt by the scheduler, from the agent's environment."""
     phase: Phase
     node: str = Field(max_length=253)
     address: str | None = Field(None, pattern=r"^[A-Za-z0-9_.:\[\]-]{1,255}:[0-9]{1,5}$")
@@ -167,17 +171,18 @@ class AgentReport(Frozen):
     message: str | None = Field(None, max_length=2_000)
     samples: tuple[Sample, ...] = Field(default=(), max_length=1_000)
     node_rank: int | None = Field(None, ge=0)
-    """Of a node's agent that serves the first node's: it only tells of its samples and the profile."""
+    """Number of a further node, from its agent: it reports only its samples and the profile."""
     idle_s: float | None = Field(None, ge=0)
     """For how long the agent has seen no activity in the session."""
     profile: dict[str, Any] | None = None
-    """How the ranks exchange, as their runtime says (``core.models.profile``): the last one counts."""
+    """Profile of the ranks' collectives, from their runtime (``core.models.profile``); the last one
+    counts."""
     snapshot: dict[str, Any] | None = None
-    """What the job runs on (``core.models.snapshot.Taken``)."""
+    """Snapshot of what the job runs on (``core.models.snapshot.Taken``)."""
     results: dict[str, Any] | None = None
-    """What its program measures (``core.models.sweep.Results``): the last one counts."""
+    """Measurements of its program (``core.models.sweep.Results``): the last ones count."""
     files: dict[str, Any] | None = None
-    """What it has written (``core.models.snapshot.WrittenFiles``)."""
+    """Files that it has written (``core.models.snapshot.WrittenFiles``)."""
 
 
 class AgentReply(Frozen):
@@ -206,7 +211,8 @@ class IssuedCertificate(Frozen):
 
 
 class Handover(Frozen):
-    """What JupyterHub leaves for the single-user server: set on the process, never in arguments."""
+    """Environment and arguments from JupyterHub for the single-user server. ``env`` is set on the
+    process, never passed in arguments."""
 
     env: dict[str, str]
     args: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""Which folders an account and its projects have, and what lies inside them. Names and paths alone:
-nothing here looks at a file system."""
+"""Paths of the folders of an account and of its projects. Computed from names and paths alone:
+nothing here accesses a file system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Owner(Frozen):
-    """What the patterns are filled in with."""
+    """Values for the placeholders of the path patterns."""
 
     user: str
     """The Unix account's name."""
@@ -26,14 +26,14 @@ class Owner(Frozen):
 
 
 def owner_of(account: Account) -> Owner:
-    """Whose folders an account's are."""
+    """Return the ``Owner`` of an account's folders."""
     return Owner(user=account.user, uid=account.uid, home=account.home)
 
 
 def areas_of(
     settings: StorageSettings, owner: Owner, projects: Iterable[str] = ()
 ) -> tuple[Area, ...]:
-    """The owner's folders, home first, then in the order of the settings.
+    """Return the owner's folders, home first, then in the order of the settings.
 
     Raises:
         InvalidInput: a name or a home is none that a path may be made of.
@@ -51,14 +51,16 @@ def areas_of(
 
 
 def made(settings: StorageSettings, area: Area) -> bool:
-    """Whether the platform makes this folder where it is missing: home, and as the settings say."""
+    """Return whether the platform creates this folder if it is missing: always for home, else by
+    the settings."""
     if area.name == HOME:
         return True
     return any(each.make for each in settings.areas if each.name == area.name)
 
 
 def cache_folder(settings: StorageSettings, owner: Owner) -> str | None:
-    """Where the caches of the owner's jobs go instead of home; None: nothing is redirected.
+    """Return the folder for the caches of the owner's jobs instead of home; None: nothing is
+    redirected.
 
     Raises:
         InvalidInput: as ``areas_of``.
@@ -67,7 +69,8 @@ def cache_folder(settings: StorageSettings, owner: Owner) -> str | None:
 
 
 def fill(pattern: str, owner: Owner, project: str | None = None) -> str:
-    """The pattern with everything filled in, in one pass: a value is never read as a pattern.
+    """Return the pattern with all placeholders filled in, in one pass: a value is never read as a
+    pattern.
 
     Raises:
         InvalidInput: a name or a home is none that a path may be made of.
@@ -90,12 +93,13 @@ def fill(pattern: str, owner: Owner, project: str | None = None) -> str:
 
 
 def allowed_roots(areas: Sequence[Area], further: Iterable[object] = ()) -> tuple[str, ...]:
-    """The folders that an account's jobs may be given: its areas, and ``further`` absolute paths."""
+    """Return the folders that an account's jobs may be given: its areas, and ``further`` absolute
+    paths."""
     return tuple(dict.fromkeys([area.path for area in areas] + [str(each) for each in further]))
 
 
 def within(path: str, roots: Iterable[str]) -> bool:
-    """Whether ``path`` is one of the roots or lies below one, as the names stand there.
+    """Return whether ``path`` is one of the roots or lies below one, judged by the names alone.
 
     Component by component: ``/scratch/al`` is not within ``/scratch/alice``. A path that is not
     absolute or climbs with ``..`` is within nothing, and neither is anything within such a root.
@@ -123,7 +127,8 @@ def _area(settings: AreaSettings, owner: Owner, project: str | None) -> Area:
 
 
 def _path(text: str) -> str:
-    """The path, normalised."""
+    """Return the normalized path. Raises ``InvalidInput`` if it is not absolute or contains
+    ``..``."""
     parts = _parts(text)
     if not parts:
         raise InvalidInput.field(
@@ -133,7 +138,8 @@ def _path(text: str) -> str:
 
 
 def _parts(path: str) -> list[str] | None:
-    """The names in an absolute path; None: it is none, or its names alone do not say where it is."""
+    """Return the names in an absolute path; None: the path is not absolute or its names are
+    ambiguous."""
     if not path.startswith("/") or _CONTROL.search(path):
         return None
     parts = [part for part in path.split("/") if part not in ("", ".")]

@@ -13,7 +13,7 @@ from uuid import UUID
 from aitne.core.states import LIVE, TERMINAL, JobState, TerminationReason
 
 TaskCounts = Mapping[tuple[JobState, TerminationReason | None], int]
-"""How many tasks there are of each state and reason."""
+"""Number of tasks in each state and with each reason."""
 
 _S = JobState
 _GOAL = TerminationReason.GOAL_REACHED
@@ -30,7 +30,8 @@ PROGRESS = (
     _S.READY,
     _S.RUNNING,
 )
-"""The live states, least advanced first. RUNNING is last: an array runs if any of its tasks does."""
+"""The live states, least advanced first. RUNNING is last: an array runs if any of its tasks
+does."""
 
 SEVERITY = (
     _S.COMPLETED,
@@ -42,7 +43,7 @@ SEVERITY = (
     _S.OUT_OF_MEMORY,
     _S.FAILED,
 )
-"""The terminal states, best first: what the user's program did wrong outweighs what befell it."""
+"""The terminal states, best first: an error of the user's program outweighs an outside cause."""
 
 if frozenset(PROGRESS) != LIVE or frozenset(SEVERITY) != TERMINAL:
     raise AssertionError("a state is missing from the order of an array's states")
@@ -50,10 +51,10 @@ if frozenset(PROGRESS) != LIVE or frozenset(SEVERITY) != TERMINAL:
 
 @dataclass(frozen=True, slots=True)
 class ArrayState:
-    """What an array job's row says.
+    """State, reason and message of an array job's row.
 
-    ``message`` is None while all its tasks are in one live state, and for a sweep that has reached its
-    goal: there it is that of the tasks that were cancelled for it.
+    ``message`` is None while all its tasks are in one live state, and for a sweep that has reached
+    its goal: there it is that of the tasks that were cancelled for it.
     """
 
     state: JobState
@@ -92,14 +93,14 @@ def task_index(job_id: UUID) -> int | None:
 
 
 def array_state(tasks: TaskCounts) -> ArrayState:
-    """The state of an array job from its tasks.
+    """Return the state of an array job, derived from its tasks.
 
-    While any task is live: the most advanced state among the live ones, and no reason. When all have
-    ended: COMPLETED if all completed, else the worst (``SEVERITY``), with the most frequent reason of
-    the tasks in that state (ties: the first by name).
+    While any task is live: the most advanced state among the live ones, and no reason. When all
+    have ended: COMPLETED if all completed, else the worst (``SEVERITY``), with the most frequent
+    reason of the tasks in that state (ties: the first by name).
 
-    A sweep that has reached its goal has done what it was there for: it is COMPLETED as soon as one of
-    its tasks is, whatever became of the others.
+    A sweep that has reached its goal is COMPLETED as soon as one of its tasks is, whatever the
+    states of the others.
 
     Raises:
         ValueError: there is no task.
@@ -129,7 +130,7 @@ def array_state(tasks: TaskCounts) -> ArrayState:
 
 
 def _sentence(counts: Counter[JobState]) -> str:
-    """``10 tasks: 3 running, 5 queued, 2 completed.``"""
+    """Return the counts as a sentence: ``10 tasks: 3 running, 5 queued, 2 completed.``"""
     order = (*reversed(PROGRESS), *SEVERITY)
     parts = ", ".join(
         f"{counts[state]} {state.lower().replace('_', ' ')}" for state in order if counts[state]

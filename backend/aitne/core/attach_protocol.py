@@ -1,7 +1,8 @@
-"""What the platform and the agent beside a job say to each other while somebody is attached. Version 1.
+"""Protocol between the platform and the agent beside a job while a terminal is attached. Version 1.
 
-Frames: NUL, one letter, the length (four bytes, big-endian), the content; the agent ends each of its own
-with a newline, for Slurm passes on whole lines. Between frames the launching program may say something.
+Frames: NUL, one letter, the length (four bytes, big-endian), the content; the agent ends each of
+its own with a newline, because Slurm forwards whole lines. Between frames the launching program may
+write lines.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from aitne.core.models.base import Frozen, Strict
 
 START, DATA, ERROR, RESIZE, END, EXIT = b"S", b"D", b"E", b"R", b"F", b"X"
 SAID = b"?"
-"""Made by ``Frames``: a line of the launching program's own."""
+"""Kind that ``Frames`` gives to a line of the launching program's own."""
 MAX_FRAME_BYTES = 1 << 20
 _HEAD = struct.Struct(">BcI")
 HEAD_BYTES = _HEAD.size
@@ -27,7 +28,7 @@ Columns = Annotated[int, Field(ge=1, le=1_000, description="Characters in a line
 
 
 class Size(Strict):
-    """How large the terminal is."""
+    """Size of the terminal in rows and columns."""
 
     rows: Rows = 24
     cols: Columns = 80
@@ -58,25 +59,26 @@ Start = Annotated[ShellStart | SshStart, Field(discriminator="kind")]
 
 
 class Started(Frozen):
-    """What the agent says when it has started it."""
+    """Message of the agent after it has started the shell or SSH server."""
 
     node: str
     where: Literal["node", "container", "beside"]
     """``beside``: on the node although the job has a container, which cannot be entered."""
     host_key: str | None = Field(None, pattern=r"^[a-z0-9-]{1,40} [A-Za-z0-9+/=]{40,2000}$")
-    """Of an SSH server. Clients write it into a file of such lines, so it is no more than one."""
+    """Host key of an SSH server. Clients write it into a file of such lines, so it is no more than
+    one."""
 
 
 class Exited(Frozen):
-    """What the agent says at the end."""
+    """Message of the agent when the shell or SSH server has ended, or was not started."""
 
     code: int
     refused: str | None = None
-    """Why nothing was started, without a full stop."""
+    """Reason why nothing was started, without a full stop."""
 
 
 def frame(kind: bytes, content: bytes) -> bytes:
-    """One of the platform's."""
+    """Return one frame from the platform to the agent, with its header."""
     return _HEAD.pack(0, kind, len(content)) + content
 
 
@@ -87,7 +89,8 @@ class Frames:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Kind and content of each that is whole now. Raises ``ValueError`` for a frame of absurd length."""
+        """Yield kind and content of each frame that is complete. Raises ``ValueError`` for a frame
+        of absurd length."""
         self._data += data
         while self._data:
             if self._data[0] == 0:
@@ -113,5 +116,5 @@ class Frames:
 
     @property
     def rest(self) -> bytes:
-        """What came last and is no whole frame or line."""
+        """The bytes at the end that do not yet form a complete frame or line."""
         return bytes(self._data)

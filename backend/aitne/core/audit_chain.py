@@ -1,9 +1,9 @@
-"""The hash chain of the audit log, over entries as they are exported: anybody can check it anywhere.
+"""The hash chain of the audit log, over exported entries, so that any reader can check it anywhere.
 
 An entry's hash is SHA-256 over its canonical JSON (sorted keys, no spaces, ASCII) without the hash
-itself; the entry holds the hash of the one before. So nobody can change, remove or insert one
-without the chain saying where, unless every later hash is made anew: therefore note the last one
-elsewhere from time to time, or keep exports.
+itself; the entry holds the hash of the one before. A changed, removed or inserted entry therefore
+breaks the chain at that place, unless every later hash is recomputed: note the last hash elsewhere
+from time to time, or keep exports.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 FIRST = "0" * 64
-"""What the first entry holds as the hash before it."""
+"""Value that the first entry holds as the hash before it."""
 
 
 def digest(entry: Mapping[str, Any]) -> str:
-    """The hash that an entry must have, whatever it says it is."""
+    """Return the hash that an entry must have, ignoring its own ``hash`` field."""
     content = {name: value for name, value in entry.items() if name != "hash"}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -27,7 +27,7 @@ def digest(entry: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where the chain is broken first, and how."""
+    """First broken entry of the chain, and the problem with it."""
 
     entry: int
     """Its number, or the line of an export that has none."""
@@ -36,19 +36,19 @@ class Break:
 
 @dataclass(slots=True)
 class Chain:
-    """Walks entries from old to new, up to the first that is wrong."""
+    """State of a walk along entries from old to new, up to the first that is wrong."""
 
     entries: int = 0
     first: int | None = None
     last: int | None = None
     last_hash: str | None = None
     gaps: int = 0
-    """How often numbers are left out, as in the export of a filtered list."""
+    """Number of places where numbers are left out, as in the export of a filtered list."""
     broken: Break | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is wrong, and nothing is left out from the first entry on."""
+        """Return whether the chain is unbroken, without gaps, and starts at the first entry."""
         return self.broken is None and not self.gaps and self.first in (None, 1)
 
     def follow(self, entries: Iterable[Mapping[str, Any]], *, filtered: bool = False) -> bool:
@@ -81,7 +81,8 @@ class Chain:
 
 
 def read_line(line: str) -> Mapping[str, Any]:
-    """One line of an export in JSON lines. Raises ``ValueError`` when it is none."""
+    """Return the entry in one line of a JSON lines export. Raises ``ValueError`` for anything
+    else."""
     found = json.loads(line)
     if not isinstance(found, dict):
         raise ValueError("it is not a JSON object")

@@ -1,4 +1,4 @@
-"""What the arguments and answers of all the broker's verbs are made of."""
+"""Base models for the arguments and answers of the broker's verbs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00-\x1f\x7f]+$", max_length=
 
 
 class Args(Strict):
-    """The arguments of a verb. ``about`` is what the audit log says of it: account and job."""
+    """Arguments of a verb. ``about`` is what the audit log records of them: account and job."""
 
     @property
     def about(self) -> tuple[str | None, str | None]:
@@ -21,8 +21,8 @@ class Args(Strict):
 
 
 class NoArgs(Args):
-    """Of verbs that need none."""
+    """Arguments of verbs that need none."""
 
 
 class Done(Frozen):
-    """It was done; there is nothing to say."""
+    """Empty answer of a verb that succeeded."""

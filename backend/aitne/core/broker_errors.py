@@ -17,9 +17,11 @@ from aitne.core.errors import (
 
 
 def error_to_wire(error: AitneError) -> dict[str, Any]:
-    """The error as JSON can carry it; ``error_from_wire`` makes the same class of it.
+    """Return the error in a form that JSON can carry; ``error_from_wire`` makes the same class of
+    it.
 
-    Of an adapter's own class, which the other side does not know, it makes the port's that is above it.
+    An adapter's own class, which the other side does not know, becomes its nearest base class in
+    ``core.errors``.
     """
     known = AitneError.__module__
     code = next(each.code for each in type(error).__mro__ if each.__module__ == known)  # type: ignore[attr-defined]
@@ -37,7 +39,7 @@ def error_to_wire(error: AitneError) -> dict[str, Any]:
 
 
 def error_from_wire(facts: Mapping[str, Any]) -> AitneError:
-    """The error that ``error_to_wire`` wrote; of a code that is not known here, ``Unavailable``."""
+    """Return the error that ``error_to_wire`` wrote; of an unknown code, ``Unavailable``."""
     code, message = facts.get("code"), str(facts.get("message"))
     if code == InvalidInput.code:
         return InvalidInput(message, [FieldProblem(*each) for each in facts.get("problems") or ()])
@@ -52,7 +54,7 @@ def error_from_wire(facts: Mapping[str, Any]) -> AitneError:
 
 
 def _plain_classes(root: type[AitneError]) -> dict[str, type[AitneError]]:
-    """Every class below ``root`` that is made of its message alone, by its code."""
+    """Return every class at or below ``root`` that is made of its message alone, by its code."""
     found = {root.code: root} if root.__init__ is AitneError.__init__ else {}
     for below in root.__subclasses__():
         found.update(_plain_classes(below))

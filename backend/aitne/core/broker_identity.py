@@ -9,12 +9,14 @@ from aitne.core.models.base import Frozen
 
 
 class CheckPasswordArgs(AccountArgs):
-    """Of ``check_password``. The password is in no log: neither arguments nor errors are written."""
+    """Of ``check_password``. The password is in no log: neither arguments nor errors are
+    written."""
 
     password: str = Field(min_length=1, max_length=1_024, pattern=r"^[^\x00]*$", repr=False)
 
 
 class PasswordChecked(Frozen):
-    """Whether it is the account's, and the account may log in now."""
+    """Answer of ``check_password``: whether it is the account's password and the account may log in
+    now."""
 
     right: bool

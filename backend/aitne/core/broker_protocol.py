@@ -1,9 +1,9 @@
-"""What the platform says to the broker over its UNIX socket, and what the broker answers. Version 1.
+"""Protocol between the platform and the broker over its UNIX socket. Version 1.
 
-Lines of JSON. The platform begins with ``Hello`` and reads ``Welcome`` or a refusal. After that it
+Lines of JSON. The platform sends ``Hello`` first and reads ``Welcome`` or a refusal. After that it
 sends ``{"id", "verb", "args"}`` and reads, in any order, ``{"id", "ok"}`` or ``{"id", "error"}``.
 
-``VERBS`` is all that can be asked for. A new verb is one entry here (with the models of its arguments
+``VERBS`` lists all requests. A new verb is one entry here (with the models of its arguments
 and its answer) and one method of that name in ``broker/handlers.py``.
 """
 
@@ -36,9 +36,9 @@ PROTOCOL = 1
 MAX_REQUEST_BYTES = 32 << 20
 """One line of the platform: a script and the agent's specification lie in it."""
 MAX_ANSWER_BYTES = 512 << 20
-"""One line of the broker: the first poll tells of every job."""
+"""Longest line of the broker: the first poll returns every job."""
 MAX_READ_BYTES = 4 << 20
-"""Of a log, at once."""
+"""Most bytes of a log in one answer."""
 MAX_RUNS = 20_000
 MAX_FILES_BYTES = 20 << 20
 
@@ -103,7 +103,7 @@ class WireRun(Run, extra="forbid"):
 
     @property
     def possible(self) -> bool:
-        """Whether any scheduler could have given this id."""
+        """Return whether the id has a form that a scheduler could have assigned."""
         return self.scheduler_id is None or _SCHEDULER_ID.fullmatch(self.scheduler_id) is not None
 
 
@@ -122,12 +122,12 @@ class SubmitArgs(Args):
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """Of the request."""
+        """Account and ``job:attempt`` of the request, for the audit log."""
         return self.request.account, f"{self.request.job_id}:{self.request.attempt}"
 
 
 class FindArgs(Args):
-    """Of ``find``."""
+    """Arguments of the verb ``find``."""
 
     runs: list[WireRun] = Field(max_length=MAX_RUNS)
 
@@ -139,52 +139,53 @@ class PollArgs(Args):
 
 
 class RunArgs(Args):
-    """Of ``cancel``."""
+    """Arguments of ``cancel``, and base of verbs about one run."""
 
     run: WireRun
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """Of the run."""
+        """Account and ``job:attempt`` of the run, for the audit log."""
         return self.run.account, f"{self.run.job_id}:{self.run.attempt}"
 
 
 class ExtendArgs(RunArgs):
-    """Of ``extend``."""
+    """Arguments of the verb ``extend``."""
 
     time_limit_s: int = Field(ge=0, le=10 * 365 * 86_400)
 
 
 class ResumeArgs(Args):
-    """Of ``resume``."""
+    """Arguments of the verb ``resume``."""
 
     node: str = Field(max_length=1_000)
 
     @property
     def possible(self) -> bool:
-        """Whether any node could have this name; Slurm would take lists and patterns too."""
+        """Return whether the name has the form of a single node's name; Slurm would take lists and
+        patterns too."""
         return _NODE_NAME.fullmatch(self.node) is not None
 
 
 class DrainArgs(ResumeArgs):
-    """Of ``drain``."""
+    """Arguments of the verb ``drain``."""
 
     reason: str = Field(max_length=2_000)
 
 
 class PlaceArgs(Args):
-    """Of the verbs for files."""
+    """Arguments of the verbs for files."""
 
     place: WirePlace
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """Of the place."""
+        """Account and ``job:attempt`` of the job's place, for the audit log."""
         return self.place.account, f"{self.place.job_id}:{self.place.attempt}"
 
 
 class CreateArgs(PlaceArgs):
-    """Of ``create``."""
+    """Arguments of the verb ``create``."""
 
     files: Files
 
@@ -196,7 +197,7 @@ class TaskArgs(PlaceArgs):
 
 
 class ReadLogArgs(TaskArgs):
-    """Of ``read_log``."""
+    """Arguments of the verb ``read_log``."""
 
     offset: int = Field(ge=-(1 << 62), le=1 << 62)
     limit: int = Field(ge=0)
@@ -204,7 +205,7 @@ class ReadLogArgs(TaskArgs):
 
 
 class AttachArgs(PlaceArgs):
-    """Of ``attach``."""
+    """Arguments of the verb ``attach``."""
 
     run: WireRun
     node: str = Field(max_length=1_000)
@@ -214,12 +215,13 @@ class AttachArgs(PlaceArgs):
 
     @property
     def possible(self) -> bool:
-        """Whether any scheduler could have given the id, and any node have the name."""
+        """Return whether the id has the form of a scheduler's id and the node that of a node's
+        name."""
         return self.run.possible and _NODE_NAME.fullmatch(self.node) is not None
 
 
 class AccountingArgs(Args):
-    """Of ``accounting_apply``."""
+    """Arguments of the verb ``accounting_apply``."""
 
     changes: list[Annotated[Change, Field(discriminator="kind")]] = Field(
         min_length=1, max_length=10_000
@@ -227,7 +229,7 @@ class AccountingArgs(Args):
 
 
 class UsageArgs(Args):
-    """Of ``accounting_usage``."""
+    """Arguments of the verb ``accounting_usage``."""
 
     start: UtcTime
     end: UtcTime
@@ -246,16 +248,18 @@ class Forecasted(Frozen):
 
 
 class Found(Frozen):
-    """Records, and how long what was not found may still turn up, which the adapter may learn late."""
+    """Records, and how long what was not found may still turn up, which the adapter may learn
+    late."""
 
     jobs: list[SchedulerJob]
     settle_s: float
 
 
 class Polled(Frozen):
-    """What has changed since the caller's generation; everything, when ``full``.
+    """Changes since the caller's generation; all records when ``full``.
 
-    A record is immutable and has a number; one that changed goes and comes back as another.
+    A record is immutable and has a number; a changed one is removed and returned under a new
+    number.
     """
 
     generation: str
@@ -265,20 +269,20 @@ class Polled(Frozen):
 
 
 class Attached(Frozen):
-    """It was started. The socket to it comes beside this answer (SCM_RIGHTS)."""
+    """Answer of ``attach``. The socket to it comes beside this answer (SCM_RIGHTS)."""
 
     _socket: socket.socket | None = PrivateAttr(None)
 
     @classmethod
     def with_socket(cls, connection: socket.socket) -> Attached:
-        """The answer that hands it over."""
+        """Return the answer that hands over ``connection``."""
         made = cls()
         made._socket = connection
         return made
 
     @property
     def handed_over(self) -> socket.socket | None:
-        """What goes beside the answer."""
+        """The socket that is passed beside the answer; None: no connection was set."""
         return self._socket
 
 
@@ -291,7 +295,7 @@ class LogRead(Frozen):
 
 
 class FenceRead(Frozen):
-    """The fence, or that nobody took it."""
+    """The fence; None: no run has taken it."""
 
     fence: Fence | None
 
@@ -303,13 +307,13 @@ class OutcomeRead(Frozen):
 
 
 class Used(Frozen):
-    """What has been used."""
+    """Usage rows of the requested period."""
 
     rows: list[Usage]
 
 
 class Notes(Frozen):
-    """What is missing or unusual, as sentences for whoever starts the platform."""
+    """Sentences about what is missing or unusual, for the administrator who starts the platform."""
 
     notes: list[str]
 
@@ -319,7 +323,7 @@ Audited = Literal["always", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One thing that can be asked for."""
+    """One verb with the models of its arguments and its answer."""
 
     name: str
     args: type[Args]
@@ -327,7 +331,7 @@ class Verb:
     timeout_s: float
     """The broker gives up after this; the caller a little later."""
     lost: type[Unavailable] = SchedulerUnavailable
-    """What it means that no answer came."""
+    """Class of the error that is raised when no answer came."""
     audited: Audited = "always"
     bulk: bool = False
     """Its answer may be long: it has a connection of its own, so that nothing waits behind it."""
@@ -382,7 +386,7 @@ class Welcome(Frozen):
 
 
 class Ask(Strict):
-    """One request."""
+    """One request of the platform."""
 
     id: int = Field(ge=0)
     verb: str = Field(max_length=40)

@@ -1,4 +1,5 @@
-"""The broker's verbs for folders: what is at an account's areas and paths, and making what is missing."""
+"""The broker's verbs for folders: what is at an account's areas and paths, and making what is
+missing."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ class WireArea(Area, extra="forbid"):
 
 
 class AccountArgs(Args):
-    """Of verbs that act for an account without a job."""
+    """Arguments of verbs that act for an account without a job."""
 
     account: UserName
 
     @property
     def about(self) -> tuple[str | None, str | None]:
-        """The account."""
+        """The account, for the audit log; no job."""
         return self.account, None
 
 
@@ -43,24 +44,24 @@ class AreasArgs(AccountArgs):
 
 
 class PathsArgs(AccountArgs):
-    """Of ``paths``."""
+    """Arguments of the verb ``paths``."""
 
     paths: list[AbsolutePath] = Field(max_length=MAX_PATHS)
 
 
 class AreasSeen(Frozen):
-    """What is at each area."""
+    """Facts about each requested area."""
 
     areas: list[AreaFacts]
 
 
 class PathsSeen(Frozen):
-    """What is at each path."""
+    """Facts about each requested path."""
 
     paths: list[PathFacts]
 
 
 class AreasMade(Frozen):
-    """What could not be made, a sentence each."""
+    """Folders that could not be created, one sentence each."""
 
     problems: list[str]

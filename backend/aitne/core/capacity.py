@@ -1,4 +1,5 @@
-"""Whether the cluster can run a request: ever, and now. Pure arithmetic on a snapshot of the nodes."""
+"""Check of a request against the cluster: ever, and now. Pure arithmetic on a snapshot of the
+nodes."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """``problems`` say why it never fits; ``reason`` why it does not start now."""
+    """Result of a check: ``problems`` if it never fits; ``reason`` if it does not start now."""
 
     fits: bool
     starts_now: bool
     reason: str | None = None
     problems: tuple[FieldProblem, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a user should know although it fits."""
+    """Notes for the user about a request that fits."""
     away: bool = False
-    """Whether it waits for nodes to come back: a scheduler may say that there are none."""
+    """Whether it waits for nodes to come back; a scheduler may report that there are none."""
 
 
 def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
@@ -59,7 +60,8 @@ def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
 
 
 def _away(gone: Sequence[Node], needed: int) -> str:
-    """Which nodes would do and take no work now, and why."""
+    """Return a sentence that names the unavailable nodes that the request waits for, with the
+    reasons."""
     said = [
         f"{node.name} is {node.state}{f' ({node.reason})' if node.reason else ''}"
         for node in sorted(gone, key=lambda each: each.name)
@@ -71,7 +73,7 @@ def _away(gone: Sequence[Node], needed: int) -> str:
 
 
 def able(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes that have what was asked of each, were they empty."""
+    """Return the nodes that could satisfy the per-node request if they were empty."""
     return [node for node in nodes if not _short(resources, _total(resources, node))]
 
 
@@ -88,7 +90,7 @@ def _total(resources: Resources, node: Node) -> dict[str, int]:
 
 
 def _is(has: str, asked: str) -> bool:
-    """Whether a node's GRES serves what was asked for: ``fpga:u280`` is an ``fpga`` too."""
+    """Return whether a node's GRES matches the requested one: ``fpga:u280`` is an ``fpga`` too."""
     return has == asked or has.startswith(f"{asked}:")
 
 
@@ -116,7 +118,7 @@ def _asked(resources: Resources) -> dict[str, int]:
 
 
 def _short(resources: Resources, has: dict[str, int]) -> dict[str, int]:
-    """How much of each kind is missing; empty when there is enough."""
+    """Return the missing amount of each resource; empty when there is enough."""
     return {
         kind: asked - has[kind] for kind, asked in _asked(resources).items() if asked > has[kind]
     }
@@ -138,7 +140,7 @@ def _words(missing: dict[str, int], resources: Resources) -> str:
 
 
 def _round_memory(amount_bytes: int) -> str:
-    """In whole mebibytes, rounded up: ``1.3G`` to the byte helps nobody."""
+    """Return the amount in whole mebibytes, rounded up: ``1.3G`` to the byte helps no reader."""
     return format_memory(-(-amount_bytes // (1 << 20)) << 20)
 
 

@@ -1,4 +1,4 @@
-"""What differs between two runs. Pure."""
+"""Differences between two runs. Pure."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Run:
     samples: Sequence[Sample] = ()
     values: Mapping[str, float] | None = None
     image_packages: Mapping[str, str] | None = None
-    """Of the image's software bill; None: there is none."""
+    """Packages of the image's software bill; None: there is none."""
 
 
 def compare(a: Run, b: Run) -> Comparison:
-    """Every section in which at least one of them says something."""
+    """Return every section in which at least one of the runs has a value."""
     both = (a, b)
     sections = [
         _section("job", *(_job(run) for run in both)),
@@ -68,7 +68,7 @@ def compare(a: Run, b: Run) -> Comparison:
 
 
 def setting_of(job: Job) -> dict[str, Scalar]:
-    """The parameters of a template, and of a sweep's task its setting."""
+    """Return the parameters of a template, and for a task of a sweep also its setting."""
     found = dict(job.spec.parameters)
     sweep, task = job.spec.sweep, job.array_task_id
     if sweep is not None and task is not None:
@@ -102,7 +102,8 @@ def _section(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Section:
 
 
 def _close(a: Cell, b: Cell) -> bool:
-    """Two measurements of the same run may differ by so much."""
+    """Return whether two numbers differ by no more than the noise of two measurements of one
+    run."""
     if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
         return False
     return abs(a - b) <= _NOISE * max(abs(a), abs(b))
@@ -232,7 +233,7 @@ def _outcome(run: Run) -> dict[str, Any]:
 
 
 def _use(run: Run) -> dict[str, Any]:
-    """Over all nodes and samples."""
+    """Return mean and maximum use over all nodes and samples; empty without samples."""
     samples = run.samples
     if not samples:
         return {}

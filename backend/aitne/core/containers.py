@@ -1,7 +1,7 @@
-"""What may be bound into a container: the one place that says so.
+"""The one place that defines what may be bound into a container.
 
-It looks at names alone. A name that leads elsewhere by a symbolic link is found out where the link is:
-the agent on the node resolves it (``AgentNeed.within``).
+It examines names alone. A name that leads elsewhere by a symbolic link is detected where the link
+is: the agent on the node resolves it (``AgentNeed.within``).
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ class BindRoot(Frozen):
 
     source: str
     target: str | None = None
-    """Where it is seen in the container; None: at its own path."""
+    """Path in the container; None: the same as outside."""
     writable: bool = False
 
 
 def check_binds(binds: Sequence[Bind], roots: Sequence[BindRoot]) -> None:
-    """Nothing is bound but what lies in ``roots``, where they say, and never more writable than they.
+    """Check that every bind lies in ``roots``, has their target, and is writable only where they
+    are.
 
-    Of roots below one another the deepest counts.
+    Of nested roots the deepest counts.
 
     Raises:
-        InvalidInput: a bind outside the roots, of another target, writable where it must not be, of or
-            over a place of the system, twice to one target, or hidden by a later one.
+        InvalidInput: a bind outside the roots, of another target, writable where it must not be, of
+            or over a place of the system, twice to one target, or hidden by a later one.
     """
     check_paths(binds)
     for bind in binds:
@@ -64,7 +65,7 @@ def check_binds(binds: Sequence[Bind], roots: Sequence[BindRoot]) -> None:
 
 
 def check_paths(binds: Sequence[Bind]) -> None:
-    """What holds for binds whatever the roots are.
+    """Check the rules for binds that do not depend on the roots.
 
     Raises:
         InvalidInput: as ``check_binds``, but for the roots.
@@ -80,7 +81,7 @@ def check_paths(binds: Sequence[Bind]) -> None:
 
 
 def check_spec(spec: ContainerSpec) -> None:
-    """What holds for every container, whatever its runtime.
+    """Check the rules for every container, whatever its runtime.
 
     Raises:
         InvalidInput: a bind or path that no container gets, or text that no program can be given.
@@ -96,7 +97,7 @@ def check_spec(spec: ContainerSpec) -> None:
 
 
 def check_path(path: str, field: str) -> None:
-    """It is absolute, says nothing in a roundabout way, and every runtime can be told of it.
+    """Check that a path is absolute and normalized, and that every runtime can take it.
 
     Raises:
         InvalidInput: it is not.
@@ -121,7 +122,7 @@ def check_path(path: str, field: str) -> None:
 
 
 def check_text(text: str, field: str) -> None:
-    """It can be handed to a program.
+    """Check that the text can be passed to a program.
 
     Raises:
         InvalidInput: it holds a NUL character.

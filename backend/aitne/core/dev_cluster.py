@@ -1,7 +1,8 @@
-"""What ``aitne dev cluster up`` leaves for others to read: where a development cluster is and how to use it.
+"""The record that ``aitne dev cluster up`` leaves: where a development cluster is and how to use
+it.
 
-Whoever starts a platform on the cluster, or tests against it, reads this record; only ``aitne dev cluster``
-writes it.
+A platform that starts on the cluster, and tests against it, read this record; only
+``aitne dev cluster`` writes it.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class DevCluster(Frozen):
 
     @property
     def run_dir(self) -> Path:
-        """Where each daemon's ``<daemon>.pid`` lies; a node's is ``slurmd.<node>.pid``."""
+        """Folder of each daemon's ``<daemon>.pid``; a node's is ``slurmd.<node>.pid``."""
         return self.root / "run"
 
     @property
@@ -86,7 +87,7 @@ class DevCluster(Frozen):
 
 
 def find_dev_cluster(name: str = "dev") -> DevCluster | None:
-    """The cluster of that name, as it was when it came up; ``None`` where there is none.
+    """Return the cluster of that name, as recorded when it came up; None where there is none.
 
     Raises:
         SetupError: its record cannot be read.
@@ -108,7 +109,7 @@ def find_dev_cluster(name: str = "dev") -> DevCluster | None:
 
 
 def list_dev_clusters() -> list[DevCluster]:
-    """All development clusters of this machine, by name.
+    """Return all development clusters of this machine, by name.
 
     Raises:
         SetupError: the record of one cannot be read.

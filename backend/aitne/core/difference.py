@@ -1,7 +1,7 @@
-"""What has to change in the accounts of Slurm so that they say what the platform's projects say.
+"""The changes to the accounts of Slurm that make them match the platform's projects.
 
-Pure. Nothing is ever taken away but a user's membership in an account that is a project's: accounts,
-users and limits that the platform knows nothing of are left alone.
+Pure. Nothing is ever removed but a user's membership in an account that is a project's: accounts,
+users and limits that the platform does not know are left alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SINGLE: tuple[LimitName, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What accounting should hold. Users by their Unix names."""
+    """Target state of accounting. Users by their Unix names."""
 
     accounts: Mapping[str, Limits] = field(default_factory=dict)
     members: Mapping[tuple[str, str], Limits] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Wanted:
 
 
 def difference(wanted: Wanted, found: Associations) -> list[Change]:
-    """The changes, in an order in which they can be made."""
+    """Return the changes, in an order in which they can be made."""
     accounts = {each.account: each for each in found.accounts}
     members = {(each.account, each.user): each for each in found.members if each.user}
     defaults = {each.name: each.default_account for each in found.users}

@@ -17,7 +17,7 @@ from aitne.core.models.job import DistributedSpec
 from aitne.core.models.resources import Resources
 
 TRANSPORT_OF = {"auto": "auto", "gloo": "torch_pg", "nccl": "torch_pg"}
-"""What a backend may be called beside the transports' own names: let the runtime choose, or torch's
+"""Names of a backend beside the transports' own: ``auto`` lets the runtime choose, and torch's
 names for its own, which takes gloo for memory and NCCL for GPUs."""
 ONE_NODE = {
     "mpi": "MPI's own launcher would have to start the ranks on the other nodes",
@@ -35,7 +35,7 @@ _PORTS = frozenset({"base", "auto"})
 
 
 def known(field: str) -> list[str]:
-    """The names that ``backend``, ``strategy`` or ``compress`` may have, sorted."""
+    """Return the names that ``backend``, ``strategy`` or ``compress`` may have, sorted."""
     folder, group, aliases = _KINDS[field]
     path = Path(aitne.__file__).parent / "distrib" / folder
     modules = (module.name for module in pkgutil.iter_modules([str(path)]))
@@ -44,7 +44,7 @@ def known(field: str) -> list[str]:
 
 
 def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProblem]:
-    """What cannot be run."""
+    """Yield the problems that prevent the program from running."""
     for field in _KINDS:
         name = getattr(spec, field)
         if name not in (names := known(field)):
@@ -68,7 +68,7 @@ def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProbl
 
 
 def warnings(spec: DistributedSpec, resources: Resources) -> Sequence[str]:
-    """What is perhaps not as it was meant."""
+    """Return warnings about settings that are possible but may be unintended, one sentence each."""
     ranks = spec.ranks_per_node
     found = []
     if ranks > resources.cpu:

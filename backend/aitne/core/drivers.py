@@ -1,9 +1,9 @@
-"""Whether a node's GPU driver can run an image: its CUDA must be that of the image or a later one.
+"""Match of GPU drivers and images: a node's CUDA must be that of the image or a later one.
 
 A driver runs programs that were built with its own or an earlier release of CUDA
-(https://docs.nvidia.com/deploy/cuda-compatibility). Which one a node's driver has is a feature of the
-node, such as ``cuda12.4``: NVML says it where the platform schedules by itself, and on Slurm an
-administrator writes it into ``slurm.conf``.
+(https://docs.nvidia.com/deploy/cuda-compatibility). The release of a node's driver is a feature of
+the node, such as ``cuda12.4``: NVML provides it where the platform schedules by itself, and on
+Slurm an administrator writes it into ``slurm.conf``.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ Release = tuple[int, int]
 
 
 def cuda_of(features: Iterable[str]) -> Release | None:
-    """The CUDA that a node's driver supports, by its features; None: nobody has said."""
+    """Return the CUDA release that a node's driver supports, by its features; None: no feature
+    names one."""
     found = [_FEATURE.fullmatch(feature) for feature in features]
     return max(((int(one[1]), int(one[2])) for one in found if one), default=None)
 
 
 def feature_of(major: int, minor: int) -> str:
-    """The feature of a node whose driver supports that release."""
+    """Return the feature of a node whose driver supports that release."""
     return f"cuda{major}.{minor}"
 
 
 @dataclass(frozen=True, slots=True)
 class DriverMatch:
-    """Which of the nodes with the GPUs that were asked for can run the image."""
+    """Nodes with the requested GPUs, grouped by whether their driver can run the image."""
 
     able: tuple[str, ...]
     too_old: tuple[str, ...]
@@ -43,12 +44,12 @@ class DriverMatch:
 
     @property
     def impossible(self) -> bool:
-        """Whether there is no node that could."""
+        """Return whether no node could run the image."""
         return bool(self.too_old) and not self.able and not self.unknown
 
 
 def match(needed: str, nodes: Sequence[Node]) -> DriverMatch:
-    """Compare each node with ``needed``, such as ``12.6``."""
+    """Return the nodes grouped by whether their CUDA is ``needed``, such as ``12.6``, or later."""
     major, minor = needed.split(".")
     wanted = (int(major), int(minor))
     has = {node.name: cuda_of(node.features) for node in nodes}
@@ -62,7 +63,7 @@ def match(needed: str, nodes: Sequence[Node]) -> DriverMatch:
 
 
 def describe(needed: str, found: DriverMatch) -> str | None:
-    """What a user should know before submitting, as a sentence; None: every node will do."""
+    """Return a sentence for the user before a submission; None: every node can run the image."""
     if not found.too_old and not found.unknown:
         return None
     if found.impossible:

@@ -136,10 +136,10 @@ exec "${aitne_program[@]}"
 
 
 def wrap(environment: EnvironmentSpec, argv: Sequence[str]) -> tuple[str, ...]:
-    """The argument vector that loads ``environment`` on the node and then becomes ``argv``.
+    """Return the argument vector that loads ``environment`` on the node and then becomes ``argv``.
 
-    It needs bash on the node's PATH. What cannot be loaded ends it with ``EXIT_ENVIRONMENT`` and a
-    sentence on the standard error that says what, and what is there instead.
+    It needs bash on the node's PATH. If something cannot be loaded, it exits with
+    ``EXIT_ENVIRONMENT`` and writes to standard error what is missing and what is available instead.
     """
     if environment == EnvironmentSpec():
         return tuple(argv)

@@ -1,30 +1,30 @@
 """Every error the platform raises on purpose.
 
-The tree, without a word of HTTP or of any outside system::
+The tree, independent of HTTP and of any outside system::
 
     AitneError
-    ├── InvalidInput            what was asked for cannot be (field, value, allowed)
+    ├── InvalidInput            the request is invalid (field, value, allowed)
     │   └── TemplateError       a template file is wrong (file, line)
     ├── NotFound                no such object, or none that the actor may know of
     ├── NotAllowed              the actor may not do this
-    │   ├── NotAuthenticated    nobody is logged in, or the credential is wrong
-    │   └── ReauthenticationRequired  the user proves once more who is at the browser
+    │   ├── NotAuthenticated    no user is logged in, or the credential is wrong
+    │   └── ReauthenticationRequired  the user must authenticate again
     ├── Conflict                the object is not in a state that permits this
     │   ├── IdempotencyConflict the key was used before with another body
     │   ├── IllegalTransition   the state machine has no such edge
     │   ├── ManifestMissing     a dataset's manifest must be uploaded first
     │   └── StaleEpoch          another controller leads now; the update was not made
-    ├── RateLimited             too many attempts; says when to try again
-    ├── SetupError              the platform cannot start as configured; says what to do
+    ├── RateLimited             too many attempts; states when to try again
+    ├── SetupError              the platform cannot start as configured; states what to do
     └── Unavailable             an outside system does not answer; nothing is known to have failed
         ├── SchedulerUnavailable
         │   └── SubmitUncertain  the scheduler may or may not hold the job
         ├── CommandTimeout
         ├── HubUnavailable
         └── StoreUnavailable
-    SchedulerRejected(AitneError)  the scheduler understood and said no
+    SchedulerRejected(AitneError)  the scheduler rejected the request
     NotSupported(AitneError)       the adapter in use cannot do that at all
-    DeliveryFailed(AitneError)     a message was not taken; says whether to try again
+    DeliveryFailed(AitneError)     a message was not accepted; states whether to try again
 
 A message says what happened, why, and what to do next.
 """
@@ -37,9 +37,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One thing that is wrong with one field of what was asked for.
+    """Problem with one field of a request.
 
-    ``field`` is a dotted path as the user wrote it (``resources.gpu``), ``value`` what was given,
+    ``field`` is a dotted path as the user wrote it (``resources.gpu``), ``value`` the value given,
     ``allowed`` what would have been accepted.
     """
 
@@ -60,7 +60,7 @@ class AitneError(Exception):
 
 
 class InvalidInput(AitneError):
-    """What was asked for cannot be; ``problems`` name each field, its value and what is allowed."""
+    """Invalid request; ``problems`` name each field, its value and what is allowed."""
 
     code = "invalid_input"
 
@@ -72,7 +72,7 @@ class InvalidInput(AitneError):
     def field(
         cls, field: str, message: str, *, value: object = None, allowed: str | None = None
     ) -> InvalidInput:
-        """The common case: exactly one field is wrong."""
+        """Return an error for the common case that exactly one field is wrong."""
         shown = None if value is None else str(value)
         return cls(f"{field}: {message}", [FieldProblem(field, message, shown, allowed)])
 
@@ -108,13 +108,13 @@ class NotAllowed(AitneError):
 
 
 class NotAuthenticated(NotAllowed):
-    """Nobody is logged in, or the credential is wrong, expired or revoked."""
+    """No user is logged in, or the credential is wrong, expired or revoked."""
 
     code = "not_authenticated"
 
 
 class ReauthenticationRequired(NotAllowed):
-    """The user has to prove once more who is at the browser."""
+    """The user must authenticate again before this change."""
 
     code = "reauthentication_required"
 
@@ -150,13 +150,14 @@ class StaleEpoch(Conflict):
 
 
 class ChangedMeanwhile(AitneError):
-    """What was to be changed is no longer what the caller saw."""
+    """Conflict with a change since the caller read the object."""
 
     code = "changed_meanwhile"
 
 
 class RateLimited(AitneError):
-    """Too many attempts; ``retry_after_s`` says when the next one is looked at."""
+    """Too many attempts; ``retry_after_s`` is the time until the next one is accepted, in
+    seconds."""
 
     code = "rate_limited"
 
@@ -166,7 +167,7 @@ class RateLimited(AitneError):
 
 
 class SetupError(AitneError):
-    """The platform cannot start as configured; the message says what to do."""
+    """The platform cannot start as configured; the message states what to do."""
 
     code = "setup_error"
 
@@ -208,9 +209,9 @@ class HubUnavailable(Unavailable):
 
 
 class SchedulerRejected(AitneError):
-    """The scheduler understood the request and said no; trying again changes nothing.
+    """The scheduler rejected the request; trying again changes nothing.
 
-    ``field`` is the part of the job file that it did not like, where that can be told.
+    ``field`` is the part of the job file that it rejected, where that is known.
     """
 
     code = "scheduler_rejected"
@@ -221,13 +222,14 @@ class SchedulerRejected(AitneError):
 
 
 class NotSupported(AitneError):
-    """This platform's adapter cannot do that at all; the message says what can."""
+    """The adapter in use cannot do that at all; the message states what can."""
 
     code = "not_supported"
 
 
 class DeliveryFailed(AitneError):
-    """A message was not taken. ``again``: a later try may succeed; ``status`` as the other side said."""
+    """A message was not accepted. ``again``: a later try may succeed; ``status``: the receiver's
+    status."""
 
     code = "delivery_failed"
 

@@ -1,4 +1,5 @@
-"""When GPUs become free: what runs ends by its time limit, what waits takes its share. Pure arithmetic."""
+"""Forecast of free GPUs: running jobs end by their time limits, waiting jobs take their share. Pure
+arithmetic."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from aitne.core.models.node import Node
 from aitne.core.ports.store.gpus import GpuUse
 
 HORIZON = timedelta(hours=24)
-"""So far a forecast looks ahead: later, what nobody has submitted yet decides."""
+"""Range of a forecast: later, jobs that are not submitted yet decide."""
 
 
 class FreeGpus(Frozen):
-    """How many GPUs of a type are free from a moment on."""
+    """Number of GPUs of a type that are free from a time on."""
 
     at: UtcTime
-    """From when."""
+    """Time from which they are free."""
     free: int
 
 
@@ -29,18 +30,18 @@ class GpuCapacity(Frozen):
     type: str | None
     """None: of no type."""
     total: int
-    """How many there are."""
+    """Number of GPUs of this type."""
     free: int
     """A job could get them now."""
     used: int
     out: int
     """On nodes that take no work."""
     without_end: int
-    """In use by what the platform cannot tell the end of, such as jobs that went past it."""
+    """In use by jobs whose end the platform does not know, such as those that ran past it."""
     waiting: int
     """Asked for by jobs that wait; those that named no type count with every type."""
     next_free_at: UtcTime | None
-    """When the next one is given back at the latest; None: nobody can tell."""
+    """Latest time at which the next one is released; None: unknown."""
     forecast: tuple[FreeGpus, ...]
     """Steps of how many are free, the first of them now, if nothing else is started."""
 
@@ -48,7 +49,8 @@ class GpuCapacity(Frozen):
 def capacity(
     nodes: Sequence[Node], held: Sequence[GpuUse], awaited: Sequence[GpuUse], now: datetime
 ) -> tuple[GpuCapacity, ...]:
-    """Per type of GPU, by name: what is there, what is free, and what becomes free until when."""
+    """Return, per GPU type by name, the total, what is free, and a forecast of what becomes
+    free."""
     types = sorted(
         {gpu.type for node in nodes for gpu in node.gpus if gpu.total}, key=lambda name: name or ""
     )
@@ -103,9 +105,9 @@ def _of_type(
 def _returned(
     nodes: dict[str, Node], held: Sequence[GpuUse], now: datetime
 ) -> dict[str | None, list[tuple[datetime, int]]]:
-    """When each job gives how many GPUs of which type back to nodes that take work.
+    """Return when jobs release GPUs on usable nodes: by type, pairs of time and count.
 
-    A job past its end is about to go: its GPUs come back a moment from now.
+    A job past its end is about to go: its GPUs are released a moment from now.
     """
     found: dict[str | None, list[tuple[datetime, int]]] = {}
     for use in held:
@@ -124,13 +126,14 @@ def _returned(
 
 
 def _minute(moment: datetime) -> datetime:
-    """The next full minute: nobody reads a forecast to the second, and it keeps its steps few."""
+    """Return the next full minute: forecasts need no seconds, and rounding keeps their steps
+    few."""
     full = moment.replace(second=0, microsecond=0)
     return full if full == moment else full + timedelta(minutes=1)
 
 
 def _type_on(node: Node, use: GpuUse) -> str | None:
-    """What a job that took any type got: the type that is most in use there."""
+    """Return the type that a job without a requested type got: the type most in use on the node."""
     if use.type is not None:
         return use.type
     return max(node.gpus, key=lambda gpu: gpu.used).type if node.gpus else None

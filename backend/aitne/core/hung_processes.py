@@ -1,7 +1,7 @@
 """Hung processes: when one counts as hung, and the record of each restart.
 
-The supervisor leaves a file for each restart in ``run/hung`` and the API moves it into the database,
-which may be away at the time of the restart. The totals stay. Standard library only.
+The supervisor leaves a file for each restart in ``run/hung`` and the API moves it into the
+database, which may be away at the time of the restart. The totals stay. Standard library only.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def left(run_dir: Path) -> Iterator[tuple[Path, HungRestart]]:
 
 
 def totals(run_dir: Path) -> dict[str, int]:
-    """Count the restarts since the data directory was made, by process; from 0 if the file is damaged."""
+    """Count the restarts since the data directory was made, by process; from 0 if the file is
+    damaged."""
     try:
         counts = json.loads((run_dir / _FOLDER / _TOTALS).read_text())
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,5 @@
-"""Settings of logging in: which sources there are, what protects accounts, and each source's own."""
+"""Settings of logging in: which sources there are, what protects accounts, and each source's
+own."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ SecondFactorRule = Literal["optional", "admins", "all"]
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether only this machine is reached by that name or address."""
+    """Return whether ``host`` is the loopback interface of this machine."""
     if host == "localhost":
         return True
     try:
@@ -26,7 +27,8 @@ def is_loopback(host: str | None) -> bool:
 
 
 class LdapSettings(Strict):
-    """Accounts of a directory. Needed with `"ldap"` among the `sources`; `pip install aitne[ldap]`."""
+    """Accounts of a directory. Needed with `"ldap"` among the `sources`; `pip install
+    aitne[ldap]`."""
 
     url: str | None = Field(
         None, description="`ldaps://host`, or `ldap://host` (then with StartTLS); unset: none."
@@ -166,7 +168,7 @@ class PamSettings(Strict):
 
 
 class AuthSettings(Strict):
-    """Logging in."""
+    """Settings of logins and sign-ins."""
 
     sources: list[SourceName] = Field(
         default_factory=lambda: ["password"],
@@ -210,7 +212,7 @@ class AuthSettings(Strict):
 
 
 class RateSettings(Strict):
-    """How much anybody may ask at once; whoever asks more is told when to go on (429)."""
+    """Limits of the request rate; further requests are answered with 429 and the time to wait."""
 
     changes_per_minute: int = Field(
         3_000, ge=1, description="Requests of one user that change something."

@@ -1,4 +1,5 @@
-"""The job file that would make the same job again: what a composer opens, and what is kept as a template."""
+"""The job file that would make the same job again: what a composer opens, and what is kept as a
+template."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from aitne.core.units import format_duration, format_memory
 
 
 def job_to_file(spec: JobSpec) -> dict[str, Any]:
-    """The content of a job file, shortest first: what the template says is left to it.
+    """Return the content of a job file in its shortest form: defaults of the template are left out.
 
     The jobs that it waited for are left out: they have ended, or will soon.
     """

@@ -1,4 +1,4 @@
-"""A job file's content as the YAML that a person would have written."""
+"""A job file's content as YAML in the form that a user would write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 _WIDEST = 1 << 16
-"""A command stands on one line, however long: folded, nobody can read it."""
+"""Line width of the YAML: a command stays on one line, because folded ones are hard to read."""
 
 
 _NUMBERS = frozenset("0123456789+-.")
@@ -18,7 +18,7 @@ class _Dumper(yaml.SafeDumper):
     """Block style; a text of several lines stands as it is."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Indent lists below their name, as people do."""
+        """Indent lists below their name, the usual style of hand-written YAML."""
         super().increase_indent(flow, False)
 
 
@@ -39,7 +39,7 @@ _Dumper.add_representer(str, _text)
 
 
 def write_job_file(content: dict[str, Any], comments: Sequence[str] = ()) -> str:
-    """The YAML, below ``comments``; ``aitne apply`` reads the same content back."""
+    """Return the YAML, below ``comments``; ``aitne apply`` reads the same content back."""
     head = "".join(f"# {' '.join(line.split())}\n" if line else "#\n" for line in comments)
     body = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDEST)
     return head + body

@@ -1,4 +1,5 @@
-"""Where files lie: a job's, below the jobs directory, and those that we ship. Everyone asks here."""
+"""Locations of files: a job's, below the jobs directory, and those that the platform ships. The
+single source of these paths."""
 
 from __future__ import annotations
 
@@ -15,17 +16,19 @@ OUTCOME = "outcome"
 
 
 def shipped(name: str) -> Path:
-    """A folder of files that we ship: package data in a wheel, the repository's folder in a checkout."""
+    """Return a folder of shipped files: package data in a wheel, the repository's folder in a
+    checkout."""
     package = Path(__file__).parents[1]
     packaged = package / "_data" / name
     return packaged if packaged.is_dir() else package.parents[1] / name
 
 
 def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
-    """The folder of one attempt; the tasks of an array share it, named by the array job's id."""
+    """Return the folder of one attempt; the tasks of an array share it, named by the array job's
+    id."""
     return jobs_dir / str(job_id) / str(attempt)
 
 
 def log_name(task: int | None) -> str:
-    """The file with what the program wrote, stdout and stderr merged."""
+    """Return the name of the log: the program's stdout and stderr merged."""
     return "output.log" if task is None else f"output-{task}.log"

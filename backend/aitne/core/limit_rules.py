@@ -1,4 +1,5 @@
-"""Layers of limits: what a project was granted, what its managers hold it to, and a member's own."""
+"""Layers of limits: what a project was granted, what its managers hold it to, and a member's
+own."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _SINGLE = (
 
 
 def tightest(granted: Limits, own: Limits) -> Limits:
-    """Both at once."""
+    """Return the smaller of each pair of limits, and the QOS that both permit, else those
+    granted."""
     single = {name: _least(getattr(granted, name), getattr(own, name)) for name in _SINGLE}
     types = {
         name: _least(granted.max_gpus_by_type.get(name), own.max_gpus_by_type.get(name))
@@ -29,7 +31,7 @@ def tightest(granted: Limits, own: Limits) -> Limits:
 
 
 def held_to(project: Limits, member: Limits) -> Limits:
-    """A member's own limits, none of them above the project's: that may have been lowered since."""
+    """Return a member's own limits, none above the project's, which may have been lowered since."""
     both = tightest(project, member)
     single = {
         name: None if getattr(member, name) is None else getattr(both, name) for name in _SINGLE
@@ -40,7 +42,7 @@ def held_to(project: Limits, member: Limits) -> Limits:
 
 
 def exceeding(wish: Limits, granted: Limits) -> Iterator[FieldProblem]:
-    """What of the wish is more than was granted.
+    """Yield a problem for each requested limit that exceeds the granted one.
 
     Slurm lets the time limit and the QOS of a member's association override those of the account,
     so that here, too, nothing may be more than the project has.

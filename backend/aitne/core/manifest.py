@@ -9,8 +9,8 @@ The text, always UTF-8 with a line feed after every line::
 Paths are relative to the dataset and lie in no order but this one: component by component, each
 compared by its bytes, so that a dataset has exactly one manifest, and ``sha256`` of the text names
 it. A path is bytes: what is no UTF-8, and characters that move a cursor or turn a line round, are
-written ``\\xHH`` a byte (``\\n``, ``\\t``, ``\\r`` where they have names) and a backslash ``\\\\``; no
-other spelling is read. Folders are no entries: an empty one is not part of a dataset. A link may
+written ``\\xHH`` a byte (``\\n``, ``\\t``, ``\\r`` where they have names) and a backslash ``\\\\``;
+no other spelling is read. Folders are no entries: an empty one is not part of a dataset. A link may
 only point to where the dataset is whole too: relative, ``..`` at its beginning alone, and never
 above the dataset; as no entry lies below a link, that keeps even chains of links inside.
 """
@@ -31,7 +31,8 @@ MAX_NAME_BYTES: Final = 255
 MAX_LINE_BYTES: Final = 2 * 4 * MAX_PATH_BYTES + 80
 MAX_SIZE: Final = 2**63 - 1
 MOST_BYTES: Final = 1 << 30
-"""Of the text, and of what travels, that a platform takes: about ten million files."""
+"""Most bytes of a manifest, of its text and of its packed form, that a platform takes: about ten
+million files."""
 _CHUNK = 1 << 20
 
 _FILE = re.compile(rb"([0-9a-f]{64})\t(0|[1-9][0-9]{0,18})\t([^\t]+)")
@@ -78,7 +79,7 @@ Entry = File | Link
 
 
 class Summary(NamedTuple):
-    """What a whole manifest amounts to. ``digest`` names it; ``size_bytes`` is that of its files."""
+    """Summary of a whole manifest. ``digest`` names it; ``size_bytes`` is that of its files."""
 
     digest: str
     files: int
@@ -87,7 +88,7 @@ class Summary(NamedTuple):
 
 
 def escape(path: bytes) -> str:
-    """A path as its manifest writes it: one printable line, and two paths are never the same."""
+    """Return a path as its manifest writes it: one printable line, different for every path."""
     if _PLAIN.fullmatch(path):
         return path.decode("ascii")
     return _SPECIAL.sub(_escaped, path.decode("utf-8", "surrogateescape"))
@@ -100,7 +101,8 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def unescape(text: bytes) -> bytes:
-    """The path that is written so. Raises ``ValueError`` if ``escape`` would write it otherwise."""
+    """Return the path that is written so. Raises ``ValueError`` if ``escape`` would write it
+    otherwise."""
     if _PLAIN.fullmatch(text):
         return text
     path = _ESCAPE.sub(_meant, text)
@@ -117,12 +119,12 @@ def _meant(found: re.Match[bytes]) -> bytes:
 
 
 def order(path: bytes) -> bytes:
-    """What paths are sorted by: component by component, so that nothing comes between a folder's."""
+    """Return the sort key of a path: by component, so that a folder's entries stay together."""
     return path.replace(b"/", b"\0")
 
 
 def check_path(path: bytes) -> None:
-    """Raise ``ValueError`` if a dataset can have no such path; the message says why."""
+    """Raise ``ValueError`` if a dataset cannot have such a path; the message gives the reason."""
     if not path or path.startswith(b"/"):
         raise ValueError("is not relative to the dataset")
     if b"\0" in path:
@@ -155,7 +157,7 @@ def check_target(path: bytes, target: bytes) -> None:
 
 
 class _Order:
-    """Holds entries to the one order; knows only the last of them."""
+    """Check of the order of entries; keeps only the last of them."""
 
     def __init__(self) -> None:
         self._path = b""
@@ -173,7 +175,7 @@ class _Order:
 
 
 def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """The text of a manifest, in pieces; ``entries`` in any order.
+    """Yield the text of a manifest, in pieces; ``entries`` in any order.
 
     Raises:
         ManifestError: a path or a link's target cannot be in a dataset, or a path comes twice.
@@ -200,11 +202,11 @@ def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
-    """The entries of a manifest's text, which comes in pieces of any size; one line is held at a time.
+    """Yield the entries of a manifest's text in pieces of any size; one line is held at a time.
 
     Raises:
         ManifestError: the text is no whole, canonical manifest. The entries before the line that is
-            wrong have been given by then: believe none before the end was reached.
+            wrong have been yielded by then: believe none before the end was reached.
     """
     ordered = _Order()
     for number, line in _lines(chunks):
@@ -224,7 +226,7 @@ def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
 
 
 def summarize(chunks: Iterable[bytes]) -> Summary:
-    """Read a manifest to its end, strictly, and say what it amounts to.
+    """Read a manifest to its end, strictly, and return its summary.
 
     Raises:
         ManifestError: it is not a whole, canonical manifest.
@@ -282,7 +284,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def pack(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The text as it travels and is kept: gzip, the same bytes for the same text."""
+    """Yield the text as it is sent and stored: gzip, the same bytes for the same text."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
     for chunk in chunks:
         packed = packer.compress(chunk)
@@ -292,7 +294,7 @@ def pack(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def unpack(chunks: Iterable[bytes], *, most_bytes: int) -> Iterator[bytes]:
-    """The text again, never more than ``most_bytes`` of it however small its packet was.
+    """Yield the text again, never more than ``most_bytes`` of it however small the packed form was.
 
     Raises:
         ManifestError: it is not one whole gzip stream, or unpacks to more.

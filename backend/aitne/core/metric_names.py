@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric's name, what it says and how it is divided."""
+    """Name, help text and labels of one metric."""
 
     name: str
     help: str

@@ -1,4 +1,4 @@
-"""What jobs run of the platform itself, as seen from the node that they run on."""
+"""Paths of the platform's own software that jobs use on a node."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class NodeSoftware(Frozen):
     launcher: PurePath
     """The program that becomes the single-user server (``hub/launcher.py``)."""
     spawner: tuple[str, ...]
-    """The argument vector of the program that starts a node's ranks (``aitne.launch``), up to its own:
-    the node's Python, and as the last one the file."""
+    """The argument vector of the program that starts a node's ranks (``aitne.launch``), up to its
+    own: the node's Python, and as the last one the file."""

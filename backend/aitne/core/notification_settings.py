@@ -21,7 +21,7 @@ MAIL_ADDRESS = re.compile(
 
 
 def mail_address(text: str) -> str:
-    """The text, if mail can go there; else ``ValueError``."""
+    """Return the text if mail can be sent there; else raise ``ValueError``."""
     if MAIL_ADDRESS.match(text) is None:
         raise ValueError("it is not a mail address such as ada@example.org")
     return text
@@ -61,12 +61,12 @@ class MailSettings(Strict):
 
     @property
     def port_of_server(self) -> int:
-        """Where the server listens."""
+        """Port of the mail server."""
         return self.port or {"tls": 465, "starttls": 587, "none": 25}[self.security]
 
 
 class WebhookSettings(Strict):
-    """Where people's webhooks may lead."""
+    """Permitted targets of users' webhooks."""
 
     enabled: bool = Field(True, description="Whether people may have webhooks.")
     http_hosts: list[str] = Field(
@@ -89,7 +89,7 @@ class WebhookSettings(Strict):
 
 
 class IdleSettings(Strict):
-    """Sessions that nobody works in, and GPUs that nobody uses."""
+    """Handling of sessions without activity and of idle GPUs."""
 
     inactivity_duration: Seconds | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""Who may do what: one table of actions and roles.
+"""Permissions: one table of actions and roles.
 
 A role here is the actor's relation to one object. An administrator's relation is ADMIN only while
 the credential in use has the scope ``admin``; without it an administrator is a user like any other.
@@ -15,11 +15,11 @@ from aitne.core.models.user import Actor, Role, Scope
 
 
 class Relation(StrEnum):
-    """What the actor is to the object."""
+    """Relation of the actor to the object."""
 
     OWNER = "owner"
     MEMBER = "member"
-    """Of the object's project."""
+    """Member of the object's project."""
     MANAGER = "manager"
     """Leads the object's project, and so is a member too."""
     ADMIN = "admin"
@@ -36,9 +36,9 @@ class Action(StrEnum):
     JOB_CANCEL = "job.cancel"
     JOB_EXTEND = "job.extend"
     JOB_OPEN = "job.open"
-    """Work in the session: it acts as its owner, so it is nobody else's."""
+    """Work in the session: it acts as its owner, so no other user may."""
     JOB_ATTACH = "job.attach"
-    """Work beside its program, as its owner: so it is nobody else's."""
+    """Attach beside its program, as its owner: no other user may."""
     JOB_RESUBMIT = "job.resubmit"
     """Run its commands again, as oneself."""
     CLUSTER_READ = "cluster.read"
@@ -50,20 +50,21 @@ class Action(StrEnum):
     PROJECT_READ = "project.read"
     """Its members, limits and usage."""
     PROJECT_REQUEST = "project.request"
-    """Ask for a new one, or make it where the site lets everybody."""
+    """Request a new one, or create it where the site permits that to all users."""
     PROJECT_JOIN = "project.join"
     """By an invitation."""
     PROJECT_LEAVE = "project.leave"
     PROJECT_MANAGE = "project.manage"
-    """Its title, members, invitations, limits within the administrator's; close it, ask for more time."""
+    """Its title, members, invitations, limits within the administrator's; close it, ask for more
+    time."""
     PROJECT_ADMINISTER = "project.administer"
-    """Approve it; grant limits, budget and time; make it somebody's default."""
+    """Approve it; grant limits, budget and time; make it a user's default."""
     ACCOUNTING_SYNC = "accounting.sync"
     """Compare the projects with the scheduler's accounts, and change those."""
     IMAGE_READ = "image.read"
-    """Those for everybody, and those of one's projects."""
+    """Those for all users, and those of the actor's projects."""
     IMAGE_ADMINISTER = "image.administer"
-    """Register, retire, verify, remove; say which projects see it."""
+    """Register, retire, verify, remove; set the projects that see it."""
     DATASET_READ = "dataset.read"
     """Its entry and manifest; to name it in a job."""
     DATASET_ADD = "dataset.add"
@@ -88,7 +89,7 @@ class Action(StrEnum):
     """Store and delete the owner's secrets; nothing reads their values but the owner's jobs."""
     PREFERENCE_READ = "preference.read"
     PREFERENCE_WRITE = "preference.write"
-    """What the owner prefers in the portal."""
+    """Change the owner's preferences in the portal."""
     SIGN_IN_READ = "sign_in.read"
     SIGN_IN_WRITE = "sign_in.write"
     """Logins of the owner, and what they are proved by."""
@@ -110,7 +111,7 @@ class Rule:
     allowed: frozenset[Relation]
     scope: Scope
     seen_with: Action | None = None
-    """The action that says who may know of the object; None: this one does."""
+    """The action that determines who may know of the object; None: this one does."""
 
 
 TABLE: dict[Action, Rule] = {
@@ -168,7 +169,8 @@ IMPERSONATED: frozenset[Action] = frozenset(
         Action.JOB_EXTEND,
     }
 ) - {Action.TOKEN_READ, Action.SIGN_IN_READ}
-"""What an administrator may do as somebody else: look, and what needs nothing of theirs to run."""
+"""Actions of an administrator who impersonates a user: reading, and what runs nothing as the
+user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +180,13 @@ class Decision:
     allowed: bool
     visible: bool
     reason: str = ""
-    """Why not, as a sentence."""
+    """Reason for a refusal, as a sentence."""
 
 
 def relations(
     actor: Actor, *, owner: str | None = None, project: str | None = None
 ) -> frozenset[Relation]:
-    """All that the actor is to an object of ``owner`` in ``project``; never empty."""
+    """Return all relations of the actor to an object of ``owner`` in ``project``; never empty."""
     found = {
         relation
         for relation, holds in (
@@ -201,7 +203,7 @@ def relations(
 def decide(
     action: Action, actor: Actor, *, owner: str | None = None, project: str | None = None
 ) -> Decision:
-    """Whether the actor may do this to an object of ``owner`` in ``project``."""
+    """Return whether the actor may do this to an object of ``owner`` in ``project``."""
     rule = TABLE[action]
     mine = relations(actor, owner=owner, project=project)
     visible = bool(mine & TABLE[rule.seen_with or action].allowed)
@@ -239,7 +241,7 @@ def _as_somebody_else(actor: Actor, what: str) -> str:
 
 
 def refuse_impersonation(actor: Actor, what: str) -> None:
-    """Pass when nobody acts as somebody else.
+    """Pass unless an administrator impersonates the user.
 
     Raises:
         NotAllowed: only the user may do ``what``.
@@ -270,11 +272,11 @@ def require_full_login(actor: Actor, what: str, *, outlives: bool = True) -> Non
 
 
 REAUTHENTICATION_S = 900
-"""How long a login, or a password or code given after it, permits new credentials."""
+"""Seconds for which a login, or a password or code given after it, permits new credentials."""
 
 
 def require_recent_authentication(actor: Actor, now: datetime) -> None:
-    """Pass when the user proved a short while ago who is at the browser, and for tokens.
+    """Pass for tokens, and when the user authenticated recently.
 
     Raises:
         ReauthenticationRequired: it was too long ago.
@@ -296,7 +298,7 @@ def require(
     owner: str | None = None,
     project: str | None = None,
 ) -> None:
-    """Pass when ``decide`` allows it. ``kind`` and ``name`` say of what, in a message.
+    """Pass when ``decide`` allows it. ``kind`` and ``name`` name the object in a message.
 
     Raises:
         NotFound: the actor may not know that the object exists.

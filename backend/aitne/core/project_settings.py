@@ -10,7 +10,7 @@ from aitne.core.models.base import Strict
 
 
 class ProjectSettings(Strict):
-    """Who makes projects."""
+    """Settings for the creation of projects."""
 
     creation: Literal["admins", "approval", "anyone"] = Field(
         "approval",

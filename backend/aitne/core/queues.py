@@ -1,7 +1,7 @@
-"""What a job's partition, QOS and the other names of Slurm allow, from a snapshot of the cluster.
+"""Rules for a job's partition, QOS and the other names of Slurm, from a snapshot of the cluster.
 
-What cannot be told from a snapshot (limits of associations, licences, plug-ins of the site) is for
-the scheduler itself to say; see ``Scheduler.forecast``.
+What a snapshot does not show (limits of associations, licences, plug-ins of the site) is left to
+the scheduler itself; see ``Scheduler.forecast``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def choose_queue(
     array: str | None,
     extra_allowed: Sequence[str],
 ) -> Queue:
-    """Where the job would wait. Without a snapshot nothing is known, and nothing is refused."""
+    """Return where the job would wait. Without a snapshot nothing is known, and nothing is
+    refused."""
     problems = [*_extra_problems(slurm, extra_allowed), *_array_problems(array, cluster)]
     partitions, unknown = _partitions(slurm, cluster)
     problems += unknown
@@ -78,7 +79,8 @@ def _limit_problems(
     wanted_nodes: int,
     max_duration_s: int,
 ) -> list[FieldProblem]:
-    """A job that asks for several partitions needs one that takes it."""
+    """Return the problems of the best partition: a job that names several needs one that takes
+    it."""
     account = slurm.account or project
     best: list[FieldProblem] | None = None
     for partition in partitions:
@@ -182,7 +184,8 @@ def _name_problems(slurm: SlurmSpec, cluster: Cluster) -> list[FieldProblem]:
 
 
 def _needed_features(constraint: str | None) -> set[str]:
-    """The features that every node must have; empty where the expression is more than a list."""
+    """Return the features that every node must have; empty where the expression is more than a
+    list."""
     if constraint is None or re.search(r"[|*()\[\]]", constraint):
         return set()
     return set(re.split(r"[&,]", constraint)) - {""}

@@ -1,8 +1,9 @@
-"""Finds plug-ins: one module of a package is one plug-in, and other distributions may add theirs.
+"""Loader of plug-ins: one module of a package is one plug-in, and other distributions may add
+theirs.
 
 A plug-in is the one public class of its module that has a ``name``; ``name`` is the module's own
-(``slurm_cli.py`` holds the plug-in ``slurm_cli``), so asking for one imports that module alone.
-Modules that start with ``_`` are helpers, and ``base`` is where a package says what its plug-ins
+(``slurm_cli.py`` holds the plug-in ``slurm_cli``), so a request for one imports that module alone.
+Modules that start with ``_`` are helpers, and ``base`` is where a package defines what its plug-ins
 must do. Installed distributions add plug-ins by entry points in
 the registry's group, such as ``aitne.schedulers``; a module of ours wins over one of the same name.
 """
@@ -31,14 +32,14 @@ class Registry(Generic[P]):
         self.group = group
 
     def names(self) -> list[str]:
-        """Every name that ``get`` takes, sorted. Imports no plug-in."""
+        """Return every name that ``get`` takes, sorted. Imports no plug-in."""
         return sorted({*self._modules(), *self._entry_points()})
 
     def get(self, name: str) -> Callable[..., P]:
-        """The plug-in class called ``name``.
+        """Return the plug-in class called ``name``.
 
         Raises:
-            SetupError: there is none, or it cannot be imported; the message says what there is.
+            SetupError: there is none, or it cannot be imported; the message lists what there is.
         """
         if name in self._modules():
             return self._load(name, lambda: _plugin_of(self._module(name)))
@@ -50,7 +51,7 @@ class Registry(Generic[P]):
         return self._load(name, point.load)
 
     def all(self) -> dict[str, Callable[..., P]]:
-        """Every plug-in by name; imports them all."""
+        """Return every plug-in by name; imports them all."""
         return {name: self.get(name) for name in self.names()}
 
     def _load(self, name: str, load: Callable[[], Any]) -> Callable[..., P]:
@@ -84,7 +85,7 @@ class Registry(Generic[P]):
 
 
 def _plugin_of(module: ModuleType) -> type:
-    """The one public class that ``module`` itself defines and that has a ``name``.
+    """Return the one public class that ``module`` itself defines and that has a ``name``.
 
     Raises:
         SetupError: there is none, or more than one.

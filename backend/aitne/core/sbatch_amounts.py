@@ -18,7 +18,7 @@ _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 def resources(wish: Wish) -> dict[str, Any]:
-    """Nodes, and what each of them gives, from all options that say something about that."""
+    """Return the nodes and the resources of each, from all options that concern them."""
     nodes = _nodes(wish)
     tasks = _tasks(wish, nodes)
     cpus = _count(wish, "cpus-per-task")
@@ -67,7 +67,7 @@ def _count(wish: Wish, name: str) -> int | None:
 
 
 def _tasks(wish: Wish, nodes: int | None) -> int | None:
-    """Tasks on each node."""
+    """Return the number of tasks on each node; None: no option sets it."""
     each, all_ = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
     if each is not None:
         return each
@@ -88,7 +88,7 @@ def _tasks(wish: Wish, nodes: int | None) -> int | None:
 
 
 def _gpus(wish: Wish, nodes: int, tasks: int) -> tuple[str | None, int, dict[str, int]]:
-    """The type and number of GPUs on each node, and the other GRES."""
+    """Return the type and number of GPUs on each node, and the other GRES."""
     kind: str | None = None
     count = 0
     gres: dict[str, int] = {}
@@ -126,7 +126,7 @@ def _gpus(wish: Wish, nodes: int, tasks: int) -> tuple[str | None, int, dict[str
 
 
 def _memory(wish: Wish, cpus: int, gpus: int) -> str | None:
-    """On each node."""
+    """Return the memory on each node; None: no option sets a usable amount."""
     text: str | None = None
     for name, times in (("mem-per-gpu", gpus), ("mem-per-cpu", cpus), ("mem", 1)):
         given = wish.amounts.get(name)

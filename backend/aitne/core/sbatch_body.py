@@ -20,7 +20,7 @@ _SHELLS = re.compile(r"#!\s*(?:/usr/bin/env\s+)?(?:\S*/)?bash(?:\s+(.*))?")
 
 @dataclass
 class Body:
-    """What is left of a script."""
+    """Rest of a batch script after its directives."""
 
     command: str = ""
     modules: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ def _interpreter(shebang: str, wish: Wish) -> None:
 
 
 def _environment(line: str, number: int, body: Body, wish: Wish) -> bool:
-    """Whether the line only makes the environment, so that it need not stay a command."""
+    """Return whether the line only sets up the environment, so that it need not stay a command."""
     if not line or line.startswith("#"):
         return True
     if _PURGE.fullmatch(line):

@@ -1,8 +1,9 @@
 """A batch script for ``sbatch`` -> a job file, and what of it could not be carried over.
 
 The lines are read as sbatch reads them (https://slurm.schedmd.com/sbatch.html): ``#SBATCH`` at the
-beginning of a line, up to the first command; quotes and comments as there; of an option that is there
-twice the last counts; long options may be cut short. The rest of the script becomes one command.
+beginning of a line, up to the first command; quotes and comments as there; of an option that is
+there twice the last counts; long options may be cut short. The rest of the script becomes one
+command.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from aitne.core.sbatch_options import Given, Note, Wish
 
 MAX_CHARS = 256 << 10
 LONGEST_DIRECTIVE = 4_096
-"""Of one line. Whoever reads longer ones can be kept busy by them."""
+"""Characters of one line. Longer ones could keep the parser busy."""
 MOST_DIRECTIVES = 1_000
 _DIRECTIVE = re.compile(r"#SBATCH(?=\s)(.*)", re.DOTALL)
 _SHORT_WITHOUT_VALUE = frozenset("HIkOQsvWhuV")
@@ -36,10 +37,11 @@ class Imported(Frozen):
 
 
 def import_sbatch(text: str, folder: str | None = None) -> Imported:
-    """Read a batch script. Whatever it says, ``file`` is a valid job file; the notes say the rest.
+    """Read a batch script. ``file`` is always a valid job file; the notes list what was left out or
+    changed.
 
-    ``folder`` is where sbatch would have been called, and with that where the job starts; a note says
-    so where it is not known.
+    ``folder`` is where sbatch would have been called, and with that where the job starts; a note
+    says so where it is not known.
 
     Raises:
         ValueError: it is too long, or holds a character that no program can receive.
@@ -94,7 +96,7 @@ def import_sbatch(text: str, folder: str | None = None) -> Imported:
 
 
 def _body_begins(lines: list[str]) -> int:
-    """The index of the first line that is neither blank nor a comment."""
+    """Return the index of the first line that is neither blank nor a comment."""
     for index, line in enumerate(lines):
         if line.strip() and not line.lstrip().startswith("#"):
             return index
@@ -102,7 +104,7 @@ def _body_begins(lines: list[str]) -> int:
 
 
 def _words(text: str) -> Iterator[str]:
-    """The arguments of a directive: quotes hold words together, ``#`` begins a comment."""
+    """Yield the arguments of a directive: quotes hold words together, ``#`` starts a comment."""
     word: list[str] | None = None
     quote = ""
     escaped = False
@@ -175,7 +177,8 @@ def _options(line: int, text: str, wish: Wish) -> Iterator[Given]:
 
 
 def _long(written: str) -> str | None:
-    """The option that is meant: in full, or cut short as far as that is unambiguous."""
+    """Return the full name of an option that may be shortened where unambiguous; None: there is
+    none."""
     if written in sbatch_options.KNOWN:
         return written
     meant = [name for name in sbatch_options.KNOWN if written and name.startswith(written)]
@@ -208,7 +211,7 @@ def _assemble(wish: Wish, body: Body) -> dict[str, Any]:
 
 
 def _checked(file: dict[str, Any], wish: Wish) -> Imported:
-    """Leave out what a job file does not take, with a note, until the rest is one."""
+    """Remove invalid fields, with a note each, until the rest is a valid job file; return it."""
     while True:
         try:
             JobFile.model_validate(file)

@@ -12,11 +12,11 @@ from aitne.core.models.job_file import SIGNAL
 from aitne.core.units import format_duration, parse_array, parse_duration
 
 MOST_NOTES = 500
-"""Nobody reads more, and a script of nothing but mistakes would have a hundred thousand."""
+"""Limit of the notes: a script of nothing but mistakes would have a hundred thousand."""
 
 
 class Note(Frozen):
-    """Something that the job file does not say as the script did."""
+    """Note on an option of the script that the job file does not have, or has differently."""
 
     line: int
     """The line in the script, from 1."""
@@ -37,7 +37,7 @@ class Given(NamedTuple):
 
 @dataclass
 class Wish:
-    """What was asked for so far."""
+    """State of a conversion: fields, options and notes collected so far."""
 
     fields: dict[str, Any] = field(default_factory=dict)
     slurm: dict[str, Any] = field(default_factory=dict)
@@ -46,10 +46,10 @@ class Wish:
     """The options about nodes, tasks, CPUs, memory and GPUs: they mean something only together."""
     notes: list[Note] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
-    """Where each field of the job file comes from."""
+    """Line of the script from which each field of the job file comes."""
 
     def note(self, line: int, option: str, message: str, *, serious: bool = True) -> None:
-        """Say what could not be carried over."""
+        """Note what could not be carried over; beyond ``MOST_NOTES`` notes are dropped."""
         if len(self.notes) >= MOST_NOTES:
             return
         self.notes.append(
@@ -58,7 +58,7 @@ class Wish:
 
     @property
     def tasks_asked(self) -> bool:
-        """Whether more than one task on a node was asked for."""
+        """Return whether the script requests more than one task on a node."""
         return bool({"ntasks", "ntasks-per-node"} & self.amounts.keys())
 
 
@@ -179,7 +179,7 @@ _FLAGS = frozenset(
 
 
 def take(wish: Wish, given: Given) -> None:
-    """Note what one option asks for."""
+    """Take over one option of the script, or note why it is left out."""
     name = given.name
     if name in AMOUNTS:
         wish.amounts[name] = given

@@ -65,7 +65,7 @@ def render_script(
     job_dir: str,
     agent: Sequence[str],
 ) -> str:
-    """The script of one attempt. ``job_id`` is the array job's for an array.
+    """Return the batch script of one attempt. ``job_id`` is the array job's for an array.
 
     ``agent`` is the argument vector that the job's folder is added to.
 

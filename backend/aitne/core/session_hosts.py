@@ -32,7 +32,8 @@ def user_label(name: str) -> str:
 
 
 def subdomain(name: str, domain: str, kind: str) -> str:
-    """Return the host below ``domain``, as ``JupyterHub.subdomain_hook`` does; ``kind``: user or service."""
+    """Return the host below ``domain``, as ``JupyterHub.subdomain_hook`` does; ``kind``: user or
+    service."""
     label = user_label(name)
     return f"{label}.{domain}" if kind == "user" else f"{label}--{kind}.{domain}"
 
@@ -42,7 +43,8 @@ def check_wildcard(sessions_url: str, portal_url: str) -> None:
 
     Raises:
         ValueError: it is not ``https://*.HOST[:PORT]``, or ``http`` and not below ``localhost``; or
-            users' pages could set the portal's cookies, because one of the two hosts is below the other.
+            users' pages could set the portal's cookies, because one of the two hosts is below the
+            other.
     """
     if "*" not in sessions_url:
         return

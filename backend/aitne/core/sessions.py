@@ -1,4 +1,4 @@
-"""What a session is called at the Hub, and where it opens."""
+"""Names of sessions at the Hub, and the apps at which they open."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ WORKSPACE = "AITNE_WORKSPACE"
 
 
 def server_name(job_id: UUID) -> str:
-    """The session's named server: short enough for a host name, and never reused."""
+    """Return the name of the session's named server: short enough for a host name, and never
+    reused."""
     return f"s-{job_id.hex[:12]}"
 
 
 def session_url(sessions_url: str, owner: str, job_id: UUID, path: str = "/lab") -> str:
-    """Return where Open leads: below the sessions' own origin, or the owner's in place of ``*.``."""
+    """Return where Open leads: below the sessions' own origin, or the owner's in place of
+    ``*.``."""
     origin = sessions_url.replace(WILDCARD, f"{user_label(owner)}.", 1)
     return f"{origin}/user/{quote(owner, safe='')}/{server_name(job_id)}{path}"
 
 
 def goes_on(other: Job) -> str:
-    """Why a session is not continued: ``other`` does that already."""
+    """Return the message that a session is not continued because ``other`` continues it already."""
     return (
         f"The session {other.id} goes on with this work already: it is {other.state}. Open that, or "
         "stop it first."
@@ -45,7 +47,7 @@ class EntryPoint(Frozen):
 
 
 def entry_points(job: Job) -> tuple[EntryPoint, ...]:
-    """The apps of a session, the one that Open leads to first; none for a job."""
+    """Return the apps of a session, the one that Open leads to first; none for a job."""
     apps = job.spec.apps
     base = None if job.url is None else job.url.removesuffix(apps[0].path)
     return tuple(

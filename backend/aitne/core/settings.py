@@ -1,4 +1,5 @@
-"""One tree of settings: ``aitne.toml``, then ``AITNE_*`` from the environment, then the command line.
+"""One tree of settings: ``aitne.toml``, then ``AITNE_*`` from the environment, then the command
+line.
 
 ``AITNE_LOCAL__CPUS=8`` sets ``[local] cpus``. The reference page is generated from this file.
 """
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
 
 
 def default_data_dir() -> Path:
-    """``$XDG_DATA_HOME/aitne`` (https://specifications.freedesktop.org/basedir-spec)."""
+    """Return the default data directory ``$XDG_DATA_HOME/aitne``
+    (https://specifications.freedesktop.org/basedir-spec)."""
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "aitne"
 
 
 def cache_dir() -> Path:
-    """``$XDG_CACHE_HOME/aitne``: environments and downloads, which can all be made again."""
+    """Return ``$XDG_CACHE_HOME/aitne``: environments and downloads, which can all be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aitne"
 
 
@@ -71,7 +73,7 @@ class BrokerClientSettings(Strict):
 
 
 class AccountSettings(Strict):
-    """Which Unix account a portal user's jobs run as (with a broker)."""
+    """Mapping of users to the Unix accounts that their jobs run as (with a broker)."""
 
     map: dict[str, str] = Field(
         default_factory=dict, description="User to account, where the names differ."
@@ -84,7 +86,7 @@ class AccountSettings(Strict):
 
 
 class LimitSettings(Strict):
-    """What one job may ask for, beside what its template and the nodes allow."""
+    """Limits of one job, beside those of its template and of the nodes."""
 
     max_duration: Seconds = Field(7 * 86_400, description="The longest time limit.")
     max_nodes: int = Field(64, ge=1, description="The most nodes of one job.")
@@ -178,7 +180,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What was passed wins over the environment, and that over ``aitne.toml``."""
+        """Return the sources: passed values win over the environment, and that over
+        ``aitne.toml``."""
         if "data_dir" not in init_settings():
             return (init_settings, env_settings)
         path = config_path(init_settings()["data_dir"])
@@ -213,7 +216,7 @@ class Settings(BaseSettings):
 
     @property
     def on_slurm(self) -> bool:
-        """Whether jobs go to a Slurm cluster, by whichever of its adapters."""
+        """Return whether jobs go to a Slurm cluster, by whichever of its adapters."""
         return self.scheduler.startswith("slurm") or self.scheduler == "pyslurm"
 
     @property
@@ -237,7 +240,8 @@ class Settings(BaseSettings):
 
     @property
     def sessions_base(self) -> str:
-        """``sessions_url`` or its default, without a trailing slash; ``*.`` stands for the user's host."""
+        """``sessions_url`` or its default, without a trailing slash; ``*.`` stands for the user's
+        host."""
         default = f"{self._scheme}://{_url_host(self.bind)}:{self.port_of_sessions}"
         return (self.sessions_url or default).rstrip("/")
 
@@ -248,12 +252,14 @@ class Settings(BaseSettings):
 
     @property
     def sessions_origin(self) -> str:
-        """JupyterHub's origin as browsers see it, without a trailing slash; the sessions' without domains."""
+        """JupyterHub's origin as browsers see it, without a trailing slash; the sessions' without
+        domains."""
         return self.sessions_base.replace(WILDCARD, "", 1)
 
     @property
     def sessions_address(self) -> str | None:
-        """``host:port`` to connect to where ``*.localhost`` is not resolved; None: the URL has it."""
+        """``host:port`` to connect to where ``*.localhost`` is not resolved; None: the URL has
+        it."""
         if not self.user_domains or self.sessions_base.startswith("https:"):
             return None
         return f"{_url_host(self.bind)}:{self.port_of_sessions}"
@@ -274,12 +280,13 @@ class Settings(BaseSettings):
 
     @property
     def agent_host(self) -> str:
-        """Where sessions listen, in the words of ``AgentSpec.listen``."""
+        """Listening address of sessions, in the form of ``AgentSpec.listen``."""
         return self.slurm.agent_host if self.on_slurm else "127.0.0.1"
 
     @property
     def hub_connect_url(self) -> str | None:
-        """Where servers on nodes reach JupyterHub: by its public proxy. None: at its own port."""
+        """URL by which servers on nodes reach JupyterHub: its public proxy. None: at its own
+        port."""
         if not self.on_slurm:
             return None
         return (self.slurm.sessions_address or self.sessions_origin).rstrip("/")
@@ -316,7 +323,7 @@ class Settings(BaseSettings):
 
     @property
     def notes_file(self) -> Path:
-        """What the scheduler had to say when the controller started, a sentence a line."""
+        """File with the scheduler's notes from the controller's start, one sentence a line."""
         return self.run_dir / "notes"
 
     @property
@@ -331,7 +338,7 @@ class Settings(BaseSettings):
 
     @property
     def images_dir(self) -> Path:
-        """Where images lie: the same path on every node."""
+        """Folder of the images: the same path on every node."""
         if self.containers.images_dir is not None:
             return self.containers.images_dir
         software = self.slurm.software_dir if self.on_slurm else None
@@ -355,12 +362,13 @@ def _url_host(bind: str) -> str:
 
 
 def config_path(data_dir: Path) -> Path:
-    """``aitne.toml`` of a data directory, or what ``AITNE_CONFIG`` names."""
+    """Return the path of ``aitne.toml`` in a data directory, or what ``AITNE_CONFIG`` names."""
     return Path(os.environ.get("AITNE_CONFIG") or data_dir / "aitne.toml")
 
 
 def _on_dev_cluster(settings: Settings) -> Settings:
-    """A platform on Slurm that was not told on which uses the one of ``aitne dev cluster up``."""
+    """Return the settings, with those of ``aitne dev cluster up`` where no Slurm cluster is
+    configured."""
     slurm = settings.slurm
     told = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
     if not settings.on_slurm or (told and slurm.dev_cluster is None):
@@ -402,7 +410,8 @@ def _said(part: ErrorDetails) -> str:
 
 
 def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
-    """The settings of the platform in ``data_dir`` (else ``AITNE_DATA_DIR``, else the default one).
+    """Return the settings of the platform in ``data_dir`` (else ``AITNE_DATA_DIR``, else the
+    default one).
 
     ``overrides`` that are None are ignored.
 

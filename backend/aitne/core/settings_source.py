@@ -1,7 +1,7 @@
-"""Where each setting has its value from, for administrators who wonder.
+"""Sources of the values of all settings, for administrators.
 
-``aitne up`` hands its children all settings in variables, so it says beside them where it had each
-from (``AITNE_SOURCES``); a process that was started by hand finds out for itself.
+``aitne up`` passes all settings to its children in variables, and beside them the source of each
+(``AITNE_SOURCES``); a process that was started by hand determines the sources itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MASK = "••••••"
 
 
 class SourceKind(StrEnum):
-    """What set it."""
+    """Source of a setting's value."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -40,7 +40,7 @@ class SourceKind(StrEnum):
 
 
 class SettingView(Frozen):
-    """One setting."""
+    """One setting with its value and source."""
 
     name: str = Field(description="As it is written in aitne.toml.", examples=["limits.max_nodes"])
     value: str | None = Field(
@@ -56,7 +56,7 @@ class SettingView(Frozen):
 
 
 def shown(settings: Settings) -> list[SettingView]:
-    """All settings of this process, by name, secrets masked."""
+    """Return all settings of this process, by name, secrets masked."""
     told = os.environ.get(VARIABLE)
     known = sources(settings) if told is None else _read(told)
     default = Settings.model_construct()
@@ -79,7 +79,7 @@ def shown(settings: Settings) -> list[SettingView]:
 def sources(
     settings: Settings, environ: Mapping[str, str] | None = None
 ) -> dict[str, tuple[SourceKind, str | None]]:
-    """Where these settings came from, of each that is not as it would be by itself."""
+    """Return the source of each setting that has one, by name; the others have their defaults."""
     environ = os.environ if environ is None else environ
     path = config_path(settings.data_dir)
     in_file = _in_file(path)
@@ -100,7 +100,7 @@ def sources(
 
 
 def written(settings: Settings) -> str:
-    """The sources for ``AITNE_SOURCES``."""
+    """Return the sources as text for ``AITNE_SOURCES``."""
     return json.dumps({name: [kind, where] for name, (kind, where) in sources(settings).items()})
 
 
@@ -143,7 +143,7 @@ def _text(name: str, value: Any) -> str | None:
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> str | None:
-    """The variable that sets it: its own, or that of the section that it stands in."""
+    """Return the variable that sets it: its own, or that of its section; None: there is none."""
     parts = name.upper().split(".")
     for count in range(len(parts), 0, -1):
         variable = "AITNE_" + "__".join(parts[:count])
@@ -160,12 +160,12 @@ def _loaded(text: str) -> Any:
 
 
 def _same(said: Any, value: Any) -> bool:
-    """Whether that word may have become this value."""
+    """Return whether that text may have become this value."""
     return bool(_json(value) == said or str(value) == str(said))
 
 
 def _in_file(path: Path) -> dict[str, tuple[Any, int]]:
-    """What the file sets, by its full name, with the line."""
+    """Return the values that the file sets, by full name, each with its line."""
     try:
         text = path.read_text(encoding="utf-8")
         tree = tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""The stages of a job as a person sees them: where it is, how long each took, where it ended.
+"""The stages of a job as users see them: where it is, how long each took, where it ended.
 
 Pure: drawn from the job's own row, so a list of a thousand jobs costs no further query.
 """
@@ -27,28 +27,28 @@ class StageKey(StrEnum):
 
 
 class StageStatus(StrEnum):
-    """How far a stage has come."""
+    """Progress of a stage."""
 
     DONE = "done"
     CURRENT = "current"
     WAITING = "waiting"
     FAILED = "failed"
     SKIPPED = "skipped"
-    """It was never reached, or it was left because the job was cancelled."""
+    """The stage was never reached, or it was left because the job was cancelled."""
 
 
 class Stage(Frozen):
-    """One stage; ``detail`` says why it lasts or why it ended, for the stage that matters now."""
+    """One stage; ``detail`` states why it lasts or why it ended, for the stage that matters now."""
 
     key: StageKey
-    """Which step."""
+    """Key of the step."""
     title: str
     status: StageStatus
-    """How far it has come."""
+    """Progress of the stage."""
     started_at: UtcTime | None = None
     ended_at: UtcTime | None = None
     detail: str | None = None
-    """Why it lasts or why it ended."""
+    """Reason why it lasts or why it ended."""
 
 
 _COMMON = (
@@ -74,7 +74,7 @@ _GOOD_ENDS = frozenset({JobState.COMPLETED, JobState.CANCELLED, JobState.TIMED_O
 
 
 def stages_of(job: Job) -> list[Stage]:
-    """The five stages of the job's present attempt."""
+    """Return the five stages of the job's present attempt."""
     reached = _reached(job)
     starts = _starts(job, reached)
     return [
@@ -91,7 +91,7 @@ def stages_of(job: Job) -> list[Stage]:
 
 
 def _reached(job: Job) -> int:
-    """The index of the stage the job is in, or was in when it ended."""
+    """Return the index of the stage the job is in, or was in when it ended."""
     if job.state is JobState.COMPLETED:
         return 4
     if job.state in _BY_STATE:
@@ -102,7 +102,7 @@ def _reached(job: Job) -> int:
 
 
 def _starts(job: Job, reached: int) -> list[datetime | None]:
-    """When each stage began. One that passed unobserved began when the next one did."""
+    """Return when each stage started. One that passed unobserved started when the next one did."""
     last = job.ended_at if job.type is JobType.JOB else job.ready_at
     starts = [job.created_at, job.submitted_at, job.allocated_at, job.started_at, last]
     for index in range(min(reached, 4) - 1, 0, -1):

@@ -13,7 +13,7 @@ from aitne.core.errors import IllegalTransition
 
 
 class JobState(StrEnum):
-    """Where a job is on its path. Values are what the API, the CLI and the database say."""
+    """State of a job in its life cycle. The API, the CLI and the database use these values."""
 
     PENDING_SUBMIT = "PENDING_SUBMIT"
     """Accepted and stored; the controller has not yet given it to the scheduler."""
@@ -46,12 +46,12 @@ class JobState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """Whether nothing more happens to a job in this state (in this attempt)."""
+        """Return whether nothing more happens to a job in this state (in this attempt)."""
         return self in TERMINAL
 
     @property
     def active(self) -> bool:
-        """Whether the job holds an allocation, as far as is known."""
+        """Return whether the job holds an allocation, as far as is known."""
         return self in ACTIVE
 
 
@@ -116,7 +116,8 @@ def check_transition(old: JobState, new: JobState) -> None:
 
 
 class TerminationReason(StrEnum):
-    """Why an attempt ended, finer than its state. Names a metric label, so the set stays small."""
+    """Reason why an attempt ended, finer than its state. Names a metric label, so the set stays
+    small."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -133,9 +134,10 @@ class TerminationReason(StrEnum):
     DUPLICATE = "duplicate"
     """The fence was already taken by another run of this attempt. Never an outcome of a job."""
     IDLE = "idle"
-    """A session in which nobody had worked for as long as it allows."""
+    """A session without activity for as long as it allows."""
     GOAL_REACHED = "goal_reached"
-    """The rest of a sweep that had found what it was there for; of the sweep itself, why it is over."""
+    """The rest of a sweep that had found what it was there for; of the sweep itself, why it is
+    over."""
     START_FAILED = "start_failed"
     """The app never answered, or the agent could not start the program."""
 
@@ -149,7 +151,7 @@ RETRYABLE = frozenset(
         TerminationReason.LOST,
     }
 )
-"""What a job file may name under ``retry.on``."""
+"""Reasons that a job file may name under ``retry.on``."""
 
 STATE_OF_REASON: dict[TerminationReason, JobState] = {
     TerminationReason.COMPLETED: JobState.COMPLETED,
@@ -172,9 +174,9 @@ STATE_OF_REASON: dict[TerminationReason, JobState] = {
 def retries(
     reason: TerminationReason, on: frozenset[TerminationReason], runs: int, most: int
 ) -> bool:
-    """Whether a run (counted from 1) that ended for ``reason`` is followed by another.
+    """Return whether a run (counted from 1) that ended for ``reason`` is followed by another.
 
     ``on`` and ``most`` are the job's retry policy: its reasons, and how many further runs, whether
-    the platform begins them as a new attempt or the scheduler as a restart.
+    the platform starts them as a new attempt or the scheduler as a restart.
     """
     return reason in RETRYABLE and reason in on and runs <= most

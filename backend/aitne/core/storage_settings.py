@@ -15,7 +15,7 @@ Pattern = Annotated[str, Field(pattern=r"^[/{][^\x00-\x1f\x7f]{0,400}$")]
 """A path with ``{home}``, ``{user}``, ``{uid}`` or ``{project}`` in it."""
 PLACEHOLDER = re.compile(r"\{(home|user|uid|project)\}")
 HOME = "home"
-"""The name of the area that everybody has."""
+"""The name of the area that every user has."""
 
 
 class ContainerSettings(Strict):
@@ -108,7 +108,8 @@ class StorageSettings(Strict):
         return self
 
     def with_scratch(self, pattern: str | None) -> StorageSettings:
-        """With an area of that pattern where the site has named no areas; None: as they are."""
+        """Return the settings with an area of that pattern where the site has named no areas; None:
+        unchanged."""
         if pattern is None or self.areas:
             return self
         return self.model_copy(update={"areas": [AreaSettings(name="scratch", path=pattern)]})

@@ -1,6 +1,7 @@
 """The settings of a sweep. Pure: the same sweep gives the same settings, today and in years.
 
-Of Python's generator only ``random()`` is used: that its numbers stay the same for a seed is promised.
+Of Python's generator only ``random()`` is used: that its numbers stay the same for a seed is
+promised.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from aitne.core.models.sweep import (
 
 PREFIX = "AITNE_PARAM_"
 _TRIES = 20
-"""How often in a row a sample may be one that there is already."""
+"""Number of tries in a row in which a sample may equal an earlier one."""
 _DIGITS = 6
 
 Setting = dict[str, Scalar]
 
 
 def expand(sweep: SweepSpec) -> list[Setting]:
-    """One setting for each task, in the order of their indices; none twice.
+    """Return one setting for each task, in the order of their indices; none twice.
 
-    Of random sweeps with the same seed the one with fewer samples is the beginning of the other. Where
+    Of random sweeps with the same seed the one with fewer samples is the start of the other. Where
     there are not so many different settings, there are fewer.
     """
     if sweep.method is Method.RANDOM:
@@ -42,19 +43,19 @@ def expand(sweep: SweepSpec) -> list[Setting]:
 
 
 def variables(setting: Mapping[str, Scalar]) -> dict[str, str]:
-    """The environment variables that hold a setting: ``lr`` is ``AITNE_PARAM_LR``."""
+    """Return the environment variables that hold a setting: ``lr`` is ``AITNE_PARAM_LR``."""
     return {PREFIX + name.upper(): text_of(value) for name, value in setting.items()}
 
 
 def text_of(value: Scalar) -> str:
-    """A value as a program reads it from its environment."""
+    """Return a value as a program reads it from its environment."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
 
 
 def best_of(values: Mapping[int, float], goal: Goal) -> int | None:
-    """The task with the best value; of equal ones the first."""
+    """Return the task with the best value, of equal ones the first; None: there are no values."""
     if not values:
         return None
     sign = -1 if goal is Goal.MAX else 1
@@ -62,7 +63,7 @@ def best_of(values: Mapping[int, float], goal: Goal) -> int | None:
 
 
 def array_of(tasks: int, max_parallel: int | None) -> str:
-    """The tasks as Slurm's ``--array``."""
+    """Return the tasks in the form of Slurm's ``--array``."""
     body = "0" if tasks == 1 else f"0-{tasks - 1}"
     return body if max_parallel is None else f"{body}%{max_parallel}"
 

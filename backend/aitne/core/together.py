@@ -1,4 +1,4 @@
-"""Several things at once, of which none outlives the wait for them."""
+"""Concurrent coroutines, of which none outlives the wait for them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Quantities as people and schedulers write them, both ways.
+"""Quantities in the notation of users and of schedulers, both ways.
 
-Memory follows Slurm's ``--mem`` (https://slurm.schedmd.com/sbatch.html#OPT_mem): suffixes are powers
-of 1024. Durations are either words (``90m``, ``1h30m``, ``2d``) or Slurm's clock forms
+Memory follows Slurm's ``--mem`` (https://slurm.schedmd.com/sbatch.html#OPT_mem): suffixes are
+powers of 1024. Durations are either words (``90m``, ``1h30m``, ``2d``) or Slurm's clock forms
 (``minutes``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``). Host lists follow
-``scontrol show hostnames``. Every parser raises ``ValueError`` with what was given and what is allowed.
+``scontrol show hostnames``. Every parser raises ``ValueError`` with what was given and what is
+allowed.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ MAX_HOSTS = 65_536
 
 
 def parse_memory(text: str) -> int:
-    """``"16G"`` -> bytes. Fractions are rounded to whole bytes.
+    """Return the bytes of text such as ``"16G"``. Fractions are rounded to whole bytes.
 
-    A bare number is refused: Slurm reads megabytes, other tools bytes, so it is a mistake half the time.
+    A bare number is refused: Slurm reads megabytes, other tools bytes, so it is a mistake half the
+    time.
     """
     match = _MEMORY.fullmatch(text.strip())
     if match is None:
@@ -42,7 +44,8 @@ def parse_memory(text: str) -> int:
 
 
 def format_memory(amount_bytes: int) -> str:
-    """Bytes -> the shortest exact form (``17179869184`` -> ``"16G"``); ``parse_memory`` reads it back."""
+    """Return the shortest exact form of bytes (``17179869184`` -> ``"16G"``); ``parse_memory``
+    reads it back."""
     if amount_bytes < 0:
         raise ValueError(f"{amount_bytes} is not an amount of memory: it is negative")
     for unit in reversed(_MEMORY_UNITS):
@@ -53,7 +56,8 @@ def format_memory(amount_bytes: int) -> str:
 
 
 def parse_duration(text: str) -> int:
-    """``"1h30m"`` or a Slurm clock form -> seconds. A bare number is minutes, as Slurm's is."""
+    """Return the seconds of ``"1h30m"`` or a Slurm clock form. A bare number is minutes, as Slurm's
+    is."""
     given = text.strip()
     words = _WORDS.fullmatch(given)
     if words and any(words.groups()):
@@ -76,7 +80,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(seconds: int) -> str:
-    """Seconds -> words (``5400`` -> ``"1h30m"``); ``parse_duration`` reads it back."""
+    """Return seconds in words (``5400`` -> ``"1h30m"``); ``parse_duration`` reads it back."""
     if seconds < 0:
         raise ValueError(f"{seconds} is not a duration: it is negative")
     parts = []
@@ -88,7 +92,7 @@ def format_duration(seconds: int) -> str:
 
 
 def format_slurm_time(seconds: int) -> str:
-    """Seconds -> Slurm's ``D-HH:MM:SS``, which every release's ``--time`` takes."""
+    """Return seconds as Slurm's ``D-HH:MM:SS``, which every release's ``--time`` takes."""
     days, rest = divmod(seconds, 86_400)
     hours, rest = divmod(rest, 3_600)
     return f"{days}-{hours:02}:{rest // 60:02}:{rest % 60:02}"
@@ -113,7 +117,8 @@ _GRES = re.compile(
 
 
 def parse_gres(text: str) -> tuple[Gres, ...]:
-    """Slurm's ``gpu:a100:4(S:0-1),shard:8`` -> one ``Gres`` each; socket and index notes are dropped.
+    """Return each ``Gres`` of Slurm's ``gpu:a100:4(S:0-1),shard:8``; socket and index notes are
+    dropped.
 
     An empty text, ``(null)`` and ``N/A`` mean none. A missing count is 1.
     """
@@ -131,7 +136,7 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
 
 
 def format_gres(resources: Iterable[Gres]) -> str:
-    """The inverse of ``parse_gres``."""
+    """Return the resources as text that ``parse_gres`` reads back."""
     return ",".join(map(str, resources))
 
 
@@ -140,7 +145,8 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """``"node[01-03,7],gpu1"`` -> the names in the order written. Several brackets multiply out."""
+    """Return the names of ``"node[01-03,7],gpu1"`` in the order written. Several brackets multiply
+    out."""
     names: list[str] = []
     for part in _split_outside(text.strip(), "[]") if text.strip() else []:
         names.extend(_expand_one(part))
@@ -150,9 +156,10 @@ def expand_hostlist(text: str) -> list[str]:
 
 
 def compress_hostlist(names: Sequence[str]) -> str:
-    """Names -> one host list that expands to the same names in the same order.
+    """Return one host list that expands to the same names in the same order.
 
-    Neighbours that differ only in their last number, at the same width and one apart, share a range.
+    Neighbours that differ only in their last number, at the same width and one apart, share a
+    range.
     """
     parts: list[str] = []
     prefix, width, runs = "", 0, list[tuple[int, int]]()
@@ -282,7 +289,8 @@ ARRAY_HINT = "indices such as 0-9, 1,3,5 or 0-99:10, and %N for at most N at onc
 
 @lru_cache(maxsize=64)
 def parse_array(text: str) -> ArrayRange:
-    """Slurm's ``--array`` form: ``"0-9%2"``, ``"1,3,5"``, ``"0-99:10"``. Indices come out sorted, once each."""
+    """Return the indices of Slurm's ``--array`` form (``"0-9%2"``, ``"1,3,5"``, ``"0-99:10"``),
+    sorted, once each."""
     body, percent, most = text.strip().partition("%")
     if percent and not re.fullmatch(r"[1-9][0-9]{0,6}", most):
         raise ValueError(f"{text!r} is not an array: write {ARRAY_HINT}")

@@ -1,4 +1,4 @@
-"""Webhooks: where they may lead, their secrets, and the signature that says who sends.
+"""Webhooks: their permitted targets, their secrets, and the signature that identifies the sender.
 
 A receiver's check is ``verify``; ``docs/reference/webhooks.md`` has it as a program of its own.
 """
@@ -19,7 +19,7 @@ SIGNATURE = "Aitne-Signature"
 SECRET_KEY = "webhook_key"  # noqa: S105 - the name of the file that holds it
 SECRET_PREFIX = "whsec_"  # noqa: S105
 TOLERANCE_S = 300
-"""A receiver refuses what is older: otherwise whoever has overheard one could send it again."""
+"""A receiver refuses older messages, so that an overheard one cannot be sent again later."""
 LONGEST_URL = 2_000
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -27,19 +27,20 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def derive_secret(key: str, webhook_id: str, generation: int) -> str:
-    """The webhook's secret: made again from the platform's key when needed, and never stored."""
+    """Return the webhook's secret: derived from the platform's key when needed, and never
+    stored."""
     text = f"webhook:{webhook_id}:{generation}".encode()
     digest = hmac.new(key.encode(), text, hashlib.sha256).digest()
     return SECRET_PREFIX + base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def signature(secret: str, time: int, body: bytes) -> str:
-    """The header's value."""
+    """Return the value of the signature header."""
     return f"t={time},v1={_digest(secret, time, body)}"
 
 
 def verify(secret: str, header: str, body: bytes, now: float) -> bool:
-    """Whether the body comes from who has the secret, and not from long ago."""
+    """Return whether the body was signed with the secret, and not long ago."""
     fields = dict(part.partition("=")[::2] for part in header.split(","))
     time, given = fields.get("t", ""), fields.get("v1", "")
     if not (time.isascii() and time.isdecimal()) or abs(now - int(time)) > TOLERANCE_S:
@@ -52,7 +53,7 @@ def _digest(secret: str, time: int, body: bytes) -> str:
 
 
 def check_url(text: str, settings: WebhookSettings) -> SplitResult:
-    """The URL in its parts, if the site lets webhooks lead there as far as the text tells.
+    """Return the URL in its parts, if the site permits webhooks there as far as the text shows.
 
     Raises ``ValueError`` with what is wrong.
     """
@@ -73,7 +74,8 @@ def check_url(text: str, settings: WebhookSettings) -> SplitResult:
 
 
 def permits(address: IpAddress, private_networks: Sequence[str]) -> bool:
-    """Whether a webhook may lead to the address: public, or in a network that the site permits."""
+    """Return whether a webhook may lead to the address: public, or in a network that the site
+    permits."""
     inner = _inner(address)
     networks = [ipaddress.ip_network(network) for network in private_networks]
     if any(inner in network for network in networks if network.version == inner.version):
@@ -93,7 +95,8 @@ def _literal(host: str) -> IpAddress | None:
 
 
 def _inner(address: IpAddress) -> IpAddress:
-    """The IPv4 address that an IPv6 one stands for, through all the ways to write it."""
+    """Return the IPv4 address that an IPv6 one stands for, in any of its notations; else the
+    address itself."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
             return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)

@@ -1,1 +1,2 @@
-"""The nouns. What comes from outside is strict (``Strict``); what is stored and passed on is frozen."""
+"""The nouns. What comes from outside is strict (``Strict``); what is stored and passed on is
+frozen."""

@@ -1,4 +1,4 @@
-"""What administrators tell everybody: announcements, and times of maintenance."""
+"""Messages of administrators for all users: announcements, and periods of maintenance."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ AnnouncementText = Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
 class Severity(StrEnum):
-    """How much it matters."""
+    """Severity of an announcement."""
 
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
-    """Nobody can put it away."""
+    """Users cannot dismiss it."""
 
 
 class Announcement(Frozen):
-    """Something that people should know, for a time."""
+    """Message of an administrator to users, for a time."""
 
     id: str = Field(examples=["5f2d1c0b9a8e7d6c"])
     severity: Severity = Field(description="How much it matters; critical ones stay in sight.")
@@ -40,16 +40,16 @@ class Announcement(Frozen):
     updated_at: UtcTime = Field(description="When it was changed last.")
 
     def current(self, now: datetime) -> bool:
-        """Whether it is shown now."""
+        """Return whether it is shown at ``now``."""
         return self.starts_at <= now and (self.ends_at is None or now < self.ends_at)
 
     def concerns(self, projects: frozenset[str]) -> bool:
-        """Whether it is meant for a member of these projects."""
+        """Return whether it is meant for a member of these projects."""
         return not self.projects or bool(projects.intersection(self.projects))
 
 
 class Maintenance(Frozen):
-    """A time in which no new work begins; what runs goes on."""
+    """Period in which no new job starts; running jobs continue."""
 
     starts_at: UtcTime = Field(description="When new work stops to begin.")
     ends_at: UtcTime | None = Field(
@@ -60,16 +60,16 @@ class Maintenance(Frozen):
     created_by: str = Field(description="The administrator who said so.")
 
     def over(self, now: datetime) -> bool:
-        """Whether it has ended by itself."""
+        """Return whether it has ended by itself at ``now``."""
         return self.ends_at is not None and self.ends_at <= now
 
     def on(self, now: datetime) -> bool:
-        """Whether new work is held now."""
+        """Return whether new jobs are held at ``now``."""
         return self.starts_at <= now and not self.over(now)
 
 
 class NodeEvent(Frozen):
-    """One thing that happened to a node."""
+    """One event in a node's history."""
 
     id: int
     time: UtcTime = Field(description="When it was seen, or done.")

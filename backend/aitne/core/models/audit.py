@@ -1,4 +1,4 @@
-"""The audit log: who did what to what, from where, and how it ended. Nothing in it ever changes."""
+"""The audit log: each change with its actor, object, origin and outcome. Entries never change."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from aitne.core.models.base import Frozen, UtcTime
 
 
 class Outcome(StrEnum):
-    """How it ended."""
+    """Outcome of an audited action."""
 
     ALLOWED = "allowed"
-    """It was done."""
+    """The action was done."""
     DENIED = "denied"
-    """The person may not do this, or did not prove who they are."""
+    """The user may not do this, or did not prove their identity."""
     FAILED = "failed"
-    """It could not be done: the request was wrong, or something did not work."""
+    """The action failed: the request was wrong, or a component did not work."""
 
 
 class AuditDraft(Frozen):
-    """What an entry says, before it has its place in the chain."""
+    """Content of an entry before it has its place in the chain."""
 
     time: UtcTime = Field(description="When it happened.")
     actor: str = Field(
@@ -69,7 +69,7 @@ class AuditEntry(AuditDraft):
 
     @classmethod
     def after(cls, last_id: int, last_hash: str | None, draft: AuditDraft) -> Self:
-        """The draft as the next link of the chain."""
+        """Return the draft as the next link of the chain."""
         content = {
             **draft.model_dump(mode="json"),
             "id": last_id + 1,
@@ -78,15 +78,15 @@ class AuditEntry(AuditDraft):
         return cls.model_validate({**content, "hash": digest(content)})
 
     def line(self) -> str:
-        """The entry as it is exported, and as its hash is checked."""
+        """Return the entry as it is exported and as its hash is checked."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 
 
 class AuditFilter(Frozen):
-    """Which entries; None: all."""
+    """Filter for audit entries; None: all."""
 
     actor: str | None = None
-    """The person, or the administrator who acted as somebody."""
+    """The user, or the administrator who impersonated a user."""
     action: str | None = None
     object: str | None = None
     """This one, or what lies below it."""
@@ -96,7 +96,7 @@ class AuditFilter(Frozen):
 
 
 class AuditCheck(Frozen):
-    """What a walk along the whole chain found."""
+    """Result of a check of the whole chain."""
 
     whole: bool = Field(description="Nothing was changed, removed or inserted.")
     entries: int = Field(description="How many entries are in order, from the first on.")

@@ -17,7 +17,8 @@ class Strict(BaseModel):
 
 
 class Frozen(BaseModel):
-    """A value the platform made itself: immutable, and lenient when an older record is read back."""
+    """A value the platform made itself: immutable, and lenient when an older record is read
+    back."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -26,12 +27,12 @@ _LONGEST_QUANTITY = 32
 
 
 def read_memory(value: object) -> object:
-    """A ``MemoryText`` as bytes; anything else as it is."""
+    """Return a ``MemoryText`` as bytes; anything else as it is."""
     return units.parse_memory(_short(value)) if isinstance(value, str) else value
 
 
 def read_duration(value: object) -> object:
-    """A ``DurationText`` as seconds; anything else as it is."""
+    """Return a ``DurationText`` as seconds; anything else as it is."""
     return units.parse_duration(_short(value)) if isinstance(value, str) else value
 
 
@@ -64,7 +65,8 @@ MAX_STRING_BYTES = 120_000
 
 
 def passable(text: str) -> str:
-    """The text, if a program can receive it as one argument or one variable; else ``ValueError``."""
+    """Return the text if a program can receive it as one argument or one variable; else raise
+    ``ValueError``."""
     if "\0" in text:
         raise ValueError("it contains a NUL character, which no program can receive")
     if len(text.encode()) > MAX_STRING_BYTES:

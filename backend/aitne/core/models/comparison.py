@@ -13,7 +13,7 @@ Cell = str | float | int | bool | None
 
 
 class Row(Frozen):
-    """One thing that both runs have, or one of them."""
+    """One field that both runs have, or one of them."""
 
     field: str = Field(description="What it is: a field of the job file, a package, a metric.")
     a: Cell = Field(description="Of the first run; null: it has none.")

@@ -21,7 +21,7 @@ ManifestDigest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class DatasetFile(Strict):
-    """What a user says of a dataset to be added."""
+    """Description of a dataset to be added, as a user writes it."""
 
     name: DatasetName
     version: DatasetVersion
@@ -51,33 +51,35 @@ class Dataset(Frozen):
     manifest: ManifestDigest
     """sha256 of the manifest's text (``core.manifest``), by which the platform keeps it."""
     projects: tuple[ProjectName, ...] = ()
-    """Whose members may read it. The owner always may."""
+    """Projects whose members may read it. The owner always may."""
     created_at: UtcTime
     verified_at: UtcTime | None = None
     verified_by: UserName | None = None
     damaged_files: int | None = None
-    """How many paths differed, were missing or additional at the last verification; None: there was none."""
+    """Number of paths that differed, were missing or additional at the last verification; None:
+    there was none."""
     retired: bool = False
     """New jobs may not name it."""
 
     @property
     def reference(self) -> str:
-        """``name:version``."""
+        """The reference ``name:version`` of the dataset."""
         return f"{self.name}:{self.version}"
 
 
 class DatasetUse(Frozen):
-    """Which version of which dataset a job reads: fixed when the job is made."""
+    """Version of a dataset that a job reads, fixed when the job is created."""
 
     name: DatasetName
     version: DatasetVersion
     path: str
     manifest: ManifestDigest
-    """What names the files: the digest of their manifest."""
+    """Digest of the manifest, which names the files."""
 
 
 def split_reference(text: str) -> tuple[str, str | None]:
-    """Name and version of ``name[:version]``. Raises ``ValueError``."""
+    """Return name and version of ``name[:version]``; version None: none is given. Raises
+    ``ValueError``."""
     if _REFERENCE.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a dataset: write name or name:version")
     name, _, version = text.partition(":")

@@ -13,20 +13,20 @@ from aitne.core.models.base import Frozen, UtcTime
 class Event(Frozen):
     """One event row. ``id`` grows in commit order, so a reader that has seen N has seen all before.
 
-    ``kind`` is ``job.state``, ``job.changed``, ``job.created``, ``nodes.changed`` …; ``owner`` and ``project`` say
-    who may see it (None: everyone who is logged in).
+    ``kind`` is ``job.state``, ``job.changed``, ``job.created``, ``nodes.changed`` …; ``owner`` and
+    ``project`` determine who may see it (None: every user who is logged in).
     """
 
     id: int
     time: UtcTime
-    """When it changed."""
+    """Time of the change."""
     kind: str
-    """What changed: ``job.state``, ``nodes.changed``, …"""
+    """Kind of the change: ``job.state``, ``nodes.changed``, …"""
     job_id: UUID | None = None
     """The job it is about; None: it is about none."""
     owner: str | None = None
-    """Whom it concerns; None: everybody, or a project."""
+    """The user whom it concerns; None: every user, or a project."""
     project: str | None = None
-    """Whose members it concerns."""
+    """Project whose members it concerns."""
     data: dict[str, Any] = Field(default_factory=dict)
-    """What changed, by kind."""
+    """Details of the change, by kind."""

@@ -1,4 +1,4 @@
-"""How each part of the platform does, as an administrator reads it at night."""
+"""Health of each part of the platform, for administrators."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from aitne.core.models.base import Frozen, UtcTime
 
 
 class HealthState(StrEnum):
-    """How one part does."""
+    """Health of one part of the platform."""
 
     OK = "ok"
     UNKNOWN = "unknown"
-    """Nobody could look."""
+    """The state could not be determined."""
     DEGRADED = "degraded"
-    """It works, and somebody should look at it."""
+    """It works, and an administrator should look at it."""
     DOWN = "down"
     """It does not work."""
 

@@ -1,4 +1,4 @@
-"""Images: what programs run in, as the catalogue knows them and as a folder of ``containers/`` says."""
+"""Images in which programs run, as catalogue entries and as folders of ``containers/``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aitne.core.models.base import (
 )
 
 BARE = "bare"
-"""Not an image: the node as it is."""
+"""Name for no image: the node as it is."""
 IMAGE_NAME = r"^[a-z][a-z0-9]*(?:[._-][a-z0-9]+){0,9}$"
 IMAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$"
 IMAGE_REFERENCE = (
@@ -36,7 +36,7 @@ AppName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 
 
 class ImageNeeds(Strict):
-    """What an image asks of the node."""
+    """Requirements of an image on the node."""
 
     cuda: Annotated[str | None, Field(pattern=CUDA_VERSION)] = Field(
         None,
@@ -98,11 +98,11 @@ class ImageFile(Strict):
 
 
 class ImageState(StrEnum):
-    """Whether new jobs may use it."""
+    """State of an image: offered to new jobs, or retired."""
 
     OFFERED = "offered"
     RETIRED = "retired"
-    """Kept for what runs; nothing new begins with it."""
+    """Kept for existing jobs; no new job starts with it."""
 
 
 class Artifact(Frozen):
@@ -111,12 +111,13 @@ class Artifact(Frozen):
     runtime: str
     """The runtime's name: ``apptainer`` or ``docker``."""
     digest: Digest
-    """Of the file, or Docker's own id of the image."""
+    """Digest of the file, or Docker's own id of the image."""
     size_bytes: int = Field(ge=0)
     path: str | None = None
     """The file, absolute; None: the runtime's own store holds it under the digest."""
     mtime_ns: int | None = None
-    """Of the file when it was verified: a node that sees another looks at the content."""
+    """Modification time of the file when it was verified: a node that sees another checks the
+    content."""
 
 
 class Package(Frozen):
@@ -137,7 +138,7 @@ class Image(Frozen):
     apps: dict[str, ImageApp] = Field(default_factory=dict)
     """The apps that sessions may start in it."""
     needs: ImageNeeds = ImageNeeds()
-    """What a node must have to run it."""
+    """Requirements on a node that runs it."""
     env: dict[str, str] = Field(default_factory=dict)
     artifacts: tuple[Artifact, ...]
     """At least one, at most one of each runtime."""
@@ -145,41 +146,42 @@ class Image(Frozen):
     """The software bill; left out of lists."""
     state: ImageState = ImageState.OFFERED
     projects: tuple[ProjectName, ...] = ()
-    """Whose members see it; empty: everybody."""
+    """Projects whose members see it; empty: all users."""
     created_at: UtcTime
     created_by: UserName
     verified_at: UtcTime | None = None
     damage: str | None = None
-    """What the last verification found wrong, as a sentence; such an image is not offered."""
+    """Result of the last verification if it failed, as a sentence; such an image is not offered."""
 
     @property
     def reference(self) -> str:
-        """``name:version``."""
+        """The reference ``name:version`` of the image."""
         return f"{self.name}:{self.version}"
 
     @property
     def offered(self) -> bool:
-        """Whether a new job may use it."""
+        """Return whether a new job may use it."""
         return self.state is ImageState.OFFERED and self.damage is None
 
     def artifact(self, runtime: str) -> Artifact | None:
-        """What that runtime takes, if there is such."""
+        """Return the artifact for that runtime; None if there is none."""
         return next((each for each in self.artifacts if each.runtime == runtime), None)
 
 
 class ImageUse(Frozen):
-    """Which image a job runs in: fixed when the job is made, so that a new version changes nothing."""
+    """Image that a job runs in, fixed when the job is created, so that a new version changes
+    nothing."""
 
     reference: str
     """``name:version``, or the path of an image of the user's own."""
     digest: Digest | None = None
-    """None: the user's own image, which nobody has verified."""
+    """None: the user's own image, which is not verified."""
     path: str | None = None
     size_bytes: int | None = None
     mtime_ns: int | None = None
-    """When an image of the user's own was changed last, in nanoseconds since 1970."""
+    """Last modification time of a user's own image, in nanoseconds since 1970."""
     env: dict[str, str] = Field(default_factory=dict)
     python: str | None = None
     """The interpreter of the app that the job shows."""
     cuda: str | None = None
-    """What the node's driver must support."""
+    """CUDA release that the node's driver must support."""

@@ -27,14 +27,14 @@ Scalar = str | int | float | bool
 
 
 class JobType(StrEnum):
-    """A batch job ends by itself; a session is a job whose app somebody works in."""
+    """A batch job ends by itself; a session is a job with an app in which its owner works."""
 
     JOB = "job"
     SESSION = "session"
 
 
 class SlurmSpec(Frozen):
-    """``SlurmFile``, resolved."""
+    """``SlurmFile`` with its values resolved."""
 
     partition: str | None = None
     """None: the default one."""
@@ -57,7 +57,7 @@ class SlurmSpec(Frozen):
 
 
 class ContainerOptions(Frozen):
-    """``ContainerFile``, resolved."""
+    """``ContainerFile`` with its values resolved."""
 
     writable: bool = False
     """The image can be written to; what is written is gone at the end."""
@@ -66,7 +66,7 @@ class ContainerOptions(Frozen):
 
 
 class EnvironmentSpec(Frozen):
-    """``EnvironmentFile``, resolved."""
+    """``EnvironmentFile`` with its values resolved."""
 
     modules: tuple[str, ...] = ()
     """Environment modules to load, in this order."""
@@ -84,27 +84,28 @@ class DistributedSpec(Frozen):
     ranks_per_node: int = Field(1, ge=1)
     """Programs on each node."""
     backend: str = "auto"
-    """What carries the exchange between ranks; auto: the fastest there is."""
+    """Transport of the collectives between ranks; auto: the fastest there is."""
     strategy: str = "allreduce"
-    """How gradients are exchanged."""
+    """Strategy by which gradients are exchanged."""
     compress: str = "none"
-    """How they are made smaller on their way."""
+    """Compressor of gradients before a collective."""
 
 
 class Readiness(Frozen):
-    """How the agent tells that an app answers: any HTTP response below 500 on ``path``."""
+    """Check by which the agent detects that an app answers: any HTTP response below 500 on
+    ``path``."""
 
     path: str = "/"
-    """What is asked for, below the app's base URL."""
+    """Path of the request, below the app's base URL."""
     timeout_s: int = Field(120, ge=1, le=3_600)
     """Seconds until an app that does not answer counts as failed."""
 
 
 class AppSpec(Frozen):
-    """A way into a session. The first is the program that listens on a port; the others are further
+    """An app of a session. The first is the program that listens on a port; the others are further
     pages of that program.
 
-    ``kind`` names who starts it: ``jupyterhub`` is the single-user server that the Hub hands its
+    ``kind`` names its starter: ``jupyterhub`` is the single-user server that the Hub hands its
     environment to.
     """
 
@@ -115,11 +116,11 @@ class AppSpec(Frozen):
     optional: bool = False
     """An image need not have it; the session is then without."""
     kind: str = "jupyterhub"
-    """Who starts it."""
+    """Starter of the app, such as ``jupyterhub``."""
     path: str = "/lab"
-    """Where Open leads, below the app's base URL."""
+    """Path to which Open leads, below the app's base URL."""
     readiness: Readiness = Readiness()
-    """When it counts as answering."""
+    """Check that decides whether it answers."""
 
 
 class RetryPolicy(Frozen):
@@ -132,7 +133,7 @@ class RetryPolicy(Frozen):
 
 
 class HeldBy(Frozen):
-    """Who, beside the scheduler, holds a job to its memory and CPUs."""
+    """Components that, beside the scheduler, enforce a job's limits of memory and CPUs."""
 
     runtime: bool = False
     """The container runtime holds it."""
@@ -143,7 +144,7 @@ class HeldBy(Frozen):
 
 
 class JobSpec(Frozen):
-    """What will be run, resolved: template expanded, defaults filled in, limits checked."""
+    """Resolved job: template expanded, defaults filled in, limits checked."""
 
     type: JobType
     name: str
@@ -154,21 +155,22 @@ class JobSpec(Frozen):
     image: str = "bare"
     """``bare``, ``name:version``, or the path of an image of the owner's own."""
     runtime: str = "bare"
-    """What runs the image; ``bare`` without one."""
+    """Runtime that starts the image; ``bare`` without one."""
     image_use: ImageUse | None = None
     """None: the node as it is."""
     container: ContainerOptions = ContainerOptions()
-    """How the image is run."""
+    """Options of the container."""
     environment: EnvironmentSpec = EnvironmentSpec()
-    """What is loaded on the node before the program."""
+    """Environment that is loaded on the node before the program."""
     datasets: tuple[DatasetUse, ...] = ()
     """The versions that it reads."""
     home: str | None = None
-    """The home folder of the account that it runs as; None in records from before there were images."""
+    """The home folder of the account that it runs as; None in records from before there were
+    images."""
     areas: tuple[Area, ...] = ()
     """The owner's other folders, and the project's."""
     caches: str | None = None
-    """Where caches go instead of home."""
+    """Folder for caches instead of home."""
     commands: tuple[str, ...] = ()
     distributed: DistributedSpec | None = None
     """None: the commands run once, on the first node; else on every rank."""
@@ -181,33 +183,35 @@ class JobSpec(Frozen):
     workdir: str | None = None
     resources: Resources = Resources()
     held_by: HeldBy = HeldBy()
-    """Who holds it to its memory and CPUs beside the scheduler."""
+    """Components that enforce its memory and CPUs beside the scheduler."""
     max_duration_s: int = 3_600
     """Ended after so many seconds."""
     inactivity_duration_s: int | None = None
     """Sessions: ended after so long without activity; None: never."""
     retry: RetryPolicy = RetryPolicy()
-    """When it runs again by itself."""
+    """Conditions under which a new attempt starts by itself."""
     array: str | None = None
     """The indices of an array job's tasks, such as ``0-9%2``."""
     sweep: SweepSpec | None = None
     """Its tasks' settings follow from it; ``array`` has one index for each."""
     after: tuple[UUID, ...] = ()
-    """Jobs that must have succeeded before it begins."""
+    """Jobs that must complete before it starts."""
     slurm: SlurmSpec = SlurmSpec()
-    """What only Slurm knows."""
+    """Options that only Slurm has."""
     continues: UUID | None = None
-    """Of a session: the ended one whose work it takes up."""
+    """Ended session that a session continues."""
     lineage: UUID | None = None
-    """Of a session that continues another: the first of them, which all share its workspace."""
+    """First session of a chain of sessions that continue one another, which all share its
+    workspace."""
 
 
 class Job(Frozen):
     """One job, session or array task as the store holds it.
 
-    An array job is a row of its own (``spec.array`` set, ``array_task_id`` None) above the rows of its
-    tasks (``array_job_id`` set); only the tasks run. Tasks of which nothing differs but the index share
-    one row, a task group (``array_task_ids`` set), until something happens to one of them.
+    An array job is a row of its own (``spec.array`` set, ``array_task_id`` None) above the rows of
+    its tasks (``array_job_id`` set); only the tasks run. Tasks of which nothing differs but the
+    index share one row, a task group (``array_task_ids`` set), until something happens to one of
+    them.
     """
 
     id: UUID
@@ -220,63 +224,64 @@ class Job(Frozen):
     name: str
     spec: JobSpec
     folder: str | None = None
-    """Where script, log, fence and outcome lie, one folder per attempt below it; of an array's task,
-    the array job's. None: below the platform's own jobs directory."""
+    """Folder of script, log, fence and outcome, one folder per attempt below it; of an array's
+    task, the array job's. None: below the platform's own jobs directory."""
     state: JobState
     attempt: int = 1
     """Counted from 1; a retry by the platform is the next one."""
     restart_count: int = 0
-    """How often the scheduler itself started this attempt again (Slurm's SLURM_RESTART_COUNT)."""
+    """Number of restarts of this attempt by the scheduler itself (Slurm's SLURM_RESTART_COUNT)."""
     scheduler_id: str | None = None
     reason: TerminationReason | None = None
-    """Why it ended, or why the platform is ending it; else None."""
+    """Reason why it ended, or why the platform is ending it; else None."""
     message: str | None = None
     """A sentence for the user: why it waits, or why it ended."""
     exit_code: int | None = None
     signal: int | None = None
     nodes: tuple[str, ...] = ()
     partition: str | None = None
-    """Where the scheduler put it."""
+    """Partition in which the scheduler put it."""
     priority: int | None = None
     """The scheduler's own number while it waits: higher starts first."""
     scheduler_record: dict[str, Any] | None = None
-    """What the scheduler said of it at its last change, in its own words."""
+    """The scheduler's own record of it at its last change."""
     address: str | None = None
-    """Where the session's app listens: ``host:port``, reported by the agent."""
+    """Listening address of the session's app: ``host:port``, reported by the agent."""
     url: str | None = None
     """Sessions: what Open leads to, once READY."""
     cancel_requested_at: UtcTime | None = None
     array_job_id: UUID | None = None
     array_task_id: int | None = None
     array_task_ids: str | None = None
-    """Of a task group: the indices of its tasks, such as ``2-9,17``."""
+    """Indices of a task group's tasks, such as ``2-9,17``."""
     created_at: UtcTime
     submitted_at: UtcTime | None = None
     allocated_at: UtcTime | None = None
-    """When the scheduler gave it nodes."""
+    """Time at which the scheduler gave it nodes."""
     started_at: UtcTime | None = None
-    """When the agent began with the user's program."""
+    """Time at which the agent started the user's program."""
     ready_at: UtcTime | None = None
     ended_at: UtcTime | None = None
     expires_at: UtcTime | None = None
-    """When its time is up; known once it runs."""
+    """Time at which its time limit ends; known once it runs."""
     expected_start_at: UtcTime | None = None
     idle_ends_at: UtcTime | None = None
-    """Sessions: when it is ended unless somebody works in it again; None: it is not idle for long."""
+    """Sessions: time at which it is ended unless it becomes active again; None: it has not been
+    idle for long."""
     gpu_idle_since: UtcTime | None = None
-    """Since when its GPUs have had next to nothing to do; None: they have, or nobody can tell."""
+    """Time since which its GPUs have been nearly idle; None: they are in use, or it is unknown."""
     version: int = 1
     """Grows by one with every change of the row: the ETag, and the optimistic lock."""
 
     @property
     def is_array(self) -> bool:
-        """Whether this row is an array job, which does not run itself."""
+        """Return whether this row is an array job, which does not run itself."""
         own = self.array_task_id is None and self.array_task_ids is None
         return self.spec.array is not None and own
 
     @property
     def is_task_group(self) -> bool:
-        """Whether this row stands for several tasks of an array."""
+        """Return whether this row stands for several tasks of an array."""
         return self.array_task_ids is not None
 
     def task(self, index: int) -> Job:
@@ -293,7 +298,7 @@ class Job(Frozen):
 
     @property
     def attachable(self) -> bool:
-        """Whether its owner can work beside its program now."""
+        """Return whether its owner can attach a terminal beside its program now."""
         open_ = self.state in (JobState.STARTING, JobState.RUNNING, JobState.READY)
         return open_ and bool(self.nodes) and not self.is_array
 
@@ -327,7 +332,7 @@ class JobChanges(Strict):
 
 
 class JobFilter(Frozen):
-    """Which jobs a list shows. Empty means all that the actor may see."""
+    """Filter for lists of jobs. Empty: all that the actor may see."""
 
     owner: str | None = None
     project: str | None = None
@@ -351,7 +356,7 @@ class JobFilter(Frozen):
 
 
 class Plan(Frozen):
-    """What would be submitted, shown before anything is: nothing is stored."""
+    """Job as it would be submitted, shown before the submission: nothing is stored."""
 
     spec: JobSpec
     """The job as it would be made."""
@@ -362,15 +367,15 @@ class Plan(Frozen):
     waits_for: str | None = None
     """If it does not start now: why, in plain words."""
     warnings: tuple[str, ...] = ()
-    """What would be worth a second look, as sentences."""
+    """Warnings that deserve attention, as sentences."""
     expected_start_at: UtcTime | None = None
-    """When the scheduler would begin it, by its own plan; None: it gives none."""
+    """Time at which the scheduler plans to start it; None: it gives none."""
     limits: tuple[str, ...] = ()
-    """Who holds it to its memory and its CPUs, a sentence each."""
+    """Components that enforce its memory and its CPUs, a sentence each."""
     script: str
     """The exact batch script."""
     settings: tuple[dict[str, Scalar], ...] = ()
-    """Of a sweep: what each of its tasks will be given, by index."""
+    """Settings of a sweep's tasks, by index."""
 
 
 class Sample(Frozen):
@@ -382,6 +387,6 @@ class Sample(Frozen):
     """CPUs in use since the sample before: 1.0 is one core busy."""
     memory_bytes: int = Field(ge=0)
     processes: int = Field(0, ge=0)
-    """How many processes it had."""
+    """Number of its processes."""
     gpu: tuple[dict[str, Any], ...] = ()
     """Per GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``."""

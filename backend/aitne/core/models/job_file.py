@@ -1,4 +1,5 @@
-"""The file a user writes: ``*.aitne.yml``, and the body of a request. Strict: what it does not know is an error."""
+"""The file a user writes: ``*.aitne.yml``, and the body of a request. Strict: what it does not know
+is an error."""
 
 from __future__ import annotations
 
@@ -47,12 +48,13 @@ def _passable(value: str | None) -> str | None:
 
 
 def _off(value: object) -> object:
-    """YAML reads a bare ``off`` as false."""
+    """Return ``off`` for False, because YAML reads a bare ``off`` as false; other values as they
+    are."""
     return OFF if value is False else value
 
 
 class RetryFile(Strict):
-    """When and how often a job that ended badly is started again."""
+    """Conditions and number of retries of a job that ended badly."""
 
     max: int = Field(1, strict=True, ge=0, le=100, description="How many further attempts.")
     on: list[TerminationReason] = Field(
@@ -174,7 +176,8 @@ class DistributedFile(Strict):
 
 
 class JobFile(Strict):
-    """A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one schema."""
+    """A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
+    schema."""
 
     type: JobType = Field(JobType.JOB, description="job or session.")
     name: JobName | None = Field(None, description="Any text; shown, never run.")

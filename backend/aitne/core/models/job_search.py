@@ -1,4 +1,4 @@
-"""Which jobs are meant, and in which order: the words of the API, of saved views and of bulk verbs."""
+"""Filters and order of job lists, as the API, saved views and bulk verbs state them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$")]
 
 
 class JobSort(StrEnum):
-    """What a list of jobs is sorted by. What has no such time yet counts as the latest."""
+    """Sort key of a job list. A job without such a time yet counts as the latest."""
 
     CREATED = "created"
     STARTED = "started"
     ENDED = "ended"
     DURATION = "duration"
-    """From its start to its end, or to the moment of the first page; what never began is least."""
+    """From its start to its end, or to the moment of the first page; a job that never started is
+    least."""
     NAME = "name"
     OWNER = "owner"
     PROJECT = "project"
@@ -32,7 +33,8 @@ class JobSort(StrEnum):
 
 
 class SessionSearch(Strict):
-    """Which jobs or sessions: all conditions hold at once. Without any: all that one may see."""
+    """Filter for jobs or sessions: all conditions hold at once. Without any: all that the user may
+    see."""
 
     state: list[JobState] = Field(
         [], max_length=40, description="Only these states; may be given many times."
@@ -64,7 +66,8 @@ class SessionSearch(Strict):
     top_level: AskedFlag = Field(False, description="Leave array tasks out.")
 
     def where(self, kind: JobType | None = None) -> JobFilter:
-        """The same as the store asks."""
+        """Return the same filter as the store takes it, for jobs of type ``kind``; None: of every
+        type."""
         return JobFilter(
             owner=self.owner,
             project=self.project,
@@ -90,5 +93,6 @@ class JobSearch(SessionSearch):
     type: JobType | None = Field(None, description="Only jobs, or only sessions.")
 
     def where(self, kind: JobType | None = None) -> JobFilter:
-        """The same as the store asks."""
+        """Return the same filter as the store takes it; ``kind`` overrides the type of this
+        search."""
         return super().where(kind or self.type)

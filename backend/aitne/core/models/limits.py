@@ -1,4 +1,5 @@
-"""What a project, or one member of it, may use at once: what Slurm's associations can hold."""
+"""Limits of a project, or of one member of it, on what is in use at once: what Slurm's associations
+can hold."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ _Wall = Annotated[
 
 
 class Limits(Strict):
-    """Each is at most; None is no limit. The names in brackets are sacctmgr's for an association."""
+    """Each is at most; None is no limit. The names in brackets are sacctmgr's for an
+    association."""
 
     max_gpus: _Count | None = Field(None, description="GPUs in use at once (GrpTRES gres/gpu).")
     max_gpus_by_type: dict[Annotated[str, Field(pattern=GPU_TYPE)], _Count] = Field(
@@ -84,7 +86,7 @@ class Limits(Strict):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is limited."""
+        """Return whether no limit is set."""
         return self == Limits()
 
 
@@ -95,12 +97,12 @@ class Membership(Frozen):
     """The project."""
     user: UserName
     limits: Limits = Limits()
-    """What holds for this user here, beside the project's limits."""
+    """Limits of this user here, beside the project's limits."""
     role: ProjectRole = Field(ProjectRole.MEMBER, description="What the user may do in it.")
 
 
 class Usage(Frozen):
-    """What one user's jobs of one project have used in a time."""
+    """Usage of one user's jobs in one project during a period."""
 
     account: str
     user: str
@@ -114,7 +116,7 @@ class Usage(Frozen):
 
 
 class Gauge(Frozen):
-    """How much of something is in use, and the most that may be."""
+    """Amount in use and its limit."""
 
     limit: int | None
     used: int
@@ -135,7 +137,7 @@ class AssociationUse(Frozen):
     grp_jobs: Gauge = Gauge(limit=None, used=0)
     grp_submitted: Gauge = Gauge(limit=None, used=0)
     max_jobs: Gauge = Gauge(limit=None, used=0)
-    """Of this user alone."""
+    """Limit and number of jobs of this user alone."""
     max_submitted: Gauge = Gauge(limit=None, used=0)
     max_wall_s: int | None = None
 
@@ -162,14 +164,15 @@ class InUse(Frozen):
     qos: tuple[QosUse, ...] = ()
 
     def of(self, account: str, user: str | None = None) -> AssociationUse | None:
-        """That account, or that user in it."""
+        """Return the association of that account, or of that user in it; None: there is none."""
         for each in self.associations:
             if each.account == account and each.user == user:
                 return each
         return None
 
     def chain(self, account: str, user: str) -> tuple[AssociationUse, ...]:
-        """The user in the account, the account, and the accounts above it."""
+        """Return the associations of the user in the account, of the account, and of the accounts
+        above it."""
         found = [each for each in (self.of(account, user),) if each is not None]
         above: str | None = account
         while above is not None:
@@ -181,7 +184,7 @@ class InUse(Frozen):
         return tuple(found)
 
     def users_of(self, account: str) -> tuple[AssociationUse, ...]:
-        """The members of one account."""
+        """Return the associations of one account's members."""
         return tuple(
             each for each in self.associations if each.account == account and each.user is not None
         )

@@ -8,16 +8,16 @@ from aitne.core.models.base import Frozen, UtcTime
 
 
 class NodeState(StrEnum):
-    """What a node can do for a new job."""
+    """State of a node with regard to new jobs."""
 
     IDLE = "idle"
     MIXED = "mixed"
     """Partly in use."""
     ALLOCATED = "allocated"
     DRAINING = "draining"
-    """Takes no new work, by an administrator's word; something still runs there."""
+    """Takes no new jobs, because an administrator drained it; a job still runs there."""
     DRAINED = "drained"
-    """Takes no new work, by an administrator's word; nothing runs there any more."""
+    """Takes no new jobs, because an administrator drained it; no job runs there any more."""
     DOWN = "down"
     RESERVED = "reserved"
     """Kept for a reservation or for maintenance."""
@@ -27,7 +27,8 @@ class NodeState(StrEnum):
 
     @property
     def usable(self) -> bool:
-        """Whether a job that waits may be given this node sooner or later without anybody's help."""
+        """Return whether a waiting job may be given this node sooner or later without an
+        administrator's help."""
         return self not in (NodeState.DRAINING, NodeState.DRAINED, NodeState.DOWN)
 
 
@@ -37,7 +38,7 @@ class GpuCount(Frozen):
     type: str | None
     """None: of no type."""
     total: int
-    """How many there are."""
+    """Number of them on the node."""
     used: int
 
 
@@ -46,7 +47,7 @@ class GresCount(Frozen):
 
     name: str
     total: int
-    """How many there are."""
+    """Number of them on the node."""
     used: int
 
 
@@ -57,11 +58,11 @@ class Node(Frozen):
     cluster: str = "local"
     state: NodeState
     reason: str | None = None
-    """Why it is down or drained, and who said so when the scheduler tells."""
+    """Reason why it is down or drained, and who set that where the scheduler reports it."""
     cpu_total: int
-    """How many CPUs it has."""
+    """Number of its CPUs."""
     cpu_used: int
-    """How many of them are given to jobs."""
+    """Number of CPUs that are allocated to jobs."""
     memory_total_bytes: int
     """Memory that jobs may be given."""
     memory_used_bytes: int
@@ -114,19 +115,19 @@ class Reservation(Frozen):
 
 
 class Holder(StrEnum):
-    """How a scheduler holds jobs to what they asked for."""
+    """Mechanism by which a scheduler enforces the requested amounts on jobs."""
 
     CGROUP = "cgroup"
     """A control group: nothing gets past it."""
     SAMPLING = "sampling"
-    """It looks from time to time, and ends what has taken more."""
+    """Periodic measurements: jobs that have taken more are ended."""
     BINDING = "binding"
-    """It binds programs to their CPUs, which they can undo."""
+    """Binding of programs to their CPUs, which they can undo."""
     NOBODY = "nobody"
 
 
 class Cluster(Frozen):
-    """One look at the whole cluster. Empty tuples where a scheduler has no such thing."""
+    """Snapshot of the whole cluster. Empty tuples where a scheduler has no such objects."""
 
     nodes: tuple[Node, ...] = ()
     partitions: tuple[Partition, ...] = ()
@@ -138,17 +139,17 @@ class Cluster(Frozen):
     memory_held_by: Holder = Holder.NOBODY
     cpus_held_by: Holder = Holder.NOBODY
     agent_cgroups: tuple[str, ...] | None = None
-    """What the agents of jobs can hold them to by control groups of their own (``memory``, ``cpu``).
-    None: nobody knows before the agent tries."""
+    """Controllers with which the agents of jobs can enforce limits by cgroups of their own
+    (``memory``, ``cpu``). None: unknown before the agent tries."""
     seen_at: UtcTime | None = None
 
 
 class SchedulerStatus(Frozen):
-    """Whether the scheduler answers. While it does not, every state of a job may be old."""
+    """Availability of the scheduler. While it does not answer, every state of a job may be old."""
 
     answering: bool
     """Whether it answered when it was asked last."""
     since: UtcTime
-    """Since when it answers, or when it answered last."""
+    """Time since which it answers, or at which it answered last."""
     message: str | None = None
-    """What it says, or what the attempt to ask it met with."""
+    """Its own message, or the error of the query."""

@@ -1,4 +1,4 @@
-"""What people are told, how, and how it went."""
+"""Notifications, their channels and their deliveries."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from aitne.core.models.base import Frozen, Strict, UserName, UtcTime
 BROWSER, MAIL, WEBHOOK = "browser", "mail", "webhook"
 """The channels: the first is the inbox itself, the others are plug-ins."""
 PAYLOAD_VERSION = 1
-"""Of the body that webhooks receive: fields are only ever added within one."""
+"""Version of the body that webhooks receive: fields are only ever added within one."""
 
 
 class NotificationKind(StrEnum):
-    """What a person may be told of."""
+    """Kind of event that users are notified of."""
 
     SESSION_READY = "session_ready"
     SESSION_EXPIRING = "session_expiring"
     SESSION_IDLE = "session_idle"
     SESSION_ENDED = "session_ended"
-    """By itself, by the platform or by somebody else; not by its owner's own wish."""
+    """By itself, by the platform or by another user; not at its owner's own request."""
     JOB_STARTED = "job_started"
     JOB_FINISHED = "job_finished"
     JOB_FAILED = "job_failed"
@@ -40,7 +40,7 @@ class NotificationKind(StrEnum):
 
 
 class Level(StrEnum):
-    """How urgent it looks."""
+    """Level of a notification, shown as its urgency."""
 
     INFO = "info"
     SUCCESS = "success"
@@ -52,11 +52,11 @@ _K = NotificationKind
 _BY_MAIL = frozenset(NotificationKind) - {_K.SESSION_READY, _K.JOB_STARTED}
 _QUIETLY = frozenset({_K.JOB_STARTED})
 ALWAYS_SHOWN = frozenset({_K.WEBHOOK_DISABLED, _K.ACCOUNT_SECURITY})
-"""In the inbox whatever a person has chosen: nothing else would say it."""
+"""In the inbox whatever the user's choices: no other channel would report it."""
 
 
 def by_default(kind: NotificationKind, channel: str) -> bool:
-    """Whether somebody who has chosen nothing is told of ``kind`` by ``channel``."""
+    """Return whether a user without choices is notified of ``kind`` by ``channel``."""
     if channel == WEBHOOK:
         return kind not in _QUIETLY | ALWAYS_SHOWN
     if channel == MAIL:
@@ -68,7 +68,8 @@ ChannelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=[
 
 
 class NotificationChoices(Strict):
-    """What a person has chosen. What is not named is as ``by_default`` says."""
+    """Notification choices of a user. A kind or channel that is not named is as ``by_default``
+    returns."""
 
     choices: dict[NotificationKind, dict[ChannelName, bool]] = Field(
         default_factory=dict,
@@ -80,14 +81,14 @@ class NotificationChoices(Strict):
     )
 
     def wants(self, kind: NotificationKind, channel: str) -> bool:
-        """Whether the person is told of ``kind`` by ``channel``."""
+        """Return whether the user is notified of ``kind`` by ``channel``."""
         if channel == BROWSER and kind in ALWAYS_SHOWN:
             return True
         return self.choices.get(kind, {}).get(channel, by_default(kind, channel))
 
 
 class Addressee(Frozen):
-    """Somebody who may be told."""
+    """User who may receive notifications."""
 
     name: UserName
     mail: str | None = None
@@ -95,7 +96,7 @@ class Addressee(Frozen):
 
 
 class Notice(Frozen):
-    """One event in words, before it is anybody's."""
+    """Text of one event, before it has a recipient."""
 
     kind: NotificationKind
     level: Level = Level.INFO
@@ -103,15 +104,15 @@ class Notice(Frozen):
     text: str = ""
     job_id: UUID | None = None
     path: str = "/"
-    """Where in the portal there is more."""
+    """Path of the page in the portal with the details."""
     data: dict[str, Any] = Field(default_factory=dict)
-    """Names and numbers, for who says it in another language."""
+    """Names and numbers for translation into another language."""
     log: tuple[str, ...] = ()
     """The last lines of the job's log."""
 
 
 class Notification(Frozen):
-    """What one person was told."""
+    """Notification of one user about one event."""
 
     id: int
     owner: UserName
@@ -128,7 +129,7 @@ class Notification(Frozen):
 
 
 class Webhook(Frozen):
-    """An address of a person's that is told, without its secret."""
+    """URL of a user that receives messages, without its secret."""
 
     id: str
     owner: UserName
@@ -143,7 +144,7 @@ class Webhook(Frozen):
 
 
 class DeliveryState(StrEnum):
-    """How far a delivery has come."""
+    """State of a delivery."""
 
     WAITING = "waiting"
     SENT = "sent"
@@ -178,7 +179,7 @@ class NewDelivery(Frozen):
 
 
 class Told(Frozen):
-    """What one person is told of one event, and the messages that carry it."""
+    """Notification of one user about one event, with the deliveries that carry it."""
 
     owner: UserName
     event_id: int
@@ -189,7 +190,7 @@ class Told(Frozen):
 
 
 def message_of(notice: Notice, *, owner: str, event_id: int, time: str, url: str) -> dict[str, Any]:
-    """What every channel carries, and the body of a webhook."""
+    """Return the message that every channel carries, and the body of a webhook."""
     return {
         "version": PAYLOAD_VERSION,
         "id": f"{event_id}-{owner}",
@@ -207,7 +208,7 @@ def message_of(notice: Notice, *, owner: str, event_id: int, time: str, url: str
 
 
 class SessionActivity(Frozen):
-    """What the agent has seen of a session's work."""
+    """Activity of a session as its agent observed it."""
 
     job_id: UUID
     active_at: UtcTime

@@ -1,4 +1,5 @@
-"""What a user prefers in the portal: a model for each key. A new key is a new entry of ``MODELS``."""
+"""Preferences of a user in the portal: a model for each key. A new key is a new entry of
+``MODELS``."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from aitne.core.models.job_search import JobSearch, JobSort
 
 
 class PortalPreferences(Strict):
-    """How the portal looks."""
+    """Language and appearance of the portal."""
 
     language: Literal["en", "de"] | None = Field(None, description="null: as the browser asks.")
     theme: Literal["auto", "light", "dark"] = Field(
@@ -24,13 +25,13 @@ ColumnName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]
 
 
 class JobTable(Strict):
-    """How a table of jobs is drawn."""
+    """Columns and order of a table of jobs."""
 
     columns: list[ColumnName] = Field(
         [], max_length=40, description="In this order; empty: those of a new table."
     )
     sort: JobSort = JobSort.CREATED
-    """What it is sorted by."""
+    """Key by which it is sorted."""
     descending: Flag = True
     """The greatest first."""
     search: JobSearch = Field(JobSearch(), description="Which jobs it shows.")
@@ -60,7 +61,7 @@ class Launch(Strict):
 
 
 class LastLaunch(Strict):
-    """What was launched last, newest first."""
+    """Latest launches, newest first."""
 
     items: list[Launch] = Field([], max_length=5)
     """Newest first."""
@@ -71,4 +72,4 @@ MODELS: dict[str, type[Strict]] = {
     "job_views": JobViews,
     "last_launch": LastLaunch,
 }
-"""Each key with its model, whose defaults are what somebody has who never chose."""
+"""Each key with its model, whose defaults apply to a user without a choice."""

@@ -1,7 +1,7 @@
-"""What the ranks of a job say about how they exchange: read from their program, which may write anything.
+"""Profile of the collectives of a job's ranks, read from their program, which may write anything.
 
-The document is ``aitne.distrib``'s (``distrib/report.py`` describes it). What is not known is left out,
-and what does not fit makes the whole document none.
+The document is ``aitne.distrib``'s (``distrib/report.py`` describes it). Unknown fields are
+ignored, and one invalid value invalidates the whole document.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Straggler(_Part):
     node: Rank
     """Number of its node."""
     behind_s: Seconds
-    """How much longer it computes in each step than the median of the others."""
+    """Additional time that it computes in each step, beyond the median of the others."""
     share: Share | None = None
-    """Of the step."""
+    """``behind_s`` as a share of the step."""
 
 
 class SizeRow(_Part):
@@ -50,9 +50,9 @@ class SizeRow(_Part):
     to_bytes: Count | None = None
     """None: no bound."""
     count: Count
-    """Of the rank with most; so ``bytes``."""
+    """Number of operations, of the rank with most; so ``bytes``."""
     bytes: Count
-    """How many bytes it moved."""
+    """Number of bytes that it moved."""
     time_s: Seconds
     """Mean of the ranks that took part."""
     fastest_s: Seconds | None = None
@@ -64,14 +64,14 @@ class SizeRow(_Part):
 
 
 class RankRow(_Part):
-    """One rank."""
+    """Measurements of one rank."""
 
     rank: Rank
     """Its number."""
     node: Rank
     """Number of its node."""
     steps: Count
-    """How many steps it has done."""
+    """Number of steps that it has done."""
     step_s: Seconds | None = None
     """Seconds in a step, on average."""
     communicating: Share | None = None
@@ -81,9 +81,9 @@ class RankRow(_Part):
     overlap: Share | None = None
     """Share of its communication that was hidden behind computation."""
     own_s: Seconds | None = None
-    """What a step lasts without what it waits for others."""
+    """Duration of a step without the time spent waiting for others."""
     records: Count = 0
-    """How many records it has written."""
+    """Number of records that it has written."""
     dropped: Count = 0
     """Records that were lost."""
 
@@ -92,9 +92,9 @@ class Point(_Part):
     """A stretch of the run, for a chart."""
 
     t_s: Seconds
-    """Seconds since the run began."""
+    """Seconds since the run started."""
     steps: Count
-    """How many steps this stretch has."""
+    """Number of steps in this period."""
     step_s: Seconds | None = None
     """Seconds in a step, on average."""
     communicating: Share | None = None
@@ -104,22 +104,22 @@ class Point(_Part):
 
 
 class Profile(_Part):
-    """How the ranks of a run have exchanged so far."""
+    """Profile of a run's collectives so far."""
 
     schema_: Literal[1] = Field(1, alias="schema")
     """The version of this document."""
     written_at: UtcTime
-    """When the program wrote it."""
+    """Time at which the program wrote it."""
     final: bool = False
     """Nothing more will come."""
     size: Annotated[int, Field(ge=1, le=1 << 20)]
-    """How many ranks."""
+    """World size: the number of ranks."""
     steps: Count = 0
-    """How many steps were done."""
+    """Number of steps that were done."""
     step_s: Seconds | None = None
     """Seconds in a step, on average."""
     elapsed_s: Seconds = 0
-    """Seconds since the run began."""
+    """Seconds since the run started."""
     communicating: Share | None = None
     """Share of the steps in which a collective ran."""
     blocked: Share | None = None
@@ -133,4 +133,4 @@ class Profile(_Part):
     ranks: tuple[RankRow, ...] = Field(default=(), max_length=MOST_ROWS)
     """By rank."""
     history: tuple[Point, ...] = Field(default=(), max_length=MOST_ROWS)
-    """How the run went, oldest first."""
+    """Course of the run, oldest point first."""

@@ -17,14 +17,14 @@ _Hours = Annotated[int, Field(strict=True, ge=0, le=1 << 40)]
 
 
 class ProjectRole(StrEnum):
-    """What a member may do in a project."""
+    """Role of a member in a project."""
 
     MEMBER = "member"
     MANAGER = "manager"
 
 
 class ProjectState(StrEnum):
-    """Where a project is in its life. Only an active one takes new jobs."""
+    """State of a project in its life cycle. Only an active one takes new jobs."""
 
     REQUESTED = "requested"
     ACTIVE = "active"
@@ -33,7 +33,7 @@ class ProjectState(StrEnum):
 
 
 class Step(StrEnum):
-    """What moves a project from one state to another."""
+    """Transition of a project from one state to another."""
 
     APPROVE = "approve"
     DECLINE = "decline"
@@ -57,7 +57,7 @@ STEPS: dict[Step, dict[ProjectState, ProjectState]] = {
 
 
 def after(step: Step, state: ProjectState, name: str) -> ProjectState:
-    """The state that a step leads to. Raises ``IllegalTransition``, which names ``name``."""
+    """Return the state that a step leads to. Raises ``IllegalTransition``, which names ``name``."""
     found = STEPS[step].get(state)
     if found is None:
         legal = ", ".join(sorted(STEPS[step]))
@@ -69,7 +69,7 @@ def after(step: Step, state: ProjectState, name: str) -> ProjectState:
 
 
 class Budget(Strict):
-    """Hours that a project may use: each month anew, or in all. What is not given is not limited."""
+    """Hours that a project may use, monthly or in total. An omitted value is not limited."""
 
     gpu_hours: _Hours | None = Field(
         None, description="GPU-hours; two GPUs for an hour are two.", examples=[500]
@@ -85,12 +85,12 @@ class Budget(Strict):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is limited."""
+        """Return whether no limit is set."""
         return self.gpu_hours is None and self.cpu_hours is None
 
 
 class ExtensionRequest(Frozen):
-    """A manager's wish for a later end."""
+    """Request of a manager for a later end."""
 
     until: UtcTime = Field(description="The end that is asked for.")
     reason: str = Field("", description="Why, in the manager's words.")
@@ -99,7 +99,8 @@ class ExtensionRequest(Frozen):
 
 
 class Invitation(Frozen):
-    """A link that makes whoever opens it a member. Its secret is shown once and stored hashed."""
+    """Link that makes any user who opens it a member. Its secret is shown once and stored
+    hashed."""
 
     id: str = Field(description="Names the invitation; it is no secret.")
     project: ProjectName = Field(description="The project that it leads to.")
@@ -112,12 +113,12 @@ class Invitation(Frozen):
     revoked_at: UtcTime | None = Field(None, description="When it was taken back.")
 
     def open_at(self, now: UtcTime) -> bool:
-        """Whether it still lets somebody in."""
+        """Return whether it can still be accepted at ``now``."""
         return self.revoked_at is None and self.expires_at > now and self.uses < self.max_uses
 
 
 class Standing(Frozen):
-    """What decides whether a project takes new jobs."""
+    """Facts that decide whether a project takes new jobs."""
 
     name: str
     state: ProjectState

@@ -1,4 +1,4 @@
-"""What a job asks for: nodes, and per node CPUs, memory and GPUs."""
+"""Resources that a job requests: nodes, and per node CPUs, memory and GPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from aitne.core.models.base import Frozen, MemoryBytes, Strict
 
 _TYPE = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}"
-"""A MIG profile's name begins with a digit (``1g.10gb``)."""
+"""A type may start with a digit, as the name of a MIG profile does (``1g.10gb``)."""
 _GRES_NAME = r"^[a-z][a-z0-9_]{0,39}(:[A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"
 _GPU_FIELDS = {"count", "type"}
 _GPU = re.compile(rf"(?:({_TYPE}):)?([0-9]{{1,4}})")
@@ -27,7 +27,7 @@ class GpuRequest(Frozen):
 
     @classmethod
     def parse(cls, value: object) -> object:
-        """``4`` or ``"a100:4"`` or ``"4"`` -> a request, a request written out stays."""
+        """Convert ``4``, ``"a100:4"`` or ``"4"`` to a request; a request written out stays."""
         if isinstance(value, int) and not isinstance(value, bool):
             return {"count": value}
         if isinstance(value, str):
@@ -61,7 +61,8 @@ Gres = Annotated[dict[GresName, GresCount], AfterValidator(_no_gpu_by_name)]
 
 
 class ResourcesFile(Strict):
-    """The ``resources`` part of a job file; what is left out comes from the template or the site."""
+    """The ``resources`` part of a job file; what is left out comes from the template or the
+    site."""
 
     nodes: int | None = Field(None, strict=True, ge=1, le=65_536, description="How many nodes.")
     cpu: int | None = Field(None, strict=True, ge=1, le=4_096, description="CPUs on each node.")
@@ -81,7 +82,7 @@ class Resources(Frozen):
     """Resolved resources: nothing is left open."""
 
     nodes: int = Field(1, ge=1)
-    """How many nodes."""
+    """Number of nodes of the job."""
     cpu: int = Field(1, ge=1)
     """CPUs per node."""
     memory_bytes: int = Field(1 << 30, ge=1)

@@ -37,24 +37,24 @@ class SignIn(Frozen):
 
 
 class OpenSignIn(Frozen):
-    """A login that holds: whom it speaks for now, and what it is."""
+    """Valid sign-in with the user for whom it currently acts."""
 
     user: User
     csrf: str
     sign_in: SignIn
     token_expires_at: UtcTime | None = None
-    """When the token behind the sign-in ends; None: it does not, or there is none."""
+    """Expiry of the token behind the sign-in; None: it does not expire, or there is none."""
     token_created_by: UserName | None = None
     """The administrator who created that token for the user."""
 
     @property
     def impersonator(self) -> str | None:
-        """The administrator behind it, where it speaks for somebody else."""
+        """The administrator behind it, while it impersonates another user; else None."""
         return None if self.user.name == self.sign_in.owner else self.sign_in.owner
 
 
 class Attempt(Frozen):
-    """What became of one try to log in under a name."""
+    """Lockout state of a login name after one try to log in."""
 
     failures: int
     """This one included, until it turns out to be right."""

@@ -1,7 +1,8 @@
-"""What a job ran on: its folder's commit and changes, its packages, its node; and what it wrote.
+"""Snapshot of what a job ran on: its folder's commit and changes, its packages, its node; and its
+written files.
 
-The agent gathers it on the node, as the user, whose programs can tell it anything: what is not known is
-left out, and what does not fit makes the whole document none.
+The agent gathers it on the node, as the user, whose programs can write anything: unknown fields are
+ignored, and one invalid value invalidates the whole document.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.job import JobSpec
 
 MOST_BYTES = 640 << 10
-"""Of a snapshot or a list of files as the agent sends it."""
+"""Most bytes of a snapshot or a list of files as the agent sends it."""
 MOST_DIFF = 256 << 10
 MOST_PACKAGES = 5_000
 MOST_FILES = 1_000
@@ -54,7 +55,7 @@ class GitState(_Part):
 
 
 class EnvironmentKind(StrEnum):
-    """Where the packages lie."""
+    """Kind of environment that holds the packages."""
 
     VENV = "venv"
     CONDA = "conda"
@@ -75,7 +76,7 @@ class Packages(_Part):
 
 
 class HostState(_Part):
-    """The first node."""
+    """Host facts of the first node."""
 
     node: Word = Field(description="Its name.")
     system: Word | None = Field(None, description="Its operating system.")
@@ -85,7 +86,7 @@ class HostState(_Part):
 
 
 class Taken(_Part):
-    """What the agent says."""
+    """Snapshot as the agent sends it."""
 
     schema_: int = Field(1, alias="schema", ge=1, description="Of this document.")
     taken_at: UtcTime = Field(description="When, by the node's clock.")

@@ -1,4 +1,5 @@
-"""Where users keep files: home, scratch and project folders, and what a file system says of them."""
+"""Storage areas of users (home, scratch and project folders) and the facts that a file system
+reports about them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _NOTHING_THERE = os.strerror(errno.ENOENT)
 
 
 class AreaKind(StrEnum):
-    """Whose an area is."""
+    """Kind of owner of an area."""
 
     USER = "user"
     """One folder per user."""
@@ -23,27 +24,28 @@ class AreaKind(StrEnum):
 
 
 class Quota(Frozen):
-    """How much of a file system somebody may use, and how much of that is used."""
+    """Limits of a user or project on a file system, and how much of them is used."""
 
     used_bytes: int | None = Field(None, ge=0)
-    """How much is used, in bytes."""
+    """Amount that is used, in bytes."""
     limit_bytes: int | None = Field(None, ge=0)
     """None: no limit."""
     used_files: int | None = Field(None, ge=0)
-    """How many files there are."""
+    """Number of files that exist."""
     limit_files: int | None = Field(None, ge=0)
     """None: no limit."""
 
 
 class Striping(Frozen):
-    """How a parallel file system spreads a file's content."""
+    """Distribution of a file's content over the targets of a parallel file system."""
 
     pattern: str
-    """How content is spread, in the file system's word: ``raid0``, ``mirror``, …"""
+    """Pattern by which content is spread, in the file system's own term: ``raid0``, ``mirror``,
+    …"""
     chunk_bytes: int | None = None
-    """So many bytes lie on one target before the next."""
+    """Number of bytes that lie on one target before the next."""
     targets: int | None = None
-    """How many targets a new file in this folder is spread over."""
+    """Number of targets over which a new file in this folder is spread."""
     pool: str | None = None
     """The storage pool that new files go to."""
 
@@ -55,9 +57,9 @@ class StorageTarget(Frozen):
     state: str
     """In the file system's own words, such as ``Online/Good``."""
     total_bytes: int | None = None
-    """How much fits."""
+    """Capacity of the target in bytes."""
     free_bytes: int | None = None
-    """How much still fits."""
+    """Free space of the target in bytes."""
 
 
 class Area(Frozen):
@@ -66,18 +68,18 @@ class Area(Frozen):
     name: str
     """``home``, ``scratch``, …"""
     kind: AreaKind
-    """Whose it is."""
+    """Kind of its owner."""
     path: str
     adapter: str = "posix"
-    """What looks after it: ``posix``, ``nfs``, ``beegfs``, …"""
+    """Adapter that serves it: ``posix``, ``nfs``, ``beegfs``, …"""
     project: str | None = None
-    """Of a project's folder: which one."""
+    """Project of a project's folder."""
     mount: str | None = None
     """The mount point it lies on, where a site named one."""
 
 
 class AreaFacts(Frozen):
-    """What was found at an area. What could not be found out is None, and ``problem`` says why."""
+    """Facts about an area. What could not be determined is None, and ``problem`` states why."""
 
     area: Area
     """The folder."""
@@ -88,27 +90,27 @@ class AreaFacts(Frozen):
     file_system: str | None = None
     """``ext4``, ``nfs4``, ``beegfs``, …"""
     total_bytes: int | None = None
-    """How large the file system is."""
+    """Size of the file system in bytes."""
     free_bytes: int | None = None
-    """How much of that is free."""
+    """Free space of the file system in bytes."""
     user_quota: Quota | None = None
-    """What holds for the user; None: nothing, or nobody says."""
+    """The user's quota; None: there is none, or it is unknown."""
     project_quota: Quota | None = None
-    """What holds for the project; None: nothing, or nobody says."""
+    """The project's quota; None: there is none, or it is unknown."""
     striping: Striping | None = None
     """None: not a parallel file system."""
     targets: tuple[StorageTarget, ...] = ()
-    """Where a parallel file system keeps the content."""
+    """Targets on which a parallel file system keeps the content."""
     problem: str | None = None
-    """What is wrong or could not be asked, as a sentence."""
+    """Problem, or fact that could not be determined, as a sentence."""
 
 
 class PathFacts(Frozen):
-    """What is at a path, seen as one account."""
+    """Facts about a path, as one account sees it."""
 
     path: str
     real_path: str | None = None
-    """With symbolic links followed; None: there is nothing."""
+    """Path with symbolic links followed; None: there is nothing."""
     kind: str | None = None
     """``file``, ``folder``, ``other``; None: there is nothing."""
     readable: bool = False
@@ -116,11 +118,12 @@ class PathFacts(Frozen):
     size_bytes: int | None = None
     mtime_ns: int | None = None
     commit: str | None = None
-    """What is checked out, of the top folder of a git working copy."""
+    """Commit that is checked out, of the top folder of a git working copy."""
     problem: str | None = None
-    """Why it cannot be looked at or read, in the system's words."""
+    """Reason why it cannot be examined or read, in the system's words."""
 
     @property
     def nothing_there(self) -> bool:
-        """Whether the system said so; a file system that does not answer has said nothing."""
+        """Return whether the system reported that nothing is there; False for a file system that
+        does not answer."""
         return self.kind is None and self.problem == _NOTHING_THERE

@@ -1,4 +1,5 @@
-"""A parameter sweep: one program, run once for each of many settings, and what each run measured."""
+"""A parameter sweep: one program, run once for each of many settings, and what each run
+measured."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ MOST_TASKS = 1_000
 MOST_PARAMETERS = 20
 MOST_CHOICES = 200
 MOST_LETTERS = 1 << 20
-"""Of all settings together: a short file of long values would make a folder of megabytes."""
+"""Most characters of all settings together: a short file of long values would make a folder of
+megabytes."""
 
 Scalar = str | int | float | bool
 ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,39}$")]
@@ -27,7 +29,8 @@ _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 
 
 def _number(value: object) -> object:
-    """YAML 1.1 takes ``1e-3`` for text."""
+    """Return the number for text such as ``1e-3``, which YAML 1.1 reads as text; else the value as
+    it is."""
     return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
 
@@ -35,25 +38,25 @@ Choice = bool | Annotated[int, Field(ge=-(1 << 53), le=1 << 53)] | float | Text
 
 
 class Method(StrEnum):
-    """How the settings are chosen."""
+    """Method by which a sweep chooses its settings."""
 
     GRID = "grid"
     """Every combination of the lists."""
     RANDOM = "random"
-    """So many samples."""
+    """A given number of random samples."""
     LIST = "list"
     """The first values together, the second ones together, and so on."""
 
 
 class Goal(StrEnum):
-    """Which values of the metric are better."""
+    """Direction of a metric: smaller or larger values are better."""
 
     MIN = "min"
     MAX = "max"
 
 
 class NumberType(StrEnum):
-    """What is drawn from a range."""
+    """Type of the numbers drawn from a range."""
 
     FLOAT = "float"
     INT = "int"
@@ -81,7 +84,7 @@ class Range(Strict):
 
 
 class StopWhen(Strict):
-    """When one run is good enough that the others need not go on."""
+    """Condition under which one run is good enough that the others need not go on."""
 
     value: float = Field(allow_inf_nan=False, description="As good as this, or better.")
     metric: MetricName | None = Field(None, description="Omitted: the sweep's own.")
@@ -169,7 +172,8 @@ class SweepFile(Strict):
         return self
 
     def _letters(self, lists: dict[str, list[Any]]) -> int:
-        """How long all settings are at most, one after the other."""
+        """Return the largest total length of all settings' values, one after the other, in
+        characters."""
         counts = [len(choices) for choices in lists.values()]
         grid = self.method is Method.GRID
         tasks = self.samples or (math.prod(counts) if grid else max(counts, default=1))
@@ -178,7 +182,7 @@ class SweepFile(Strict):
 
 
 class RangeSpec(Frozen):
-    """``Range``, resolved."""
+    """``Range`` with its values resolved."""
 
     min: float
     max: float
@@ -188,7 +192,7 @@ class RangeSpec(Frozen):
 
 
 class StopSpec(Frozen):
-    """``StopWhen``, resolved."""
+    """``StopWhen`` with its values resolved."""
 
     metric: str
     """The metric that is looked at."""
@@ -198,7 +202,7 @@ class StopSpec(Frozen):
     """Good enough."""
 
     def met(self, value: float | None) -> bool:
-        """Whether a run with this value is good enough."""
+        """Return whether a run with this value has reached the goal; False for None."""
         if value is None:
             return False
         return value >= self.value if self.goal is Goal.MAX else value <= self.value
@@ -208,13 +212,13 @@ class SweepSpec(Frozen):
     """``SweepFile``, resolved. Its settings follow from it (``core.sweep.expand``)."""
 
     method: Method
-    """How settings are chosen."""
+    """Method by which settings are chosen."""
     parameters: dict[str, RangeSpec | tuple[Scalar, ...]]
     """For each name its values or its range."""
     samples: int | None = None
-    """How many are drawn; None for a grid."""
+    """Number of samples; None for a grid."""
     seed: int = 0
-    """What chance begins with: the same seed, the same settings."""
+    """Seed of the random numbers: the same seed, the same settings."""
     max_parallel: int | None = None
     """At most so many tasks at once; None: no bound."""
     metric: str | None = None
@@ -226,7 +230,7 @@ class SweepSpec(Frozen):
 
     @classmethod
     def of(cls, file: SweepFile) -> SweepSpec:
-        """What the file says, its defaults filled in."""
+        """Return the sweep of a job file with its defaults filled in."""
         stop = file.stop_when
         given = file.model_dump(exclude={"stop_when"})
         if stop is not None:
@@ -239,7 +243,7 @@ class SweepSpec(Frozen):
 
 
 class Results(Frozen):
-    """What a run's program measured: read by its agent from the files that it writes."""
+    """Measurements of a run's program, read by its agent from the files that the program writes."""
 
     # A program sends what it likes, and no database and no JSON has a number for infinity.
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)

@@ -16,7 +16,7 @@ from aitne.core.models.resources import Gpu, GpuRequest
 
 
 class ParameterType(StrEnum):
-    """Which control the form shows, and which values are taken."""
+    """Control of a parameter in the form, which determines the accepted values."""
 
     STRING = "string"
     TEXT = "text"
@@ -34,7 +34,7 @@ class Parameter(Strict):
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
     type: ParameterType
-    """What its value is."""
+    """Type of its value."""
     title: str = Field(min_length=1, max_length=100)
     description: str = ""
     default: Scalar | None = None
@@ -42,7 +42,7 @@ class Parameter(Strict):
     minimum: float | None = None
     maximum: float | None = None
     choices: list[str] = Field(default_factory=list)
-    """What may be chosen; empty: anything of its type."""
+    """Values that may be chosen; empty: anything of its type."""
     pattern: str | None = None
     """A regular expression that the whole value must match."""
     max_length: int = Field(65_536, ge=1, le=1_000_000)
@@ -114,14 +114,14 @@ class AppFile(AppSpec):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     readiness: ReadinessFile = ReadinessFile()
-    """When it counts as answering."""
+    """Check that decides whether it answers."""
 
 
 class TemplateResources(Strict):
-    """What the form offers for each resource; a part left out is not offered."""
+    """Resource fields of the form; one that is left out is not offered."""
 
     nodes: IntLimit = IntLimit(default=1, min=1, max=1)
-    """How many."""
+    """Number of nodes of the job."""
     cpu: IntLimit = IntLimit(default=1, min=1)
     """On each node."""
     memory: MemoryLimit = MemoryLimit(default=2 << 30)
@@ -129,14 +129,14 @@ class TemplateResources(Strict):
     gpu: GpuLimit = Field(default_factory=GpuLimit)
     """On each node."""
     max_duration: DurationLimit = DurationLimit(default=4 * 3_600)
-    """How long it may run."""
+    """Time limit of the job."""
     inactivity_duration: InactivityLimit = InactivityLimit()
-    """How long a session may go without activity."""
+    """Time for which a session may go without activity."""
 
 
 class TemplateDistributed(Strict):
-    """The commands run on every rank; parameters of the form say how. What is left out is chosen as
-    for a job file."""
+    """Distribution of the commands over ranks by parameters of the form. What is left out is chosen
+    as for a job file."""
 
     ranks_per_node_from: str | None = None
     """The integer parameter; 0 is one rank for each GPU of a node, else one."""
@@ -154,20 +154,20 @@ class Template(Strict):
     icon: str = "terminal"
     """A name from the portal's icon set; an unknown one shows the default."""
     type: JobType
-    """What is made of it."""
+    """Type of the jobs that are created from it."""
     image: Annotated[str, Field(pattern=IMAGE_REFERENCE)] = BARE
-    """What the form begins with; a user may choose another that has the template's apps."""
+    """Default of the form; a user may choose another that has the template's apps."""
     parameters: list[Parameter] = Field(default_factory=list)
     """The fields of its form."""
     resources: TemplateResources = Field(default_factory=TemplateResources)
-    """What the form offers."""
+    """Resource fields of the form."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     commands: list[Command] = Field(default_factory=list)
-    """What is run, one after the other; a session has none."""
+    """Commands that run one after the other; a session has none."""
     apps: list[AppFile] = Field(default_factory=list)
     """The programs that a session serves."""
     distributed: TemplateDistributed | None = None
-    """How its ranks are started; None: it has none."""
+    """Options of its ranks; None: it has none."""
     workdir_from: str | None = None
     """The path parameter that names the folder it runs in; omitted: home."""
 
@@ -209,5 +209,5 @@ class Template(Strict):
             raise ValueError(f"distributed.{field}: {name} is not a parameter of type {kind}")
 
     def parameter(self, name: str) -> Parameter | None:
-        """The parameter of that name, if there is one."""
+        """Return the parameter of that name; None if there is none."""
         return next((each for each in self.parameters if each.name == name), None)

@@ -1,4 +1,4 @@
-"""People, their projects, and how they prove who they are."""
+"""Users, projects, and credentials."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from aitne.core.models.project import Budget, ExtensionRequest, ProjectState
 
 
 class Role(StrEnum):
-    """What a person may do on the whole platform."""
+    """Role of a user on the whole platform."""
 
     USER = "user"
     ADMIN = "admin"
 
 
 class Scope(StrEnum):
-    """What a personal access token may be used for. Never more than its owner may do."""
+    """Permission of a personal access token. Never more than its owner has."""
 
     READ = "read"
     WRITE = "write"
@@ -26,7 +26,7 @@ class Scope(StrEnum):
 
 
 class User(Frozen):
-    """A person with an account. The password's hash is not part of it."""
+    """User with an account. The password's hash is not part of it."""
 
     name: UserName
     display_name: str = ""
@@ -35,19 +35,20 @@ class User(Frozen):
     """The project of a job that names none."""
     disabled: bool = False
     mail: str | None = None
-    """Where notifications go by mail; None: nobody has said."""
+    """Address of notifications by mail; None: unknown."""
     source: str | None = None
-    """Who vouches for the account, such as ``ldap``; None: the platform itself, by password or link."""
+    """Identity source of the account, such as ``ldap``; None: the platform itself, by password or
+    link."""
     created_at: UtcTime
 
 
 class Project(Frozen):
-    """What jobs are accounted to; its members see each other's jobs."""
+    """Group of users whose jobs are accounted together; its members see each other's jobs."""
 
     name: ProjectName
     title: str = ""
     members: tuple[str, ...] = ()
-    """The login names of those who belong to it."""
+    """The login names of its members."""
     created_at: UtcTime
     managers: tuple[str, ...] = Field((), description="Those of the members who lead it.")
     description: str = Field("", description="What it is about.")
@@ -87,23 +88,24 @@ class Token(Frozen):
 
 
 class Actor(Frozen):
-    """Who asks: the user and what the credential in use permits."""
+    """User who makes a request, with the permissions of the credential in use."""
 
     user: User
     scopes: frozenset[Scope] = frozenset(Scope)
     projects: frozenset[str] = frozenset()
     impersonator: str | None = None
-    """The administrator who looks at the platform as this user, if one does."""
+    """The administrator who impersonates this user, if one does."""
     manages: frozenset[str] = frozenset()
-    """Those of the projects that the user leads."""
+    """Projects of which the user is a manager."""
     until: UtcTime | None = None
-    """When the token in use, or behind the sign-in in use, ends; None: it does not, or there is none."""
+    """Expiry of the token in use, or behind the sign-in in use; None: it does not expire, or there
+    is none."""
     token_id: str | None = None
     """The token in use, or the one behind the sign-in in use."""
     token_created_by: str | None = None
     """The administrator who created that token for the user."""
     authenticated_at: UtcTime | None = None
-    """When the user last proved who is at the browser; None: a token is in use."""
+    """Time of the user's last authentication in the browser; None: a token is in use."""
 
     @property
     def name(self) -> str:
@@ -112,5 +114,5 @@ class Actor(Frozen):
 
     @property
     def is_admin(self) -> bool:
-        """Whether the user is an administrator and the credential lets that through."""
+        """Return whether the user is an administrator and the credential permits administration."""
         return self.user.role is Role.ADMIN and Scope.ADMIN in self.scopes

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from aitne.core.models.base import EnvName, Frozen, Strict, UtcTime, passable
 
 MOST_SECRETS = 100
-"""Of one user."""
+"""Most secrets of one user."""
 MOST_CHARACTERS = 32_768
 
 

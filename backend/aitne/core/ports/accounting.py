@@ -1,4 +1,4 @@
-"""Accounting: who may use what, and who has used what. In Slurm: slurmdbd's associations and jobs."""
+"""Accounting: permissions and usage. In Slurm: slurmdbd's associations and jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LimitName = Literal[
     "gpu_hours",
 ]
 ROOT = "root"
-"""Slurm's own account above all others: nobody's project."""
+"""Slurm's own account above all others: no project."""
 
 
 class Association(Frozen):
@@ -46,19 +46,20 @@ class SlurmUser(Frozen):
 
     @property
     def privileged(self) -> bool:
-        """Whether it may see or change what is others'."""
+        """Return whether it may see or change the data of others."""
         return self.admin_level.lower() not in ("none", "not set", "")
 
 
 class Associations(Frozen):
-    """Everything that accounting holds about this cluster. Associations of a partition are left out."""
+    """Everything that accounting holds about this cluster. Associations of a partition are left
+    out."""
 
     cluster: str
     accounts: tuple[Association, ...] = ()
     members: tuple[Association, ...] = ()
     users: tuple[SlurmUser, ...] = ()
     tres: frozenset[str] = frozenset()
-    """What is counted, such as ``cpu`` and ``gres/gpu``."""
+    """Resources that are counted, such as ``cpu`` and ``gres/gpu``."""
 
 
 class AddAccount(Frozen):
@@ -134,23 +135,24 @@ class Accounting(Protocol):
     keeps no accounts)."""
 
     async def read(self) -> Associations:
-        """Everything it holds now."""
+        """Return all associations, accounts and users that accounting holds now."""
         ...
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Make the changes in this order. The first that fails ends it; those before it are made.
+        """Make the changes in this order. The first failure stops it; those before it are made.
 
         Raises:
-            NotAllowed: the account in use is no administrator of accounting, or the broker does not act for
-                a user any more.
-            SchedulerRejected: it said no to one, which the message names.
+            NotAllowed: the account in use is no administrator of accounting, or the broker does not
+                act for a user any more.
+            SchedulerRejected: it rejected one, which the message names.
         """
         ...
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """What ran between the two, by account and user, jobs that still run included up to now."""
+        """Return the usage between the two times, by account and user; running jobs count up to
+        now."""
         ...
 
     async def in_use(self) -> InUse:
-        """The limits that hold now and how much of each is in use."""
+        """Return the limits that hold now and how much of each is in use."""
         ...

@@ -11,7 +11,7 @@ class Account(Frozen):
     """The Unix account that a user's jobs run as."""
 
     name: str | None
-    """None: the platform's own account; everybody's jobs run as that."""
+    """None: the platform's own account; the jobs of all users run as that."""
     home: str
     """Its home folder, absolute."""
     folder: str
@@ -22,12 +22,13 @@ class Account(Frozen):
 
 
 class Accounts(Protocol):
-    """Says as whom a user's jobs run."""
+    """Mapping from users to the Unix accounts under which their jobs run."""
 
     def of(self, user: str) -> Account:
-        """The user's account.
+        """Return the user's account.
 
         Raises:
-            InvalidInput: there is none, or none that jobs may run as; says what to ask for.
+            InvalidInput: there is none, or none that jobs may run as; the message states what to
+                ask for.
         """
         ...

@@ -11,7 +11,7 @@ from aitne.core.ports.scheduler import Run
 
 
 class AttachTarget(Frozen):
-    """Which running attempt, and where in it."""
+    """Running attempt and node to attach to."""
 
     run: Run
     place: JobPlace
@@ -23,22 +23,24 @@ class AttachTarget(Frozen):
 
 
 class Attacher(Protocol):
-    """A scheduler that can do it names one as ``attacher``; it is made with the settings and ``Tools``."""
+    """A scheduler that can do it names one as ``attacher``; it is made with the settings and
+    ``Tools``."""
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Start the agent with ``--attach`` on the node; what comes back is its standard input and output.
+        """Start the agent with ``--attach`` on the node; return a socket to its standard input and
+        output.
 
-        Whatever was started ends when the socket is closed, also by the end of this process, and when
-        the job ends.
+        The agent and its program end when the socket is closed, also by the end of this process,
+        and when the job ends.
 
         Raises:
             SchedulerRejected: no such attempt runs there, or its account may not.
             NotSupported: this scheduler cannot.
             RateLimited: too many are attached already.
-            Unavailable: nobody knows, and nothing was started.
+            Unavailable: the outcome is unknown, and nothing was started.
         """
         ...
 
     async def close(self) -> None:
-        """Let go; what is attached stays so."""
+        """Release all resources; attached terminals stay attached."""
         ...

@@ -1,4 +1,4 @@
-"""What the platform itself keeps of the catalogue's objects, or looks at before it takes them in."""
+"""Files of the catalogue's objects that the platform stores, or checks before it accepts them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Manifests(Protocol):
         ...
 
     async def find(self, user: str, digest: str, *, kept: bool) -> Summary | None:
-        """What a manifest amounts to that waits as an upload of the user's or, with ``kept``, is kept
-        for a dataset.
+        """Return the summary of a manifest that waits as an upload of the user's or, with ``kept``,
+        is kept for a dataset; None: there is none.
 
         Raises:
             Unavailable: the disk cannot be read.
@@ -48,7 +48,7 @@ class Manifests(Protocol):
         ...
 
     def path(self, digest: str) -> Path:
-        """Where a manifest lies that was kept. Blocking.
+        """Return the path of a stored manifest. Blocking.
 
         Raises:
             Unavailable: it is gone.
@@ -60,14 +60,15 @@ class ImageFiles(Protocol):
     """Looks at image files."""
 
     def checked(self, claim: Artifact, field: str) -> Artifact:
-        """The artifact with its size and time as its file has them, if the file is what is claimed.
+        """Return the artifact with its size and time as its file has them, if the file is what is
+        claimed.
 
         Blocking: it reads the whole file. An artifact without a path is in its runtime's own store,
         which knows it by the digest.
 
         Raises:
-            InvalidInput: it lies outside the images' folder, is no regular file, could be changed by
-                others than the platform and root, cannot be read, or has another digest. ``field``
-                names it.
+            InvalidInput: it lies outside the images' folder, is no regular file, could be changed
+                by others than the platform and root, cannot be read, or has another digest.
+                ``field`` names it.
         """
         ...

@@ -1,4 +1,4 @@
-"""What carries a message to a person. One file in ``adapters/channels`` is one channel."""
+"""Channels that carry messages to users. One file in ``adapters/channels`` is one channel."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from aitne.core.models.notification import Webhook
 
 
 class Person(Frozen):
-    """Whom a channel may have to reach."""
+    """User that a channel may have to reach."""
 
     name: str
     mail: str | None = None
     webhooks: tuple[Webhook, ...] = ()
-    """Those that are not disabled."""
+    """Webhooks that are not disabled."""
 
 
 class Channel(Protocol):
-    """Made with the ``Settings``. Constructing it opens nothing."""
+    """Channel for messages, created with the ``Settings``. Constructing it opens nothing."""
 
     name: str
 
     @property
     def available(self) -> bool:
-        """Whether the site has it. What is not available is neither offered nor used."""
+        """Return whether the site has it. An unavailable channel is neither offered nor used."""
         ...
 
     @property
     def patience_s(self) -> float:
-        """How long a message is tried again before it is given up."""
+        """Time for which a message is retried before it is given up, in seconds."""
         ...
 
     def targets(self, person: Person) -> Sequence[str]:
-        """Where a message for this person goes: one delivery each, ``""`` where the person alone
-        says it; nothing if it reaches them nowhere."""
+        """Return the targets of a message for this user: one delivery each, ``""`` where the user
+        alone determines the target; empty if the channel does not reach the user."""
         ...
 
     async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
-        """Send it once; the other side's status.
+        """Send it once; return the receiver's status.
 
         Raises:
-            DeliveryFailed: it was not taken; says whether another try is worth it.
+            DeliveryFailed: it was not accepted; states whether another try is worth it.
         """
         ...

@@ -1,4 +1,5 @@
-"""The only way to start a process for a job's sake: an argument vector, as somebody, with a time limit."""
+"""The only way to start a process for a job's sake: an argument vector, an account, a time
+limit."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """How a command ended. ``returncode`` is negative for the signal that ended it."""
+    """Result of a command. ``returncode`` is negative for the signal that ended it."""
 
     returncode: int
     stdout: bytes
@@ -18,7 +19,7 @@ class Completed:
 
     @property
     def said(self) -> str:
-        """What it wrote to stderr (else stdout), as one trimmed text."""
+        """Its stderr (else stdout) as one trimmed text."""
         return (self.stderr.strip() or self.stdout.strip()).decode("utf-8", "replace")
 
 
@@ -26,7 +27,7 @@ class Command(Protocol):
     """Starts processes on the platform's side, never through a shell."""
 
     alone: bool
-    """Whether it acts as nobody but its own account: then other accounts' jobs are none of ours."""
+    """Whether it acts only as its own account: then other accounts' jobs are none of ours."""
 
     async def run(
         self,
@@ -40,9 +41,9 @@ class Command(Protocol):
         """Run to the end.
 
         ``argv[0]`` is the command's bare name (``sbatch``): ``slurm.command_prefix`` is put before
-        it here, and a broker runs Slurm's own commands alone. ``account`` is the Unix account to act
-        as; None: the one that the platform looks at the scheduler with (the operator's, or its own).
-        ``env`` is all that the process gets beside a fixed PATH and LANG.
+        it here, and a broker runs Slurm's own commands alone. ``account`` is the Unix account to
+        act as; None: the one that the platform looks at the scheduler with (the operator's, or its
+        own). ``env`` is all that the process gets beside a fixed PATH and LANG.
 
         Raises:
             CommandTimeout: it did not end in time and was killed; what it has done is unknown.

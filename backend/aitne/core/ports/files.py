@@ -17,10 +17,10 @@ from aitne.core.states import TerminationReason
 
 
 class JobPlace(Frozen):
-    """Where the files of one attempt lie, and whose they are."""
+    """Location and account of the files of one attempt."""
 
     job_id: UUID
-    """Of the array job for an array's task."""
+    """Id of the job; of the array job for an array's task."""
     attempt: int
     folder: str
     """The job's folder, absolute; that of the attempt is below it."""
@@ -42,26 +42,28 @@ class LogChunk(Frozen):
 
 
 CLOSED = "platform"
-"""Holds the fence of an attempt that the platform has given up: it has not begun and never will."""
+"""Owner in the fence of an attempt that the platform has given up: it has not started and never
+will."""
 
 
 class Fence(Frozen):
-    """Who runs (or ran) this attempt: the scheduler's id and its restart count."""
+    """Run that executes (or executed) this attempt: the scheduler's id and its restart count."""
 
     owner: str
     restart_count: int
 
 
 class Outcome(Frozen):
-    """How the program ended, as the agent wrote it down before it left."""
+    """Result of the program, as the agent recorded it before it exited."""
 
     owner: str
     restart_count: int
     exit_code: int
     interrupted: bool = False
-    """Whether it had been asked to end: by a cancellation, a preemption, a requeue, its time limit."""
+    """Whether it had been asked to end: by a cancellation, a preemption, a requeue, its time
+    limit."""
     reason: TerminationReason | None = None
-    """Why the agent itself ended it, or did not start it."""
+    """Reason why the agent itself ended it, or did not start it."""
     message: str | None = Field(None, max_length=2_000)
     """The agent's sentence on that, without its full stop."""
     ended_at: UtcTime
@@ -84,14 +86,15 @@ class JobFiles(Protocol):
     async def read_log(
         self, place: JobPlace, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
-        """Up to ``limit`` bytes from ``offset``; a negative offset counts from the end.
+        """Return up to ``limit`` bytes from ``offset``; a negative offset counts from the end.
 
         A log that does not exist yet is empty.
         """
         ...
 
     async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
-        """Who took the fence; None: nobody did, so the program of this attempt has never begun.
+        """Return the fence; None: no run has taken it, so the program of this attempt has never
+        started.
 
         Raises:
             Unavailable: also when the folder itself cannot be seen, which proves nothing.
@@ -99,7 +102,7 @@ class JobFiles(Protocol):
         ...
 
     async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
-        """Take the fence for ``CLOSED`` unless somebody has it; who has it now.
+        """Take the fence for ``CLOSED`` unless a run has it; return the fence as it is then.
 
         Raises:
             Unavailable: also when the folder that jobs lie in cannot be seen, which proves nothing.
@@ -107,5 +110,5 @@ class JobFiles(Protocol):
         ...
 
     async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
-        """How it ended; None: it has not, or not by itself."""
+        """Return how the program ended; None: it has not ended, or not by itself."""
         ...

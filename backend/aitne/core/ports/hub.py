@@ -12,10 +12,10 @@ class Hub(Protocol):
     async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
         """Make user and named server exist and start it on the running job. Idempotent.
 
-        Returns when the Hub says that the server is ready: it answers and its route is there.
+        Returns when the Hub reports that the server is ready: it answers and its route is there.
 
         Raises:
-            Conflict: the Hub refused or the start failed; the message says why.
+            Conflict: the Hub refused or the start failed; the message gives the reason.
         """
         ...
 

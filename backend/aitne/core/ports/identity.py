@@ -1,7 +1,8 @@
-"""Identity: who vouches for people. One file in ``adapters/identity`` is one source.
+"""Identity sources, which authenticate users. One file in ``adapters/identity`` is one source.
 
-A plug-in is made with the settings and a clock, and is either a ``FormSource``, which is shown a name
-and a password, or a ``RedirectSource``, which sends the browser to a provider and reads what it brings back.
+A plug-in is created with the settings and a clock, and is either a ``FormSource``, which is given a
+name and a password, or a ``RedirectSource``, which sends the browser to a provider and reads its
+answer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from aitne.core.models.user import Role
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom a source vouches for. What is None the source does not say."""
+    """Identity that a source confirms. None in a field: the source does not provide it."""
 
     name: str
     """The login name; not yet known to be one that users may have here."""
@@ -24,11 +25,12 @@ class Identity:
     mail: str | None = None
     role: Role | None = None
     subject: str | None = None
-    """What the source itself calls the account, where names may change hands."""
+    """The source's own identifier of the account, where names may change hands."""
 
 
 class NotLetIn(NotAllowed):
-    """The source knows the person, who may nevertheless not log in here; ``why`` is a stable word."""
+    """The source knows the user, who may nevertheless not log in here; ``why`` is a stable reason
+    code."""
 
     def __init__(self, message: str, why: str = "not_allowed") -> None:
         super().__init__(message)
@@ -37,21 +39,21 @@ class NotLetIn(NotAllowed):
 
 @runtime_checkable
 class FormSource(Protocol):
-    """Takes a name and a password."""
+    """Identity source that takes a name and a password."""
 
     name: str
 
     async def authenticate(
         self, username: str, password: str, stored: str | None
     ) -> Identity | None:
-        """Who this is; None: name or password is wrong, and nothing says which.
+        """Return the identity; None: name or password is wrong, without telling which.
 
         ``stored`` is the platform's own hash of the password, for its own accounts; None for a name
-        that it does not know. The time taken must not tell the cases apart where that is in the
-        source's own hands.
+        that it does not know. The time taken must not tell the cases apart where the source
+        controls it.
 
         Raises:
-            NotLetIn: the password is right, and the person may not log in here.
+            NotLetIn: the password is right, and the user may not log in here.
             Unavailable: the source does not answer.
         """
         ...
@@ -63,10 +65,10 @@ class RedirectSource(Protocol):
 
     name: str
     label: str
-    """What the button says."""
+    """Label of the button on the login page."""
 
     async def begin(self, state: str, redirect_uri: str) -> tuple[str, Mapping[str, Any]]:
-        """Where to send the browser, and what ``finish`` needs to know again.
+        """Return the URL to send the browser to, and the data that ``finish`` needs.
 
         Raises:
             Unavailable: the provider does not answer.
@@ -76,11 +78,11 @@ class RedirectSource(Protocol):
     async def finish(
         self, kept: Mapping[str, Any], redirect_uri: str, answer: Mapping[str, str]
     ) -> Identity:
-        """Who this is. ``answer`` is the query that the browser brought back.
+        """Return the identity. ``answer`` is the query that the browser brought back.
 
         Raises:
-            NotLetIn: the provider or its claims say no.
-            NotAuthenticated: what came back is not the answer to what was asked.
+            NotLetIn: the provider or its claims refuse the user.
+            NotAuthenticated: the answer does not belong to the request.
             Unavailable: the provider does not answer.
         """
         ...
@@ -93,26 +95,27 @@ class PasswordHasher(Protocol):
     """For the platform's own accounts: what ``authenticate`` is later given as ``stored``."""
 
     async def hash(self, password: str) -> str:
-        """A salted hash that says itself how it was made."""
+        """Return a salted hash that contains its own algorithm and parameters."""
         ...
 
     async def verify(self, username: str, password: str, stored: str | None) -> bool:
-        """Whether the password is this user's; an unknown name takes as long as a known one."""
+        """Return whether the password is this user's; an unknown name takes as long as a known
+        one."""
         ...
 
 
 def role_by_groups(groups: frozenset[str], admin_groups: list[str]) -> Role | None:
-    """The role that the groups give; None where no group was said to give one."""
+    """Return the role that the groups give; None where no admin groups are configured."""
     if not admin_groups:
         return None
     return Role.ADMIN if groups & set(admin_groups) else Role.USER
 
 
 def require_group(name: str, groups: frozenset[str], allowed: list[str]) -> None:
-    """Pass for a member of one of the ``allowed`` groups, and for everybody where none is named.
+    """Pass for a member of one of the ``allowed`` groups, and for all users where none is named.
 
     Raises:
-        NotLetIn: the person is in none of them.
+        NotLetIn: the user is in none of them.
     """
     if allowed and not groups & set(allowed):
         raise NotLetIn(

@@ -10,17 +10,18 @@ class Probes(Protocol):
     """Short looks, each with a limit of its own. All raise ``Unavailable`` with what was met."""
 
     async def http(self, url: str) -> None:
-        """Whether something answers there, and not with an error of its own (5xx)."""
+        """Check that a server answers there, and not with an error of its own (5xx)."""
         ...
 
     async def socket(self, path: Path) -> None:
-        """Whether somebody listens at this socket of the file system."""
+        """Check that a process listens at this socket of the file system."""
         ...
 
     async def folder(self, path: Path) -> None:
-        """Whether the folder is there; a file system that hangs does not hang the look."""
+        """Check that the folder is there; a file system that hangs does not block the check."""
         ...
 
     async def space(self, path: Path) -> tuple[int, int]:
-        """Bytes that are free for this process, and in all, on the folder's file system."""
+        """Return the free bytes for this process, and the total bytes, of the folder's file
+        system."""
         ...

@@ -15,7 +15,8 @@ GPUS = "{gpus}"
 """Stands alone in ``Launch.prefix`` where the agent puts the options for the GPUs the node has."""
 TMP = "{tmp}"
 """Stands in ``Launch.prefix`` and ``Launch.env`` for the folder on node-local disk that the agent
-makes for this run (mode 0700) and removes after it. It holds the folders ``tmp`` and ``var_tmp``."""
+makes for this run (mode 0700) and removes after it. It holds the folders ``tmp`` and
+``var_tmp``."""
 
 
 PROGRAM = "{program}"
@@ -31,7 +32,8 @@ class Bind(Frozen):
 
 
 class Limits(Frozen):
-    """What the runtime itself is to enforce; None: the scheduler or the agent does, or nobody."""
+    """Limits that the runtime itself is to enforce; None: the scheduler or the agent does, or
+    neither."""
 
     memory_bytes: int | None = None
     cpus: int | None = None
@@ -62,22 +64,23 @@ class ContainerSpec(Frozen):
 
 
 class OwnEnding(Frozen):
-    """How the launching program ends where it was not the program that ended."""
+    """Exit of the launching program that was not caused by the user's program."""
 
     exit_code: int
     words: str
-    """How the log's last line then begins; what comes after its first colon is the sentence."""
+    """Beginning of the log's last line in that case; the sentence follows its first colon."""
     reason: TerminationReason
 
 
 class Launch(Frozen):
-    """How the agent starts programs: complete but for what only the node knows."""
+    """Command prefix with which the agent starts programs: complete but for what only the node
+    knows."""
 
     prefix: tuple[str, ...] = ()
     """Put before a program's own argument vector."""
     gpu_options: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """What ``GPUS`` becomes, by the vendor of the node's GPUs (``nvidia``, ``amd``); without GPUs,
-    or of a vendor that is not here, nothing."""
+    """Replacement of ``GPUS``, by the vendor of the node's GPUs (``nvidia``, ``amd``); without
+    GPUs, or of a vendor that is not here, nothing."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables of the launching program itself."""
     env_prefix: str | None = None
@@ -85,15 +88,16 @@ class Launch(Frozen):
     launching program gets nothing but ``env``, a fixed PATH, LANG and HOME, and the program's
     variables with this before each name."""
     helpers: dict[str, str] = Field(default_factory=dict)
-    """Scripts of /bin/sh, by the name of a program that the launching program calls: where the node has
-    one of that name, the agent puts the script before it on the launching program's PATH."""
+    """Scripts of /bin/sh, by the name of a program that the launching program calls: where the node
+    has one of that name, the agent puts the script before it on the launching program's PATH."""
     program: str | None = None
-    """What must be installed on the node; the agent says so if it is not."""
+    """Program that must be installed on the node; the agent reports it if it is missing."""
     forwards_signals: bool = False
     """Whether the launching program passes signals on. Then the agent signals it alone, not its
-    whole process group: programs in a container are in that group, and would get each signal twice."""
+    whole process group: programs in a container are in that group, and would get each signal
+    twice."""
     own_endings: tuple[OwnEnding, ...] = ()
-    """The first that fits counts. A program that ends with the same words says them of itself."""
+    """The first match counts. A program that ends with the same exit code and words matches too."""
 
 
 class Runtime(Protocol):
@@ -107,11 +111,12 @@ class Runtime(Protocol):
     """False: only the node as it is."""
 
     def refusal(self, *, on_slurm: bool) -> str | None:
-        """Why this platform cannot use the runtime, as a sentence; None: it can."""
+        """Return why this platform cannot use the runtime, as a sentence; None: it can."""
         ...
 
     def launch(self, spec: ContainerSpec) -> Launch:
-        """How to start ``spec.argv``; the whole argument vector is ``[*launch.prefix, *spec.argv]``.
+        """Return how to start ``spec.argv``; the whole argument vector is ``[*launch.prefix,
+        *spec.argv]``.
 
         Raises:
             InvalidInput: the image or an option is not one this runtime can serve.
@@ -119,9 +124,11 @@ class Runtime(Protocol):
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """Variables the runtime itself adds to the program's (``bare``: VIRTUAL_ENV)."""
+        """Return the variables that the runtime itself adds to the program's (``bare``:
+        VIRTUAL_ENV)."""
         ...
 
     def path(self) -> tuple[str, ...]:
-        """Folders that come before the node's own PATH (``bare``: the session environment's)."""
+        """Return the folders that come before the node's own PATH (``bare``: the session
+        environment's)."""
         ...

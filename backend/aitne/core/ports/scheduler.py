@@ -1,4 +1,4 @@
-"""The scheduler: who decides where and when a job runs."""
+"""The scheduler, which decides where and when a job runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SubmitRequest(Frozen):
     after: tuple[str, ...] = ()
     """Scheduler ids that must complete with exit code 0 first (afterok)."""
     max_requeues: int = 0
-    """How often the scheduler may itself start the job again after its node failed."""
+    """Number of times that the scheduler may itself requeue the job after its node failed."""
     slurm: SlurmSpec = SlurmSpec()
 
 
@@ -50,7 +50,7 @@ class Run(Frozen):
     """One attempt of one job, to be looked for or acted on."""
 
     job_id: UUID
-    """Of the array job for an array's task."""
+    """Id of the job; of the array job for an array's task."""
     attempt: int
     account: str | None = None
     """The Unix account that it runs as."""
@@ -59,23 +59,25 @@ class Run(Frozen):
 
 
 class SchedulerJob(Frozen):
-    """What a scheduler says of one job, or of tasks of an array, in the platform's terms."""
+    """Record of a scheduler about one job, or about tasks of an array, in the platform's terms."""
 
     scheduler_id: str
-    """For an array task ``<array id>_<index>``, as Slurm writes it; for several tasks the array's."""
+    """For an array task ``<array id>_<index>``, as Slurm writes it; for several tasks the
+    array's."""
     job_id: UUID
     """Ours, as submitted: the identity. The scheduler's own ids may be reused."""
     attempt: int
     array_task_id: int | None = None
     array_task_ids: str | None = None
-    """Of a record that stands for several tasks of an array: their indices, such as ``2-9,17``."""
+    """Indices of a record that stands for several tasks of an array, such as ``2-9,17``."""
     account: str | None = None
-    """The Unix account that it runs as: a record of another account than the job's is not the job's.
-    None: the scheduler runs everything as the platform's own."""
+    """The Unix account that it runs as: a record of another account than the job's is not the
+    job's. None: the scheduler runs everything as the platform's own."""
     state: JobState
     reason: TerminationReason | None = None
     pending_reason: str | None = None
-    """Why it waits, in plain words; of one that has ended, what the scheduler says beside the reason."""
+    """Reason why it waits, in plain words; for an ended one, the scheduler's details beside the
+    reason."""
     restart_count: int = 0
     exit_code: int | None = None
     signal: int | None = None
@@ -92,7 +94,7 @@ class SchedulerJob(Frozen):
 
 
 class Forecast(Frozen):
-    """What the scheduler would do with a job that it was only asked about."""
+    """Prediction of the scheduler for a job that is not submitted."""
 
     starts_at: UtcTime | None = None
     nodes: tuple[str, ...] = ()
@@ -108,36 +110,37 @@ class Scheduler(Protocol):
 
     name: str
     shared: bool
-    """Whether several processes may hold one at once (the API asks it for forecasts)."""
+    """Whether several processes may hold one at once (the API queries it for forecasts)."""
     outlives: bool
     """Whether its jobs live on when the platform's machine loses power."""
     settle_s: float
-    """How long after a submission without an answer the job may still turn up."""
+    """Seconds after a submission without an answer in which the job may still turn up."""
 
     async def start(self) -> Sequence[str]:
         """Connect, re-attach to what already runs.
 
-        Returns sentences for whoever starts the platform (what is missing or unusual).
-        Raises ``SetupError`` with what to do.
+        Returns sentences for the administrator who starts the platform (what is missing or
+        unusual). Raises ``SetupError`` with what to do.
         """
         ...
 
     async def close(self) -> None:
-        """Let go; running jobs go on."""
+        """Release all resources; running jobs continue."""
         ...
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Queue the job; its id in the scheduler (of the array as a whole for an array).
+        """Queue the job; return its id in the scheduler (of the array as a whole for an array).
 
         Raises:
             SchedulerRejected: it will never be accepted in this form.
-            SubmitUncertain: it may or may not have been queued; ``find`` tells.
+            SubmitUncertain: it may or may not have been queued; ``find`` determines which.
             Unavailable: the job's own files cannot be written; other jobs need not wait for that.
         """
         ...
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """What would become of ``request``, without submitting it. None: it cannot tell.
+        """Return the prediction for ``request``, without submitting it; None: the scheduler cannot
+        predict it.
 
         Raises:
             SchedulerRejected: as ``submit`` would; ``field`` names the part of the job file.
@@ -145,19 +148,21 @@ class Scheduler(Protocol):
         ...
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """All that the scheduler holds, live or ended (accounting included), for these attempts.
+        """Return all that the scheduler holds, live or ended (accounting included), for these
+        attempts.
 
-        An empty answer means the scheduler answered and has none. One row per array task. Of a cancelled
-        one ``pending_reason`` names the account that cancelled it, where the scheduler knows.
+        An empty answer means the scheduler answered and has none. One row per array task. Of a
+        cancelled one ``pending_reason`` names the account that cancelled it, where the scheduler
+        knows.
         """
         ...
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """ONE query for all jobs of the platform: live ones, and those that ended recently.
+        """Return all jobs of the platform by ONE query: live ones, and those that ended recently.
 
-        Absence of a job proves nothing. One record per array task, or one for several tasks of an array
-        that have nothing of their own. A record that has not changed since the poll before is the very
-        same object.
+        Absence of a job proves nothing. One record per array task, or one for several tasks of an
+        array that have nothing of their own. A record that has not changed since the poll before is
+        the very same object.
         """
         ...
 
@@ -175,15 +180,17 @@ class Scheduler(Protocol):
         ...
 
     async def cluster(self) -> Cluster:
-        """Nodes with what is in use on each, partitions, and the names that a job may use."""
+        """Return the nodes with what is in use on each, partitions, and the names that a job may
+        use."""
         ...
 
     async def drain(self, node: str, reason: str) -> None:
-        """Give the node no new work. Raises ``NotSupported``, ``SchedulerRejected``."""
+        """Drain the node, so that it starts no new jobs. Raises ``NotSupported``,
+        ``SchedulerRejected``."""
         ...
 
     async def resume(self, node: str) -> None:
-        """Let the node take work again. Raises ``NotSupported``, ``SchedulerRejected``."""
+        """Return a drained node to service. Raises ``NotSupported``, ``SchedulerRejected``."""
         ...
 
     async def changed(self) -> None:

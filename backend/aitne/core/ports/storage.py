@@ -14,7 +14,8 @@ class Storage(Protocol):
     name: str
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
-        """What is there now. Never raises for what a file system may do: ``problem`` says it."""
+        """Return the present facts about an area. Never raises for errors of a file system:
+        ``problem`` states them."""
         ...
 
 
@@ -26,11 +27,12 @@ class Places(Protocol):
     """
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
-        """What is at each area; ``account`` None: the platform's own."""
+        """Return facts about each area; ``account`` None: as the platform's own account."""
         ...
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
-        """What is at each absolute path."""
+        """Return facts about each absolute path; ``account`` None: as the platform's own
+        account."""
         ...
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:

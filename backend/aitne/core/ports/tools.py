@@ -1,4 +1,4 @@
-"""What every scheduler adapter is given beside the settings."""
+"""Tools that every scheduler adapter is given beside the settings."""
 
 from __future__ import annotations
 

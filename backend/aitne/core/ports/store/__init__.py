@@ -1,4 +1,5 @@
-"""The store: everything that must survive. One implementation (SQLAlchemy) for SQLite and PostgreSQL.
+"""The store: everything that must survive. One implementation (SQLAlchemy) for SQLite and
+PostgreSQL.
 
 Each method is one transaction. No method waits for anything but the database. Every change of a job
 appends an event row in the same transaction, and event ids are readable in commit order.
@@ -79,7 +80,7 @@ class Store(
     NotificationStore,
     Protocol,
 ):
-    """The whole store."""
+    """Complete store, composed of all its parts."""
 
     async def start(self) -> None:
         """Open the database and migrate it. Raises ``SetupError`` (damaged, read-only, full,
@@ -87,9 +88,9 @@ class Store(
         ...
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection to the database."""
         ...
 
     async def ping(self) -> None:
-        """Raises ``StoreUnavailable``."""
+        """Check that the database answers. Raises ``StoreUnavailable``."""
         ...

@@ -1,4 +1,4 @@
-"""The store's part about what administrators tell everybody, and what became of the nodes."""
+"""The store's part for announcements, maintenance and the history of nodes."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ class AdministrationStore(Protocol):
     async def save_announcement(
         self, announcement: Announcement, *, check: Check[Announcement] = None
     ) -> None:
-        """Add it, or replace the one with its id; with a ``check`` only replace it, or raise ``NotFound``. Who had put that away sees it again if its text
-        or severity changed. Writes ``announcement.changed``."""
+        """Add it, or replace the one with its id; with a ``check`` only replace it, or raise
+        ``NotFound``.
+
+        Users who dismissed it see it again if its text or severity changed. Writes
+        ``announcement.changed``.
+        """
         ...
 
     async def delete_announcement(
         self, announcement_id: str, *, check: Check[Announcement] = None
     ) -> None:
-        """Writes ``announcement.changed``. Raises ``NotFound``."""
+        """Delete the announcement. Writes ``announcement.changed``. Raises ``NotFound``."""
         ...
 
     async def get_announcement(self, announcement_id: str) -> Announcement:
-        """Raises ``NotFound``."""
+        """Return the announcement with that id. Raises ``NotFound``."""
         ...
 
     async def list_announcements(
         self, *, current_at: datetime | None, cursor: str | None = None, limit: int = 100
     ) -> Page[Announcement]:
-        """Those that are shown at that time, or all; newest start first."""
+        """List those that are shown at that time, or all; newest start first."""
         ...
 
     async def dismiss(self, announcement_id: str, user: str) -> None:
@@ -40,7 +44,7 @@ class AdministrationStore(Protocol):
         ...
 
     async def dismissed(self, user: str) -> frozenset[str]:
-        """The ids that this user has put away."""
+        """Return the ids of the announcements that this user has dismissed."""
         ...
 
     async def set_maintenance(
@@ -52,24 +56,24 @@ class AdministrationStore(Protocol):
         ...
 
     async def maintenance(self) -> Maintenance | None:
-        """The one that is on, comes next, or was last."""
+        """Return the maintenance that is on, comes next, or was last; None: there was none."""
         ...
 
     async def tell_turns(self, after: datetime, until: datetime) -> None:
-        """Write ``announcement.changed`` and ``maintenance.changed`` for what began or ended after
-        ``after`` and not after ``until``, for nobody does anything at that moment."""
+        """Write ``announcement.changed`` and ``maintenance.changed`` for those that started or
+        ended after ``after`` and not after ``until``: no request triggers these transitions."""
         ...
 
     async def note_node(self, node: str, what: str, *, actor: str, reason: str | None) -> None:
-        """Add what somebody did to a node's history."""
+        """Add the action of an administrator to a node's history."""
         ...
 
     async def node_history(
         self, node: str, *, cursor: str | None = None, limit: int = 100
     ) -> Page[NodeEvent]:
-        """What happened to the node, newest first."""
+        """List the events of the node, newest first."""
         ...
 
     async def last_drains(self) -> dict[str, NodeEvent]:
-        """The newest ``drain`` of each node that somebody has drained here."""
+        """Return the newest ``drain`` of each node that was drained through the platform."""
         ...

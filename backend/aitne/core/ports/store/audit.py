@@ -13,17 +13,17 @@ class AuditStore(Protocol):
     """The audit log: one chain, which the database itself keeps from being changed."""
 
     async def append_audit(self, draft: AuditDraft) -> AuditEntry:
-        """Put it at the end of the chain. One at a time, whichever process asks."""
+        """Append it to the end of the chain. One at a time, whichever process calls."""
         ...
 
     async def list_audit(
         self, where: AuditFilter, *, cursor: str | None = None, limit: int = 100
     ) -> Page[AuditEntry]:
-        """Entries, newest first. Raises ``InvalidInput`` (cursor)."""
+        """List entries, newest first. Raises ``InvalidInput`` (cursor)."""
         ...
 
     async def audit_after(
         self, entry_id: int, where: AuditFilter, *, limit: int = 1_000
     ) -> Sequence[AuditEntry]:
-        """Entries with a higher number, oldest first."""
+        """List entries with a higher number, oldest first."""
         ...

@@ -12,11 +12,11 @@ from aitne.core.models.image import Artifact, Image, ImageState
 
 class CatalogStore(Protocol):
     """Images and datasets, one row per version. Every change appends an event ``image.changed`` or
-    ``dataset.changed`` that those who may see the object see."""
+    ``dataset.changed`` that the users who may see the object see."""
 
     async def add_image(self, image: Image, *, actor: str) -> Image:
         """Put a version into the catalogue, whole. A version that is there already gets the further
-        artifacts; as it is afterwards.
+        artifacts. Returns the version as it is afterwards.
 
         Raises:
             Conflict: it has an artifact of the same runtime with another digest.
@@ -24,11 +24,11 @@ class CatalogStore(Protocol):
         ...
 
     async def images(self) -> Sequence[Image]:
-        """All, without their packages, by name and newest version first."""
+        """Return all images, without their packages, by name and newest version first."""
         ...
 
     async def image(self, name: str, version: str) -> Image:
-        """With its packages. Raises ``NotFound``."""
+        """Return the image with its packages. Raises ``NotFound``."""
         ...
 
     async def set_image(
@@ -48,7 +48,7 @@ class CatalogStore(Protocol):
         ...
 
     async def remove_image(self, name: str, version: str, *, actor: str) -> Sequence[Artifact]:
-        """Take it out of the catalogue; what its artifacts were.
+        """Remove it from the catalogue; return its former artifacts.
 
         Raises:
             NotFound: no such version.
@@ -66,11 +66,13 @@ class CatalogStore(Protocol):
         ...
 
     async def datasets(self, *, visible_to: str | None) -> Sequence[Dataset]:
-        """By name and newest first; of a user: the user's own and those of the user's projects."""
+        """List datasets by name and newest first; of a user: the user's own and those of the user's
+        projects."""
         ...
 
     async def dataset(self, name: str, version: str | None) -> Dataset:
-        """``version`` None: the newest that is not retired. Raises ``NotFound``."""
+        """Return the dataset; ``version`` None: the newest that is not retired. Raises
+        ``NotFound``."""
         ...
 
     async def set_dataset(

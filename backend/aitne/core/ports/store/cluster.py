@@ -20,7 +20,7 @@ class ClusterStore(Protocol):
         ...
 
     async def cluster(self) -> Cluster:
-        """The latest snapshot, nodes by name; an empty one before the first."""
+        """Return the latest snapshot, nodes by name; an empty one before the first."""
         ...
 
     async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
@@ -30,11 +30,11 @@ class ClusterStore(Protocol):
         ...
 
     async def scheduler(self) -> SchedulerStatus | None:
-        """Whether the scheduler answers; None before anybody has asked it."""
+        """Return the status of the scheduler; None before the first query."""
         ...
 
     async def nodes(self) -> Sequence[Node]:
-        """The nodes of the latest snapshot, by name; empty before the first."""
+        """Return the nodes of the latest snapshot, by name; empty before the first."""
         ...
 
     async def take_lease(
@@ -49,19 +49,19 @@ class ClusterStore(Protocol):
         ...
 
     async def current_lease(self, name: str) -> Lease | None:
-        """Who holds the lease, expired or not; None if it was given up or nobody ever took it."""
+        """Return the lease, expired or not; None if it was given up or never taken."""
         ...
 
     async def drop_lease(self, name: str, holder: str) -> None:
-        """Give the lease back, if ``holder`` still has it."""
+        """Release the lease, if ``holder`` still has it."""
         ...
 
     async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
-        """The events that were committed after ``event_id``, oldest first."""
+        """List the events that were committed after ``event_id``, oldest first."""
         ...
 
     async def last_event_id(self) -> int:
-        """The newest event's id; 0 if there is none."""
+        """Return the newest event's id; 0 if there is none."""
         ...
 
     async def add_event(self, kind: str, data: dict[str, Any]) -> None:
@@ -69,7 +69,8 @@ class ClusterStore(Protocol):
         ...
 
     async def wait_for_change(self, timeout_s: float) -> bool:
-        """Return True soon (aim 50 ms) after any process committed a change, False after the timeout.
+        """Return True soon (aim 50 ms) after any process committed a change, False after the
+        timeout.
 
         Cheap when nothing happens: SQLite looks at ``PRAGMA data_version``, PostgreSQL LISTENs.
         Spurious True is allowed; a change is never missed (each waiter compares with the state at
@@ -78,5 +79,6 @@ class ClusterStore(Protocol):
         ...
 
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete older events, measurements and keys, and every secret and web session that has expired."""
+        """Delete older events, measurements and keys, and every secret and web session that has
+        expired."""
         ...

@@ -16,16 +16,17 @@ class GpuUse(NamedTuple):
     gpus: int
     """On all its nodes together."""
     ends_at: datetime | None
-    """When its time is up, as far as that is known."""
+    """Time at which its time limit ends, as far as that is known."""
 
 
 class GpuStore(Protocol):
-    """Sums for the page that says when GPUs become free."""
+    """Sums for the page that shows when GPUs become free."""
 
     async def gpus_held(self) -> Sequence[GpuUse]:
-        """Of every job that holds nodes and GPUs; whose they are is not told."""
+        """Return the GPUs held by each job that has nodes and GPUs, without the owners."""
         ...
 
     async def gpus_awaited(self) -> Sequence[GpuUse]:
-        """Of every job that waits for GPUs, oldest first; of an array, its tasks."""
+        """Return the GPUs of every job that waits for GPUs, oldest first; of an array, its
+        tasks."""
         ...

@@ -1,8 +1,8 @@
-"""The store's part about the life of projects, invitations to them, and what was used in a month.
+"""The store's part for the life cycle of projects, invitations to them, and monthly usage.
 
-Every change appends an event ``project.changed`` as ``ProjectStore`` says; beside it there are
+Every change appends an event ``project.changed`` as ``ProjectStore`` defines; beside it there are
 ``project.requested`` (one waits for an administrator), ``project.expiring`` (``days`` before its
-end) and ``project.invited`` (to the user who was made a member by somebody else).
+end) and ``project.invited`` (to the user whom another user made a member).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from aitne.core.ports.store.records import Check
 
 @dataclass(frozen=True, slots=True)
 class ProjectChange:
-    """What is to be changed of a project; ``fields`` are those of ``Project`` by name."""
+    """Change of a project; ``fields`` are those of ``Project`` by name."""
 
     what: str
     """In the event: ``title``, ``budget`` …"""
@@ -34,7 +34,7 @@ class ProjectChange:
 
 
 class KeptMonth(NamedTuple):
-    """What was used in a month, as of ``taken_at``, by the records of ``source``."""
+    """Usage of one month as of ``taken_at``, from the records of ``source``."""
 
     taken_at: datetime
     source: str
@@ -56,7 +56,7 @@ class JobTime(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """How long one job waited before it got its nodes."""
+    """Waiting time of one job before it got its nodes."""
 
     user: str
     seconds: float
@@ -70,11 +70,11 @@ class GroupStore(Protocol):
         ...
 
     async def roles_of(self, user: str) -> Mapping[str, ProjectRole]:
-        """The user's projects, and what the user is in each."""
+        """Return the user's projects, with the user's role in each."""
         ...
 
     async def standing(self, name: str) -> Standing | None:
-        """Whether it takes jobs; None: there is no such project."""
+        """Return the facts that decide whether it takes jobs; None: there is no such project."""
         ...
 
     async def step_project(
@@ -101,7 +101,8 @@ class GroupStore(Protocol):
     async def change_project(
         self, name: str, change: ProjectChange, *, actor: str, check: Check[Project] = None
     ) -> Project:
-        """Set fields, its state untouched. What changes nothing writes no event. Raises ``NotFound``."""
+        """Set fields, its state untouched. What changes nothing writes no event. Raises
+        ``NotFound``."""
         ...
 
     async def ask_for_time(self, name: str, wish: ExtensionRequest) -> Project:
@@ -109,16 +110,17 @@ class GroupStore(Protocol):
         ...
 
     async def set_role(self, name: str, user: str, role: ProjectRole, *, actor: str) -> Membership:
-        """Of a member. Who is a manager no more has no open invitations either.
+        """Set the role of a member. A user who is no longer a manager loses the open invitations
+        too.
 
         Raises:
             NotFound: no such member.
-            Conflict: nobody would be left to manage it.
+            Conflict: no manager would be left.
         """
         ...
 
     async def own_limits_of(self, project: str) -> Limits:
-        """What its managers hold it to, within what was granted."""
+        """Return the limits that its managers set, within what was granted."""
         ...
 
     async def set_own_limits(self, project: str, limits: Limits, *, actor: str) -> None:
@@ -126,19 +128,19 @@ class GroupStore(Protocol):
         ...
 
     async def ending_projects(self, before: datetime) -> Sequence[Project]:
-        """The active ones that end by then, without their members."""
+        """List the active projects that end by then, without their members."""
         ...
 
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
-        """Say that it ends in so many days, unless that or less was said of this end before."""
+        """Note that it ends in so many days; False: that or less was noted of this end before."""
         ...
 
     async def create_invitation(self, invitation: Invitation, token_hash: str) -> None:
-        """Raises ``NotFound``: no such project."""
+        """Store the invitation. Raises ``NotFound``: no such project."""
         ...
 
     async def invitations(self, project: str) -> Sequence[Invitation]:
-        """Newest first, those that are over too."""
+        """List the project's invitations, newest first, including those that are over."""
         ...
 
     async def revoke_invitation(self, project: str, id_: str, now: datetime, *, actor: str) -> None:
@@ -146,20 +148,21 @@ class GroupStore(Protocol):
         ...
 
     async def invitation_of(self, token_hash: str) -> Invitation | None:
-        """The invitation of a link, however it stands."""
+        """Return the invitation of a link, whatever its state; None: there is none."""
         ...
 
     async def accept_invitation(self, token_hash: str, user: str, now: datetime) -> Membership:
-        """Make the user a member, or more of one. What changes nothing uses nothing up.
+        """Make the user a member, or raise the role of one. A call that changes nothing uses
+        nothing up.
 
         Raises:
             NotFound: no such invitation.
-            Conflict: it is over, or the project takes nobody.
+            Conflict: it is over, or the project takes no new members.
         """
         ...
 
     async def usage_months(self, months: Sequence[str]) -> Mapping[str, KeptMonth]:
-        """Those of the months that are kept."""
+        """Return the stored usage of these months, by month; months without any are missing."""
         ...
 
     async def keep_usage(self, month: str, found: KeptMonth) -> None:
@@ -167,13 +170,13 @@ class GroupStore(Protocol):
         ...
 
     async def job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:
-        """The runs of the platform's own jobs that fall into that time, at least in part."""
+        """Return the runs of the platform's own jobs that fall into that time, at least in part."""
         ...
 
     async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[Wait]:
-        """Of the project's jobs that got their nodes in that time."""
+        """List the waiting times of the project's jobs that got their nodes in that time."""
         ...
 
     async def outcomes(self, project: str, start: datetime, end: datetime) -> Mapping[str, int]:
-        """How many of the project's jobs ended in that time in each state."""
+        """Count the project's jobs that ended in that time, by state."""
         ...

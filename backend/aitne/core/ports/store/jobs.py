@@ -28,7 +28,8 @@ class JobStore(Protocol):
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
     ) -> Created:
-        """Store the job (an array with the rows of its tasks), its outbox row and event in one transaction.
+        """Store the job (an array with the rows of its tasks), its outbox row and event in one
+        transaction.
 
         Of a lineage of sessions only one lives at a time, however many ask to continue it at once.
 
@@ -40,9 +41,11 @@ class JobStore(Protocol):
         ...
 
     async def find_replay(self, idempotency: Idempotency) -> Job | None:
-        """The job that this key made before, so that a repeated request is not judged anew.
+        """Return the job that this key created before, so that a repeated request is not checked
+        again.
 
-        Raises ``IdempotencyConflict`` as ``create_job`` does."""
+        Raises ``IdempotencyConflict`` as ``create_job`` does.
+        """
         ...
 
     async def get_job(self, job_id: UUID) -> Job:
@@ -52,7 +55,7 @@ class JobStore(Protocol):
         ...
 
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
-        """Those of them that there are, in no order; task groups too."""
+        """Return those of the jobs that exist, in no order; task groups too."""
         ...
 
     async def list_jobs(
@@ -65,21 +68,24 @@ class JobStore(Protocol):
         sort: JobSort = JobSort.CREATED,
         descending: bool = True,
     ) -> Page[Job]:
-        """Newest first unless said otherwise. ``visible_to`` None: all; a user's name: that user's
-        jobs and those of the user's projects. Raises ``InvalidInput`` for a cursor that is not one of
-        ours, or of another order."""
+        """List jobs, newest first unless ``sort`` names another order.
+
+        ``visible_to`` None: all; a user's name: that user's jobs and those of the user's projects.
+        Raises ``InvalidInput`` for a cursor that is not one of ours, or of another order.
+        """
         ...
 
     async def count_jobs(self, where: JobFilter, *, visible_to: str | None) -> dict[JobState, int]:
-        """How many there are of each state, of those that ``list_jobs`` would list."""
+        """Count the jobs that ``list_jobs`` would list, by state."""
         ...
 
     async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
-        """The tasks of an array job, by index."""
+        """Return the tasks of an array job, by index."""
         ...
 
     async def array_rows(self, array_job_id: UUID) -> Sequence[Job]:
-        """The rows of an array job's tasks: those of single tasks by index, and the task group."""
+        """Return the rows of an array job's tasks: those of single tasks by index, and the task
+        group."""
         ...
 
     async def array_task(
@@ -98,15 +104,16 @@ class JobStore(Protocol):
         ...
 
     async def live_jobs(self) -> Sequence[Job]:
-        """Every row that is not in a terminal state, oldest first; task groups in one piece."""
+        """Return every row that is not in a terminal state, oldest first; task groups in one
+        piece."""
         ...
 
     async def count_live(self, owner: str) -> int:
-        """How many jobs of the owner's have not ended, array jobs and their tasks alike."""
+        """Count the owner's jobs that have not ended, array jobs and their tasks alike."""
         ...
 
     async def count_by_state(self) -> dict[JobState, int]:
-        """How many jobs are in each state; states without any may be missing."""
+        """Count the jobs in each state; states without any may be missing."""
         ...
 
     async def transition(
@@ -143,13 +150,13 @@ class JobStore(Protocol):
         tokens: Mapping[UUID, str] | None = None,
         done: Collection[int] = (),
     ) -> Sequence[Job | None]:
-        """Many transitions of different jobs, in one transaction.
+        """Make many transitions of different jobs, in one transaction.
 
         ``tokens`` are what ``set_job_token`` takes; ``done`` are outbox items that are finished
         thereby.
 
-        The answer has the job of each move as it is afterwards; None where ``transition`` would have
-        raised ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``, then nothing was done.
+        The answer has the job of each move as it is afterwards; None where ``transition`` would
+        have raised ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``, then nothing was done.
         """
         ...
 
@@ -162,11 +169,11 @@ class JobStore(Protocol):
         attempt: int | None = None,
         epoch: int,
     ) -> Job:
-        """End this attempt in the terminal state ``to`` (None: it has ended) and begin the next.
+        """End this attempt in the terminal state ``to`` (None: it has ended) and start the next.
 
         One transaction, so that no crash comes between the end and the promised attempt: the job
-        becomes PENDING_SUBMIT with attempt + 1 and a new outbox row, and the fields of the old attempt
-        are cleared. A job that somebody asked to cancel meanwhile ends and is not begun again.
+        becomes PENDING_SUBMIT with attempt + 1 and a new outbox row, and the fields of the old
+        attempt are cleared. A job that a user asked to cancel meanwhile ends and is not retried.
         Raises as ``transition``.
         """
         ...
@@ -182,12 +189,13 @@ class JobStore(Protocol):
         version: int | None = None,
         unless_cancelled: UUID | None = None,
     ) -> Job:
-        """Note the wish and queue a CANCEL in the outbox; of an array, for every live task that is not
-        among those to ``keep``. Where there are none to keep, one CANCEL of the array's row stands for
-        the tasks that were submitted with it; a task that was retried has its own.
+        """Note the request and queue a CANCEL in the outbox; of an array, for every live task that
+        is not among those to ``keep``. Where there are none to keep, one CANCEL of the array's row
+        stands for the tasks that were submitted with it; a task that was retried has its own.
 
-        ``message`` says who ended it; it becomes the message of each job that is concerned, unless
-        its end was wished before. ``reason`` is then why a single job ended, or each of the tasks.
+        ``message`` names who ended it; it becomes the message of each job that is concerned, unless
+        its end was requested before. ``reason`` is then why a single job ended, or each of the
+        tasks.
 
         A job still PENDING_SUBMIT becomes CANCELLED at once and its SUBMIT is dropped. A terminal
         job is returned as it is, and so is an array if the task ``unless_cancelled`` was cancelled.
@@ -196,13 +204,15 @@ class JobStore(Protocol):
         ...
 
     async def limit_asked(self, job_id: UUID) -> int | None:
-        """The longest ``time_limit_s`` among the job's EXTENDs that are not carried out yet."""
+        """Return the longest ``time_limit_s`` of the job's pending EXTENDs, in seconds; None: there
+        are none."""
         ...
 
     async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
         """Queue an EXTEND in the outbox with ``data = {"time_limit_s": …}``.
 
-        Raises ``Conflict`` if the job has ended, or if more than ``asked`` was asked for meanwhile."""
+        Raises ``Conflict`` if the job has ended, or if more than ``asked`` was asked for
+        meanwhile."""
         ...
 
     async def lease_outbox(
@@ -215,38 +225,40 @@ class JobStore(Protocol):
         begun: bool = False,
     ) -> Sequence[OutboxItem]:
         """Take up to ``limit`` items of these kinds that are due and not worked on. Owners take
-        turns; of one owner the item comes first that became due first. With ``begun`` only those that
-        were taken before.
+        turns; of one owner the item comes first that became due first. With ``begun`` only those
+        that were taken before.
 
-        A lease holds for ``lease_s`` and only under the lead that took it: the next leader need not
-        wait for the leases of one that died. Raises ``StaleEpoch``.
+        A lease holds for ``lease_s`` and only under the leader that took it: the next leader need
+        not wait for the leases of one that died. Raises ``StaleEpoch``.
         """
         ...
 
     async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
-        """They are done. Raises ``StaleEpoch``."""
+        """Mark the items as done. Raises ``StaleEpoch``."""
         ...
 
     async def return_outbox(self, *item_ids: int, epoch: int, delay_s: float) -> None:
-        """Try again after ``delay_s``. Raises ``StaleEpoch``."""
+        """Return items to the outbox for another try after ``delay_s`` seconds. Raises
+        ``StaleEpoch``."""
         ...
 
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
         """Give items back until the job that each depends on ends or has another scheduler id.
 
-        ``dependencies`` has that job, as it was read, by the item's id. The transaction that changes
-        the job makes the items due; if it has changed since it was read, they are due at once.
-        Raises ``StaleEpoch``.
+        ``dependencies`` has that job, as it was read, by the item's id. The transaction that
+        changes the job makes the items due; if it has changed since it was read, they are due at
+        once. Raises ``StaleEpoch``.
         """
         ...
 
     async def outbox_depth(self) -> tuple[int, float]:
-        """How many items wait, and the age of the oldest in seconds (0.0 if none); without those
-        that are held for another job."""
+        """Return the number of waiting items, and the age of the oldest in seconds (0.0 if none);
+        without those that are held for another job."""
         ...
 
     async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
-        """Store the hash of the job's own token, with which its agent reports; array tasks share it.
+        """Store the hash of the job's own token, with which its agent reports; array tasks share
+        it.
 
         Raises:
             NotFound: there is no such job.
@@ -255,7 +267,7 @@ class JobStore(Protocol):
         ...
 
     async def job_of_token(self, token_hash: str) -> Job | None:
-        """The (array) job that the token belongs to, if it lives."""
+        """Return the (array) job that the token belongs to, if it lives; else None."""
         ...
 
     async def put_handover(self, job_id: UUID, encrypted: str) -> None:
@@ -268,7 +280,7 @@ class JobStore(Protocol):
         ...
 
     async def get_handover(self, job_id: UUID) -> str | None:
-        """What ``put_handover`` left; None while there is nothing."""
+        """Return what ``put_handover`` stored; None while there is nothing."""
         ...
 
     async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
@@ -278,30 +290,33 @@ class JobStore(Protocol):
     async def samples(
         self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
     ) -> Sequence[Sample]:
-        """Oldest first; thinned evenly to ``limit``."""
+        """List the job's samples, oldest first, thinned evenly to ``limit``."""
         ...
 
     async def put_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
-        """Keep how the job's ranks exchange, in place of what was said before; appends the event
+        """Store the profile of the job's ranks in place of the previous one; appends the event
         ``job.profile``, of which each job has one at most. Raises ``NotFound``."""
         ...
 
     async def profile(self, job_id: UUID) -> dict[str, Any] | None:
-        """What was said last; None: nothing."""
+        """Return the latest profile; None: there is none."""
         ...
 
     async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:
-        """Append to the job's history something that changes none of its fields.
+        """Append to the job's history an event that changes none of its fields.
 
-        Who may see the job may see it. Raises ``NotFound``."""
+        Users who may see the job may see it. Raises ``NotFound``.
+        """
         ...
 
     async def queue_place(self, job: Job) -> QueuePlace | None:
-        """Where the job stands among those that wait for its partition, by the scheduler's priority.
+        """Return the job's position among those that wait for its partition, by the scheduler's
+        priority.
 
-        None: it does not wait, or the scheduler has not told its partition and priority yet."""
+        None: it does not wait, or the scheduler has not reported its partition and priority yet.
+        """
         ...
 
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
-        """The job's own history, oldest first: what the stages are drawn from."""
+        """List the job's own history, oldest first: the stages are drawn from it."""
         ...

@@ -27,41 +27,46 @@ class NotificationStore(Protocol):
     """Inboxes, choices, webhooks, deliveries, activity."""
 
     async def cursor(self, name: str) -> int:
-        """The last event that the named reader is done with; 0 before its first."""
+        """Return the last event that the named reader has processed; 0 before its first."""
         ...
 
     async def tell(
         self, told: Sequence[Told], *, cursor: str, since: int, until: int, epoch: int
     ) -> int:
-        """Write notifications and deliveries, and move the cursor from ``since`` to ``until``: all in
-        one transaction, so that each event is told of once. How many notifications were new.
+        """Write notifications and deliveries, and move the cursor from ``since`` to ``until``: all
+        in one transaction, so that each event is notified once. Returns the number of new
+        notifications.
 
-        Each new one appends ``notification.added``. People who are gone are left out.
+        Each new one appends ``notification.added``. Users who no longer exist are left out.
 
-        Raises ``StaleEpoch``, and ``Conflict`` if the cursor is not at ``since``."""
+        Raises ``StaleEpoch``, and ``Conflict`` if the cursor is not at ``since``.
+        """
         ...
 
     async def inbox(
         self, owner: str, *, unread: bool = False, cursor: str | None = None, limit: int = 50
     ) -> Page[Notification]:
-        """Newest first; ``total`` counts all that match."""
+        """List the owner's notifications, newest first; ``total`` counts all that match."""
         ...
 
     async def unread(self, owner: str) -> int:
-        """How many the owner has not read."""
+        """Count the notifications that the owner has not read."""
         ...
 
     async def mark_read(self, owner: str, ids: Sequence[int] | None, now: datetime) -> int:
-        """Those of the owner's, or all; how many are unread afterwards. Appends
-        ``notification.read`` for the owner's other pages if anything changed."""
+        """Mark the owner's notifications as read, those with these ids or all; return how many stay
+        unread.
+
+        Appends ``notification.read`` for the owner's other pages if anything changed.
+        """
         ...
 
     async def choices(self, owner: str) -> NotificationChoices:
-        """What the person has chosen; nothing if they never did."""
+        """Return the user's choices; empty if the user never made any."""
         ...
 
     async def choices_of_many(self, owners: Sequence[str]) -> Mapping[str, NotificationChoices]:
-        """Of those who have chosen something."""
+        """Return the choices of these users; users without choices are missing."""
         ...
 
     async def save_choices(
@@ -72,37 +77,40 @@ class NotificationStore(Protocol):
         mail: str | None = None,
         check: Check[tuple[str | None, NotificationChoices]] = None,
     ) -> None:
-        """Replace them, and the address if one is given; an empty ``mail`` is none.
+        """Replace the choices, and the address if one is given; an empty ``mail`` is none.
 
-        ``check`` is told the address and the choices. Raises ``NotFound``: there is no such user."""
+        ``check`` receives the stored address and choices. Raises ``NotFound``: there is no such
+        user.
+        """
         ...
 
     async def people(self, names: Sequence[str] | None = None) -> Sequence[Addressee]:
-        """Everybody, or those of these names, who is not disabled."""
+        """Return the users who are not disabled, or those of them with these names."""
         ...
 
     async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:
-        """When anybody was told last of what lies at ``path``."""
+        """Return when any user was last notified of what lies at ``path``; None: never."""
         ...
 
     async def members_of(self, project: str) -> Sequence[str]:
-        """The names of a project's members."""
+        """Return the names of a project's members."""
         ...
 
     async def create_webhook(self, webhook: Webhook, *, most: int) -> None:
-        """Raises ``Conflict``: the owner has ``most`` already; ``NotFound``: no such owner."""
+        """Store the webhook. Raises ``Conflict``: the owner has ``most`` already; ``NotFound``: no
+        such owner."""
         ...
 
     async def webhooks(self, owner: str) -> Sequence[Webhook]:
-        """The owner's, oldest first."""
+        """List the owner's webhooks, oldest first."""
         ...
 
     async def webhooks_of_many(self, owners: Sequence[str]) -> Sequence[Webhook]:
-        """Those of these owners that are not disabled."""
+        """Return the webhooks of these owners that are not disabled."""
         ...
 
     async def webhook(self, webhook_id: str) -> Webhook:
-        """Raises ``NotFound``."""
+        """Return the webhook with that id. Raises ``NotFound``."""
         ...
 
     async def update_webhook(
@@ -119,26 +127,27 @@ class NotificationStore(Protocol):
         ...
 
     async def delete_webhook(self, webhook_id: str) -> None:
-        """With what still waits for it and its log. Raises ``NotFound``."""
+        """Delete the webhook with its waiting deliveries and its log. Raises ``NotFound``."""
         ...
 
     async def add_delivery(self, new: NewDelivery) -> Delivery:
-        """Something to send that no event asked for: a test. Raises ``NotFound``: no such user."""
+        """Add a delivery that belongs to no event: a test. Raises ``NotFound``: no such user."""
         ...
 
     async def deliveries(
         self, *, owner: str, channel: str, target: str, limit: int
     ) -> Sequence[Delivery]:
-        """The newest first."""
+        """List the deliveries of one target, newest first."""
         ...
 
     async def lease_deliveries(
         self, *, epoch: int, limit: int, lease_s: float, most_of_one: int | None = None
     ) -> Sequence[Delivery]:
-        """What is due, taken for ``lease_s``; under another epoch a lease is void. Its owners take
-        turns, and with ``most_of_one`` no owner has more than so many leased.
+        """Lease the due deliveries for ``lease_s`` seconds; under another epoch a lease is void.
+        Their owners take turns, and with ``most_of_one`` no owner has more than so many leased.
 
-        Raises ``StaleEpoch``."""
+        Raises ``StaleEpoch``.
+        """
         ...
 
     async def finish_delivery(
@@ -165,22 +174,25 @@ class NotificationStore(Protocol):
     async def note_activity(
         self, job_id: UUID, *, active_at: datetime, seen_at: datetime, tolerance_s: float = 0.0
     ) -> SessionActivity | None:
-        """What an agent saw. While nobody was warned, what is less than ``tolerance_s`` later than
-        what is known is not written. A later ``active_at`` takes warnings back, with the event
-        ``session.active`` if there were any. None: there is no such job."""
+        """Store the activity that an agent observed; None: there is no such job.
+
+        While no warning was given, activity less than ``tolerance_s`` seconds later than the stored
+        one is not written. A later ``active_at`` withdraws the warnings, with the event
+        ``session.active`` if there were any.
+        """
         ...
 
     async def activities(self) -> Sequence[SessionActivity]:
-        """Of all sessions that have not ended."""
+        """Return the activity of all sessions that have not ended."""
         ...
 
     async def warn_idle(
         self, job_id: UUID, *, warned: int, at: datetime, data: dict[str, Any], epoch: int
     ) -> bool:
-        """Note the ``warned``-th warning with the event ``session.idle``; False: it was given before,
-        or somebody has worked meanwhile. Raises ``StaleEpoch``."""
+        """Note the ``warned``-th warning with the event ``session.idle``; False: it was given
+        before, or the session was active meanwhile. Raises ``StaleEpoch``."""
         ...
 
     async def idle_gpu_jobs(self) -> Sequence[Job]:
-        """The live jobs whose GPUs are idle, longest first."""
+        """List the live jobs whose GPUs are idle, longest first."""
         ...

@@ -1,6 +1,6 @@
-"""The store's part about projects, who is a member, and what each may use.
+"""The store's part for projects, their members, and the limits of each.
 
-Every change appends an event ``project.changed`` that the project's members may see. Its data says
+Every change appends an event ``project.changed`` that the project's members may see. Its data names
 who made it (``actor``), ``what`` it was, and to which ``user``.
 """
 
@@ -23,11 +23,11 @@ class ProjectStore(Protocol):
         ...
 
     async def get_project(self, name: str) -> Project:
-        """Raises ``NotFound``."""
+        """Return the project with its members. Raises ``NotFound``."""
         ...
 
     async def rename_project(self, name: str, title: str, *, actor: str) -> None:
-        """Give it another title. Raises ``NotFound``."""
+        """Change the title of the project. Raises ``NotFound``."""
         ...
 
     async def put_member(
@@ -39,8 +39,9 @@ class ProjectStore(Protocol):
         default: bool = False,
         actor: str,
     ) -> Membership:
-        """Make the user a member if that is not so yet; set the user's own limits if they are given,
-        and make it the user's default project if ``default``. What changes nothing writes no event.
+        """Make the user a member if that is not so yet; set the user's own limits if they are
+        given, and make it the user's default project if ``default``. What changes nothing writes no
+        event.
 
         Raises:
             NotFound: no such project or user.
@@ -48,7 +49,7 @@ class ProjectStore(Protocol):
         ...
 
     async def remove_member(self, project: str, user: str, *, actor: str) -> None:
-        """The user's own limits go too.
+        """Remove the member, with the user's own limits.
 
         Raises:
             NotFound: no such member.
@@ -59,15 +60,15 @@ class ProjectStore(Protocol):
     async def set_limits(
         self, project: str, limits: Limits, *, actor: str, check: Check[Limits] = None
     ) -> None:
-        """Of the project as a whole. Raises ``NotFound``."""
+        """Set the limits of the project as a whole. Raises ``NotFound``."""
         ...
 
     async def limits_of(self, project: str) -> Limits:
-        """Of the project as a whole; no limits if none were set."""
+        """Return the limits of the project as a whole; no limits if none were set."""
         ...
 
     async def memberships(self, project: str | None = None) -> Sequence[Membership]:
-        """Of one project, or of all; by project and user."""
+        """List the memberships of one project, or of all, by project and user."""
         ...
 
     async def note_synced(self, changes: Sequence[Mapping[str, Any]], *, actor: str) -> None:
@@ -79,5 +80,5 @@ class ProjectStore(Protocol):
         ...
 
     async def in_use(self) -> tuple[InUse, datetime] | None:
-        """The last look and when it was taken; None before the first."""
+        """Return the last snapshot and when it was taken; None before the first."""
         ...

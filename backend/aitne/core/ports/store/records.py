@@ -1,4 +1,4 @@
-"""What the store's methods take and give, beside the models."""
+"""Records that the store's methods take and return, beside the models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from aitne.core.states import JobState
 T = TypeVar("T")
 
 Check: TypeAlias = Callable[[T], None] | None
-"""Is told what is there, within the transaction that changes it: what it raises leaves that as it is."""
+"""Check of the stored object within the transaction that changes it: an exception leaves it as it
+is."""
 
 
 class Page(Frozen, Generic[T]):
@@ -50,13 +51,13 @@ class QueuePlace(Frozen):
     place: int
     """Counted from 1."""
     waiting: int
-    """How many wait there."""
+    """Number of jobs that wait there."""
     partition: str
     """The partition it waits for."""
 
 
 class OutboxKind(StrEnum):
-    """What is to be done."""
+    """Kind of action in the outbox."""
 
     SUBMIT = "submit"
     CANCEL = "cancel"
@@ -65,11 +66,11 @@ class OutboxKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One wish of many that are made in one transaction.
+    """One of many transitions that are made in one transaction.
 
     ``to`` None: the state stays. ``since``: only from one of these states; from any other the state
-    stays, and ``changes`` are written only if ``anyway``. ``with_tasks``: of an array job, the same for its
-    tasks of this attempt, whose ids of the scheduler follow from the array's.
+    stays, and ``changes`` are written only if ``anyway``. ``with_tasks``: of an array job, the same
+    for its tasks of this attempt, whose ids of the scheduler follow from the array's.
     """
 
     job_id: UUID
@@ -103,4 +104,4 @@ class Lease(Frozen):
     expired: bool = False
     """By the database's clock, where it has one of its own."""
     counters: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """What the holder has counted since it began, by metric and label: it has no port of its own."""
+    """Counters of the holder since its start, by metric and label: it has no port of its own."""

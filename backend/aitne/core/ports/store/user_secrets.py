@@ -17,7 +17,8 @@ class UserSecretStore(Protocol):
     ) -> UserSecret:
         """Store a secret, or replace its value.
 
-        Raises ``NotFound`` without such a user, and ``Conflict`` if the owner has ``most`` others."""
+        Raises ``NotFound`` without such a user, and ``Conflict`` if the owner has ``most``
+        others."""
         ...
 
     async def list_user_secrets(self, owner: str) -> Sequence[UserSecret]:
