@@ -1,4 +1,4 @@
-"""One lasting connection to the broker: requests out, answers back in any order."""
+"""Persistent connection to the broker: requests go out, responses come back in any order."""
 
 from __future__ import annotations
 
@@ -29,15 +29,17 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class NotSent(Exception):
-    """The broker never got the request."""
+    """Failure before the broker received the request."""
 
 
 class NoAnswer(Exception):
-    """The broker may have got the request; no answer came."""
+    """Failure after the broker may have received the request: no response came."""
 
 
 class Line:
-    """Connects when it is needed and connects again, with growing pauses, when it was lost."""
+    """Connection that opens when it is needed and, when it was lost, opens again after growing
+    delays.
+    """
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
@@ -48,11 +50,11 @@ class Line:
         self._said = ""
 
     async def welcome(self) -> Welcome:
-        """What the broker said of itself. Raises ``NotSent``."""
+        """Return what the broker reported about itself when it connected. Raises ``NotSent``."""
         return (await self._connected()).welcome
 
     async def ask(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
-        """The answer's ``ok``.
+        """Send a request and return the ``ok`` of its response.
 
         Raises:
             NotSent, NoAnswer: nothing came of it, or nobody knows.
@@ -70,7 +72,7 @@ class Line:
         return answer["ok"]
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection to the broker, if it is open."""
         if self._open is not None:
             await self._open.close()
             self._open = None

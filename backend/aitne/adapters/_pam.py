@@ -1,4 +1,4 @@
-"""Asks PAM whether a password is an account's. It needs root for any account but one's own."""
+"""Verification of passwords by PAM. It needs root for any account but the process's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from aitne.core.errors import SetupError
 
 
 def check_password(account: str, password: str, service: str) -> bool:
-    """Whether it is, and the account may log in now. Blocks, as long as PAM likes.
+    """Return True if the password is correct and the account may log in now. Blocks until PAM
+    answers.
 
     Raises:
         SetupError: pamela is not installed.
@@ -30,7 +31,7 @@ def check_password(account: str, password: str, service: str) -> bool:
 
 
 def facts_of(account: str) -> dict[str, Any]:
-    """The full name and the groups of an account of this machine."""
+    """Return the full name and the groups of an account of this machine."""
     entry = pwd.getpwnam(account)
     numbers = os.getgrouplist(account, entry.pw_gid)
     return {"full_name": entry.pw_gecos.split(",")[0], "groups": [_name(each) for each in numbers]}

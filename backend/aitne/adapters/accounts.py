@@ -1,4 +1,4 @@
-"""Which Unix account a portal user's jobs run as, and which accounts may be acted for at all."""
+"""Mapping of portal users to Unix accounts, and the accounts that jobs may run as at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UnixUser:
 
 
 def unix_user(name: str) -> UnixUser:
-    """The account of that name, whoever it is.
+    """Return the account of that name, whether or not jobs may run as it.
 
     Raises:
         NotAllowed: this machine knows none of that name.
@@ -49,7 +49,7 @@ def unix_user(name: str) -> UnixUser:
 
 
 def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
-    """The account of that name, if jobs may run as it.
+    """Return the account of that name, if jobs may run as it.
 
     Raises:
         NotAllowed: there is none, or its uid or its groups do not permit it.
@@ -69,7 +69,7 @@ def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
 
 
 def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
-    """``[slurm] jobs_dir`` for this account.
+    """Return ``[slurm] jobs_dir`` for this account.
 
     Raises:
         NotAllowed: the account's home does not make an absolute path of it.
@@ -85,14 +85,14 @@ def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
 
 
 class UnixAccounts:
-    """Fulfils ``core.ports.accounts.Accounts`` where a broker acts as users."""
+    """Implementation of ``core.ports.accounts.Accounts`` where a broker acts as users."""
 
     def __init__(self, settings: Settings) -> None:
         self._accounts = settings.accounts
         self._pattern = settings.slurm.jobs_dir
 
     def of(self, user: str) -> Account:
-        """The account that ``[accounts] map`` names, else the one of the user's own name.
+        """Return the account that ``[accounts] map`` names, else the one of the user's own name.
 
         Raises:
             InvalidInput: there is none, or none that jobs may run as.
@@ -112,7 +112,9 @@ class UnixAccounts:
 
 
 class OwnAccount:
-    """Fulfils ``core.ports.accounts.Accounts`` without a broker: all jobs run as the platform."""
+    """Implementation of ``core.ports.accounts.Accounts`` without a broker: jobs run as the
+    platform.
+    """
 
     def __init__(self, settings: Settings) -> None:
         home = os.path.expanduser("~")
@@ -125,12 +127,12 @@ class OwnAccount:
         )
 
     def of(self, user: str) -> Account:
-        """The platform's own account."""
+        """Return the platform's own account."""
         return self._account
 
 
 def _group_ids(names: list[str]) -> set[int]:
-    """The numbers of those groups that exist here."""
+    """Return the gids of those groups that exist here."""
     found = set()
     for name in names:
         try:

@@ -1,4 +1,4 @@
-"""The broker as the platform sees it: a scheduler, and the files of jobs, behind one UNIX socket."""
+"""The broker as seen by the platform: a scheduler and the files of jobs behind one UNIX socket."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitReques
 from aitne.core.settings import Settings
 
 _GRACE_S = 5.0
-"""So much longer than the broker itself waits, so that its own word on a timeout arrives."""
+"""Added to the broker's own timeout, so that the broker's own timeout error arrives."""
 _START_TIMEOUT_S = 20.0
 
 A = TypeVar("A", bound=BaseModel)
@@ -48,15 +48,15 @@ _Key = tuple[UUID, int, int | None, str]
 
 
 class Caller(Protocol):
-    """Whoever answers verbs."""
+    """Protocol of an object that executes the broker's verbs."""
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Ask for ``verb``; raises what the port that it belongs to says."""
+        """Execute ``verb``; raises the errors of the port that it belongs to."""
         ...
 
 
 class BrokerClient:
-    """Calls verbs: long answers come over one connection, all others over another."""
+    """Client of the broker: long responses use one connection, all others another."""
 
     def __init__(self, settings: Settings) -> None:
         if settings.broker.socket is None:
@@ -65,7 +65,7 @@ class BrokerClient:
         self._lines = {bulk: Line(self._socket) for bulk in (False, True)}
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Ask and wait.
+        """Send a request and wait for its response.
 
         Raises:
             Unavailable: of the class that the verb's loss means.
@@ -82,14 +82,14 @@ class BrokerClient:
         return answer.model_validate(found)
 
     async def welcome(self) -> Welcome:
-        """What the broker says of itself. Raises ``SchedulerUnavailable``."""
+        """Return what the broker reports about itself. Raises ``SchedulerUnavailable``."""
         try:
             return await self._lines[False].welcome()
         except NotSent as error:
             raise SchedulerUnavailable(self._silence(error)) from error
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close all connections to the broker."""
         for line in self._lines.values():
             await line.close()
 
@@ -101,7 +101,9 @@ class BrokerClient:
 
 
 class BrokerScheduler:
-    """Fulfils ``core.ports.scheduler.Scheduler``: the adapter itself lives in the broker."""
+    """Implementation of ``core.ports.scheduler.Scheduler`` over the broker, which runs the
+    adapter.
+    """
 
     shared = True
     outlives = True
@@ -116,7 +118,7 @@ class BrokerScheduler:
         self._records: dict[int, SchedulerJob] = {}
 
     async def start(self) -> Sequence[str]:
-        """Wait for the broker and agree with it.
+        """Wait for the broker and check that it has the configured scheduler.
 
         Raises:
             SetupError: it does not come, or holds another scheduler.
@@ -141,11 +143,11 @@ class BrokerScheduler:
         return notes.notes
 
     async def close(self) -> None:
-        """Hang up; jobs and the broker go on."""
+        """Close the connections; jobs and the broker go on."""
         await self._client.close()
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Queue the job as its account.
+        """Submit the job as its account.
 
         Raises:
             SchedulerRejected: it will never be accepted in this form, by Slurm or by the broker.
@@ -157,7 +159,7 @@ class BrokerScheduler:
         return answer.scheduler_id
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """What would become of ``request``. None: Slurm cannot tell.
+        """Return the scheduler's forecast for ``request``. None: Slurm cannot give one.
 
         Raises:
             SchedulerRejected: as ``submit`` would.
@@ -166,14 +168,16 @@ class BrokerScheduler:
             return (await self._client.call("forecast", _request(request), Forecasted)).forecast
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """All that Slurm and its accounting hold for these attempts."""
+        """Return all records of Slurm and its accounting for these attempts."""
         args = {"runs": [run.model_dump(mode="json") for run in runs]}
         found = await self._client.call("find", args, Found)
         self.settle_s = found.settle_s
         return found.jobs
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """All jobs. Only what changed comes over the socket; the rest are the same objects."""
+        """Return all jobs. Only changes come over the socket; unchanged jobs are the same
+        objects.
+        """
         async with self._polling:
             answer = await self._client.call("poll", {"since": self._generation}, Polled)
             if answer.full:
@@ -190,7 +194,7 @@ class BrokerScheduler:
             return tuple(self._records.values())
 
     async def cancel(self, run: Run) -> None:
-        """Ask Slurm, as the job's account, to end it."""
+        """Cancel the job in Slurm, as the job's account."""
         await self._client.call("cancel", {"run": run.model_dump(mode="json")}, Done)
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
@@ -204,49 +208,51 @@ class BrokerScheduler:
             await self._client.call("extend", args, Done)
 
     async def cluster(self) -> Cluster:
-        """Nodes, partitions, and the names that a job may use."""
+        """Return nodes, partitions, and the names that a job may use."""
         return await self._client.call("cluster", {}, Cluster)
 
     async def drain(self, node: str, reason: str) -> None:
-        """Give the node no new work. Raises ``NotSupported``, ``SchedulerRejected``."""
+        """Drain the node. Raises ``NotSupported``, ``SchedulerRejected``."""
         with refusals_are_rejections():
             await self._client.call("drain", {"node": node, "reason": reason}, Done)
 
     async def resume(self, node: str) -> None:
-        """Let the node take work again. Raises ``NotSupported``, ``SchedulerRejected``."""
+        """Resume the node. Raises ``NotSupported``, ``SchedulerRejected``."""
         with refusals_are_rejections():
             await self._client.call("resume", {"node": node}, Done)
 
     async def changed(self) -> None:
-        """Slurm does not tell: never returns."""
+        """Never return: Slurm does not signal changes."""
         await asyncio.Event().wait()
 
 
 class FilesByVerb:
-    """Fulfils ``core.ports.files.JobFiles`` over anything that answers the verbs for files."""
+    """Implementation of ``core.ports.files.JobFiles`` over any caller of the verbs for files."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
-        """Make the attempt's folder and write ``files`` into it, durably."""
+        """Create the attempt's folder and write ``files`` into it, durably."""
         await self._caller.call("create", {"place": _place(place), "files": _base64(files)}, Done)
 
     async def read_log(
         self, place: JobPlace, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
-        """Up to ``limit`` bytes from ``offset``; a negative offset counts from the end."""
+        """Return up to ``limit`` bytes of the log from ``offset``; a negative offset counts from
+        the end.
+        """
         args = {"place": _place(place), "task": task, "offset": offset, "limit": limit}
         read = await self._caller.call("read_log", args, LogRead)
         return LogChunk(data=read.data, offset=read.offset, size=read.size)
 
     async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
-        """Who took the fence; None: nobody did."""
+        """Return the fence of the job, which names the run that took it; None: no run did."""
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("fence", args, FenceRead)).fence
 
     async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
-        """Take the fence for the platform unless somebody has it; who has it now."""
+        """Take the fence for the platform unless it is taken; return the current one."""
         args = {"place": _place(place), "task": task}
         fence = (await self._caller.call("close_fence", args, FenceRead)).fence
         if fence is None:
@@ -254,7 +260,7 @@ class FilesByVerb:
         return fence
 
     async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
-        """How it ended; None: it has not, or not by itself."""
+        """Return how the job ended; None: it has not ended, or not by itself."""
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("outcome", args, OutcomeRead)).outcome
 
@@ -267,13 +273,13 @@ class BrokerFiles(FilesByVerb):
         super().__init__(self._client)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the broker connection."""
         await self._client.close()
 
 
 @contextmanager
 def refusals_are_rejections() -> Iterator[None]:
-    """What the broker will never do is, to the controller, what Slurm will never do."""
+    """Convert a permanent refusal by the broker to ``SchedulerRejected``, as for one by Slurm."""
     try:
         yield
     except NotAllowed as error:

@@ -1,4 +1,6 @@
-"""Attaching by the broker: a connection of its own for each, over which a socket comes back."""
+"""Attachment to jobs by the broker: each has a connection of its own, over which a socket comes
+back.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _LONGEST_LINE = 1 << 20
 
 
 class BrokerAttacher:
-    """Fulfils ``core.ports.attach.Attacher``: srun runs in the broker's care, as the job's account."""
+    """Implementation of ``core.ports.attach.Attacher``: the broker runs srun as the job's
+    account.
+    """
 
     def __init__(self, settings: Settings) -> None:
         if settings.broker.socket is None:
@@ -31,7 +35,7 @@ class BrokerAttacher:
         self._socket = settings.broker.socket
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Ask the broker.
+        """Request a program beside the job from the broker and return its socket.
 
         Raises:
             SchedulerRejected: it does not run there, or the broker refuses.
@@ -72,7 +76,7 @@ class BrokerAttacher:
             connection.close()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 def _line(connection: socket.socket, handed_over: list[int]) -> bytes:
@@ -87,7 +91,7 @@ def _line(connection: socket.socket, handed_over: list[int]) -> bytes:
 
 
 def _answer(line: bytes) -> None:
-    """Pass unless it is an error, which is raised."""
+    """Raise the error of a response, if it is one."""
     facts = from_json(line)
     if "error" in facts:
         raise error_from_wire(facts["error"])

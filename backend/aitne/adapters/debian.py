@@ -1,4 +1,4 @@
-"""This machine's apt: packages that are missing, and the way to its Debian mirror."""
+"""Access to this machine's apt: missing packages, and the address of its Debian mirror."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MIRROR_OPTIONS = ("::Proxy", "::Check-Valid-Until", "::Check-Date")
 
 
 def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None:
-    """Install those that are missing, asking nothing; ``purpose`` says what is made from them.
+    """Install the missing packages without prompts; ``purpose`` says what they are needed for.
 
     Raises:
         SetupError: this is no Debian, or apt-get failed.
@@ -38,12 +38,12 @@ def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None
 
 
 def has_apt() -> bool:
-    """Whether this is a Debian, or something made from it."""
+    """Return whether this system is Debian or a derivative."""
     return shutil.which("dpkg-query") is not None and shutil.which("apt-get") is not None
 
 
 def installed(package: str) -> bool:
-    """Whether the package is there and configured."""
+    """Return whether the package is installed and configured."""
     asked = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package],
         capture_output=True,
@@ -54,7 +54,7 @@ def installed(package: str) -> bool:
 
 
 def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> None:
-    """Run ``apt-get``, which waits for others of its kind.
+    """Run ``apt-get``, which waits for other runs of apt.
 
     Raises:
         SetupError: it failed, or did not end in time.
@@ -87,7 +87,7 @@ def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> Non
 
 
 def mirror() -> str:
-    """The address of this machine's own Debian mirror.
+    """Return the address of this machine's own Debian mirror.
 
     Raises:
         SetupError: apt has none.
@@ -102,7 +102,9 @@ def mirror() -> str:
 
 
 def mirror_options() -> list[str]:
-    """What this machine's apt was told about the way to its mirror, and about that mirror's age."""
+    """Return this machine's apt options that say how to reach its mirror and how old the mirror may
+    be.
+    """
     argv = ["apt-config", "dump", "--no-empty", "--format", '%F "%v"%n', "Acquire"]
     return [
         line

@@ -36,38 +36,40 @@ R = TypeVar("R", Fence, Outcome)
 
 
 class OwnFiles:
-    """Fulfils ``core.ports.files.JobFiles`` with the process's own account."""
+    """Implementation of ``core.ports.files.JobFiles`` with the process's own account."""
 
     async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
-        """Make the attempt's folder and write ``files`` into it, durably."""
+        """Create the attempt's folder and write ``files`` into it, durably."""
         _own(place)
         await asyncio.to_thread(create, place, files)
 
     async def read_log(
         self, place: JobPlace, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
-        """Up to ``limit`` bytes from ``offset``; a negative offset counts from the end."""
+        """Return up to ``limit`` bytes of the log from ``offset``; a negative offset counts from
+        the end.
+        """
         _own(place)
         return await asyncio.to_thread(read_log, place, task, offset=offset, limit=limit)
 
     async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
-        """Who took the fence; None: nobody did."""
+        """Return the fence of the job, which names the run that took it; None: no run did."""
         _own(place)
         return await asyncio.to_thread(read_fence, place, task)
 
     async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
-        """Take the fence for the platform unless somebody has it; who has it now."""
+        """Take the fence for the platform unless it is taken; return the current one."""
         _own(place)
         return await asyncio.to_thread(close_fence, place, task)
 
     async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
-        """How it ended; None: it has not, or not by itself."""
+        """Return how the job ended; None: it has not ended, or not by itself."""
         _own(place)
         return await asyncio.to_thread(read_outcome, place, task)
 
 
 def create(place: JobPlace, files: Mapping[str, bytes]) -> None:
-    """Make the attempt's folder (0700) and write ``files`` (0600) into it, durably.
+    """Create the attempt's folder (0700) and write ``files`` (0600) into it, durably.
 
     Raises:
         InvalidInput: a name is not one of a plain file, or belongs to what the job itself writes.
@@ -88,7 +90,8 @@ def create(place: JobPlace, files: Mapping[str, bytes]) -> None:
 
 
 def read_log(place: JobPlace, task: int | None, *, offset: int, limit: int) -> LogChunk:
-    """Up to ``limit`` bytes from ``offset``; what is not there, or is no plain file, is empty.
+    """Return up to ``limit`` bytes of the log from ``offset``; a log that is missing or not a
+    regular file is empty.
 
     Raises:
         Unavailable: it is there and cannot be read.
@@ -108,7 +111,7 @@ def read_log(place: JobPlace, task: int | None, *, offset: int, limit: int) -> L
 
 
 def read_fence(place: JobPlace, task: int | None) -> Fence | None:
-    """Who took the fence; None: nobody did.
+    """Return the fence of the job, which names the run that took it; None: no run did.
 
     Raises:
         Unavailable: the folder cannot be seen, or the fence is there and cannot be read.
@@ -117,7 +120,7 @@ def read_fence(place: JobPlace, task: int | None) -> Fence | None:
 
 
 def close_fence(place: JobPlace, task: int | None) -> Fence:
-    """Take the fence for ``CLOSED`` unless somebody has it; who has it now.
+    """Take the fence for ``CLOSED`` unless it is taken; return the current one.
 
     Raises:
         Unavailable: the folder cannot be seen or written, or the fence is there and cannot be read.
@@ -143,7 +146,7 @@ def close_fence(place: JobPlace, task: int | None) -> Fence:
 
 
 def read_outcome(place: JobPlace, task: int | None) -> Outcome | None:
-    """How it ended; None: it has not, or not by itself.
+    """Return how the job ended; None: it has not ended, or not by itself.
 
     Raises:
         Unavailable: the folder cannot be seen, or the outcome is there and cannot be read.
@@ -216,8 +219,10 @@ def _open(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
 
 @contextmanager
 def _jobs_folder(place: JobPlace) -> Iterator[int]:
-    """The folder that the account's jobs lie in; what its owner could put in a job's place runs as the
-    account, so nobody else may own it.
+    """Open the folder of the account's jobs.
+
+    A file that its owner put in a job's place would run as the account, so no other user may own
+    it.
 
     Raises:
         Unavailable: somebody else does, or could.
@@ -238,7 +243,9 @@ def _jobs_folder(place: JobPlace) -> Iterator[int]:
 
 @contextmanager
 def _attempt(place: JobPlace) -> Iterator[int]:
-    """The attempt's folder. Opened anew each time: a network file system then asks its server."""
+    """Open the attempt's folder. It is opened anew each time: a network file system then asks its
+    server.
+    """
     below = _FOLDER | os.O_NOFOLLOW
     with (
         _jobs_folder(place) as root,
@@ -250,7 +257,7 @@ def _attempt(place: JobPlace) -> Iterator[int]:
 
 @contextmanager
 def _made(folder: int, name: str) -> Iterator[int]:
-    """The folder ``name`` in ``folder``, made if it was not there."""
+    """Open the folder ``name`` in ``folder``; create it if it is missing."""
     try:
         os.mkdir(name, 0o700, dir_fd=folder)
         os.fsync(folder)
@@ -263,7 +270,7 @@ def _made(folder: int, name: str) -> Iterator[int]:
 
 
 def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
-    """Write the file so that it is either the old one or the whole new one.
+    """Write the file so that it is either the old one or the complete new one.
 
     Raises:
         FileExistsError: there is one, and it is not to be replaced.
@@ -288,7 +295,7 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
 
 
 def _write(folder: int, name: str, data: bytes) -> None:
-    """A new file, durable. Raises ``FileExistsError``."""
+    """Create a new file, durably. Raises ``FileExistsError``."""
     file = os.open(name, _WRITE, 0o600, dir_fd=folder)
     try:
         os.fchmod(file, 0o600)

@@ -1,4 +1,6 @@
-"""Making the folders of users and projects, in places that others may try to bend."""
+"""Creation of the folders of users and projects, in places that other users may try to
+manipulate.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Refused(Exception):
-    """It is not made; the message is a sentence."""
+    """Reason why a folder is not created; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,12 @@ class _Wanted:
 
 
 def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str | None:
-    """Make the area's folder if it is missing; a sentence about what is wrong, or None.
+    """Create the area's folder if it is missing; return a sentence about what is wrong, or None.
 
-    A user's belongs to the user alone (0700), a project's to root and the Unix group of the project's
-    name (2770), which the user must be in. The folder above must be there already and be root's or
-    this process's own, where nobody else can put anything in its place. No link is followed. A folder
-    that is there is never changed. May hang with the file system.
+    A user's folder belongs to that user alone (0700), a project's to root and the Unix group of the
+    project's name (2770), which the user must be in. The folder above must exist already and belong
+    to root or to this process's own account, where no other user can put anything in its place. No
+    link is followed. An existing folder is never changed. May hang with the file system.
     """
     path = PurePath(area.path)
     try:
@@ -87,7 +89,7 @@ def _wanted(area: Area, user: UnixUser) -> _Wanted:
 
 @contextmanager
 def _parent(path: PurePath) -> Iterator[int]:
-    """The folder above, reached from the root step by step."""
+    """Open the folder above, reached from the root step by step."""
     here = os.open("/", _STEP)
     try:
         passed = PurePath("/")
@@ -120,7 +122,7 @@ def _step(name: str, here: int, passed: PurePath, path: PurePath) -> int:
 
 
 def _check(folder: int, passed: PurePath, path: PurePath) -> None:
-    """Raises ``_Refused`` when somebody else could put another folder in the place of one below."""
+    """Check that no other user could replace what is made in ``folder``. Raises ``_Refused``."""
     facts = os.fstat(folder)
     writable = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
     if facts.st_uid not in (0, os.geteuid()) or writable:
@@ -158,7 +160,7 @@ def _give(folder: int, uid: int, gid: int) -> None:
 
 
 def _wrong(path: PurePath, parent: int, wanted: _Wanted, area: Area) -> str | None:
-    """What is wrong with a folder that was there already."""
+    """Return what is wrong with an existing folder; None: nothing."""
     facts = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
     if stat.S_ISLNK(facts.st_mode):
         facts = os.stat(path.name, dir_fd=parent)

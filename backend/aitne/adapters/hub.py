@@ -1,4 +1,4 @@
-"""JupyterHub over its REST API, as the service ``platform``."""
+"""Client of JupyterHub's REST API, as the service ``platform``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from aitne.core.errors import Conflict, HubUnavailable
 
 ANSWER_WITHIN_S = 10.0
 SILENCE_S = 30.0
-"""The Hub sends an empty line every 8 s while a server starts; more silence is a lost connection."""
+"""The hub sends an empty line every 8 s while a server starts; longer silence is a lost
+connection.
+"""
 PENDING_S = 0.25
 REMOVED_WITHIN_S = 20.0
 
@@ -38,11 +40,11 @@ class HubClient:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections to the hub."""
         await self._http.aclose()
 
     async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
-        """Have the Hub adopt the job as the user's named server; return when it is routed."""
+        """Let the hub adopt the job as the user's named server; return when it is routed."""
         path = _server_path(owner, server)
         body = {"display_name": title, "user_options": {"job_id": str(job_id)}}
         while True:
@@ -63,7 +65,7 @@ class HubClient:
         await self._until_ready(path, server)
 
     async def remove_server(self, owner: str, server: str) -> None:
-        """Have the Hub forget the server; wait until its route is gone."""
+        """Let the hub remove the server; wait until its route is gone."""
         path = _server_path(owner, server)
         for _ in range(int(REMOVED_WITHIN_S / PENDING_S)):
             answer = await self._call("DELETE", path, {"remove": True})

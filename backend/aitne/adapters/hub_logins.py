@@ -1,4 +1,6 @@
-"""JupyterHub's end of logins, over HTTP with the standard library: the API's process does without httpx."""
+"""End of logins at JupyterHub, over HTTP with the standard library: the API's process does without
+httpx.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class HubLoginsClient:
         self._token = token
 
     async def end_logins(self, owner: str) -> None:
-        """End all logins of the owner; ``HubUnavailable`` if JupyterHub does not say it has."""
+        """End all logins of the owner; raises ``HubUnavailable`` if JupyterHub does not confirm
+        it.
+        """
         await asyncio.to_thread(self._end, owner)
 
     def _end(self, owner: str) -> None:

@@ -1,4 +1,4 @@
-"""Looks at image files before the catalogue takes them in."""
+"""Check of image files before the catalogue registers them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class ImagesFolder(ImageFiles):
-    """Fulfils ``core.ports.catalogue_files.ImageFiles`` for the files below one folder."""
+    """Implementation of ``core.ports.catalogue_files.ImageFiles`` for files below one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,7 +59,11 @@ def _checked(claim: Artifact, path: str, field: str) -> Artifact:
 
 
 def _inside(given: str, folder: Path, field: str) -> str:
-    """The path, if every folder on the way from the images' folder to it is only the platform's."""
+    """Return the path if only the platform can change the folders that lead to it.
+
+    Raises:
+        InvalidInput: it lies elsewhere, or others can write to a folder on the way.
+    """
     allowed = f"a file below {folder}"
     path = Path(given)
     if path == folder or not path.is_relative_to(folder) or ".." in path.parts:

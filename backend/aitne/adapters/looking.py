@@ -1,8 +1,8 @@
-"""Looking at files and folders with the rights that the process has, without ever hanging with them.
+"""Inspection of files and folders with the rights of the process, without ever hanging with them.
 
-A file system whose server is gone holds whoever asks it, perhaps for ever, and nobody can end a process
-that sleeps in the kernel. So every file system is asked by a thread of its own that is given up after a
-while; while that thread hangs, no second one is sent after it.
+A file system whose server is gone blocks its callers, perhaps forever, and a process that sleeps in
+the kernel cannot be ended. So every file system is accessed by a thread of its own that is given up
+after a timeout; while that thread hangs, no second one is started for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Task = tuple[str, Callable[[], T]]
 
 
 class Patience:
-    """Runs what may hang. May be used by several threads."""
+    """Executor of tasks that may hang. May be used by several threads."""
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
@@ -41,8 +41,11 @@ class Patience:
         self._lock = Lock()
 
     def gather(self, tasks: Sequence[Task[T]]) -> list[T | None]:
-        """What each task returned; None: its file system hangs. Each task is a key and what to do;
-        those of one key are done one after the other, the keys at the same time."""
+        """Run the tasks and return the result of each; None: its file system hangs.
+
+        A task is a key and a callable. Tasks with the same key run one after another, different
+        keys concurrently.
+        """
         found: list[T | None] = [None] * len(tasks)
         done: SimpleQueue[tuple[int, T]] = SimpleQueue()
         threads = self._start(tasks, done)
@@ -85,7 +88,7 @@ class Patience:
 def look_at(
     patience: Patience, storages: Mapping[str, Storage], areas: Sequence[Area], user: str
 ) -> list[AreaFacts]:
-    """What is at each area, as its storage adapter tells."""
+    """Return the facts about each area, from its storage adapter."""
     tasks = [(file_system_of(area.path), partial(_look, storages, area, user)) for area in areas]
     return [
         facts or absent(area, f"The file system of {area.path} does not answer.")
@@ -94,7 +97,7 @@ def look_at(
 
 
 def look_at_paths(patience: Patience, paths: Sequence[str]) -> list[PathFacts]:
-    """What is at each path."""
+    """Return the facts about each path."""
     tasks = [(file_system_of(path), partial(path_facts, path)) for path in paths]
     return [
         facts or PathFacts(path=path, problem="its file system does not answer")
@@ -103,7 +106,9 @@ def look_at_paths(patience: Patience, paths: Sequence[str]) -> list[PathFacts]:
 
 
 def path_facts(path: str) -> PathFacts:
-    """What is at ``path``, links followed. Never raises; may hang with the file system."""
+    """Return the facts about ``path``, links followed. Never raises; may hang with the file
+    system.
+    """
     if not path.startswith("/") or "\0" in path:
         return PathFacts(path=path, problem="it is no absolute path")
     try:
@@ -130,9 +135,11 @@ def path_facts(path: str) -> PathFacts:
 
 
 def _commit(git: Path) -> str | None:
-    """What is checked out, by git's own files; None: it is no working copy, or is told otherwise.
+    """Return the commit that is checked out, read from git's own files; None: this is no working
+    copy, or its files are not readable as one.
 
-    A branch is a file of its own, or a line among the packed ones."""
+    A branch is a file of its own, or a line in the file ``packed-refs``.
+    """
     try:
         if not git.is_dir():
             return None
@@ -158,7 +165,7 @@ def _first_bytes(path: Path) -> str:
 
 
 def file_system_of(path: str) -> str:
-    """The mount point that the path's name lies below; looking that up never hangs."""
+    """Return the mount point that the path's name lies below; this lookup never hangs."""
     try:
         mount = _MOUNTS.of(path)
     except OSError:

@@ -1,7 +1,7 @@
-"""Keeps datasets' manifests: packed, one folder each, named by the digest of the text.
+"""Store of datasets' manifests: compressed, one folder each, named by the digest of the text.
 
-An upload waits in a folder of its user's until a dataset names it. What no dataset has named within
-a day is removed by the next upload.
+An upload waits in a folder of its user until a dataset names it. The next upload removes those that
+no dataset has named within a day.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class ManifestFolder(Manifests):
-    """Fulfils ``core.ports.catalogue_files.Manifests``. Nothing is made before the first upload."""
+    """Implementation of ``core.ports.catalogue_files.Manifests``. Its folder is made at the first
+    upload.
+    """
 
     def __init__(
         self,
@@ -183,7 +185,7 @@ def _find(places: Iterable[Path]) -> Summary | None:
 
 
 def _put(fresh: Path, place: Path) -> None:
-    """Have the upload where it is looked for; one that is there already is the same."""
+    """Put the upload in its final place; one that is there already is identical."""
     for name in (_TEXT, _SUMMARY):
         _sync(fresh / name)
     if place.exists():
@@ -201,7 +203,7 @@ def _sync(path: Path) -> None:
 
 
 def _age(path: Path) -> float:
-    """When it was last touched; what is gone meanwhile has just been."""
+    """Return the modification time in seconds since 1970; now, if the file is gone."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

@@ -27,14 +27,14 @@ _LAUNCHER = _PACKAGE / "hub" / "launcher.py"
 _LAB = _PACKAGE / "hub" / "lab"
 """Beside the launcher: JupyterLab's defaults, and an extension of ours."""
 SESSION_LOCK = _PACKAGE / "supervisor" / "envs" / "session.txt"
-"""What the session environment holds, in pip's words."""
+"""The packages of the session environment, in pip's format."""
 _AGENT_MAIN = "import sys\n\nfrom aitne.agent.main import main\n\nmain(sys.argv[1:])\n"
 _SPAWNER_MAIN = "from aitne.launch.main import run\n\nrun()\n"
 _A_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def own_software() -> NodeSoftware:
-    """For jobs that run as the platform's own account on this machine."""
+    """Return the software for jobs that run as the platform's own account on this machine."""
     return NodeSoftware(
         agent=(sys.executable, "-I", "-m", "aitne.agent"),
         launcher=_LAUNCHER,
@@ -43,8 +43,8 @@ def own_software() -> NodeSoftware:
 
 
 def write_own_software() -> None:
-    """Write what ``own_software`` names and the installation lacks: the spawner as one file, which a
-    container can be given.
+    """Write what ``own_software`` names and the installation lacks: the spawner as one file, which
+    can be bound into a container.
 
     Raises:
         SetupError: the cache folder cannot be written to.
@@ -60,7 +60,7 @@ class SoftwareFolder:
     """``[slurm] software_dir``. Constructing it writes nothing."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises ``SetupError`` when the settings do not say where it is."""
+        """Read the settings. Raises ``SetupError`` if they do not name the folder."""
         if settings.slurm.software_dir is None:
             raise SetupError(
                 "Slurm's nodes need the agent and the session environment in a folder that they all "
@@ -77,12 +77,16 @@ class SoftwareFolder:
 
     @property
     def spawner(self) -> Path:
-        """What starts a node's ranks, in a folder of its own: containers are given that."""
+        """The program that starts a node's ranks, in a folder of its own, which is bound into
+        containers.
+        """
         return _spawner(self.root)
 
     @property
     def launcher(self) -> Path:
-        """What becomes the single-user server, in a folder of its own with JupyterLab's defaults."""
+        """The launcher of the single-user server, in a folder of its own with JupyterLab's
+        defaults.
+        """
         content = (_LAUNCHER.read_bytes(), *_lab_files().values())
         return self.root / f"lab-{_digest(content)}" / _LAUNCHER.name
 
@@ -93,7 +97,7 @@ class SoftwareFolder:
         return self.root / f"session-{_digest(content)}"
 
     def software(self) -> NodeSoftware:
-        """What jobs are told."""
+        """Return the commands and paths of the software for jobs."""
         return NodeSoftware(
             agent=(self._python, "-I", str(self.agent)),
             launcher=self.launcher,
@@ -101,11 +105,11 @@ class SoftwareFolder:
         )
 
     def has_files(self) -> bool:
-        """Whether agent, launcher and spawner are there."""
+        """Return whether agent, launcher and spawner exist."""
         return all(path.is_file() for path in (self.agent, self.launcher, self.spawner))
 
     def check_owner(self) -> None:
-        """Pass if nobody but who owns the folder can put anything there: all users' jobs run it.
+        """Check that only the folder's owner can put anything there: all users' jobs run it.
 
         Raises:
             SetupError: anybody could, or a stranger was there first.
@@ -133,7 +137,7 @@ class SoftwareFolder:
                 )
 
     def write_files(self) -> None:
-        """Write agent and launcher, readable for everyone. What is there stays.
+        """Write agent and launcher, readable for everyone. Existing files stay.
 
         Raises:
             SetupError: the folder cannot be written to.
@@ -155,7 +159,7 @@ class SoftwareFolder:
             raise SetupError(self.why_not(error)) from error
 
     def why_not(self, error: OSError) -> str:
-        """A sentence about a folder that cannot be written to."""
+        """Return a sentence about a folder that cannot be written to."""
         return (
             f"{error.filename or self.root} cannot be written: {error.strerror}. Let the account that "
             "owns [slurm] software_dir run `aitne admin software` once, on a machine that sees it; "
@@ -164,7 +168,7 @@ class SoftwareFolder:
 
 
 def _lab_files() -> dict[str, bytes]:
-    """By their paths below the launcher's folder."""
+    """Return the files of JupyterLab by their paths below the launcher's folder."""
     return {
         str(path.relative_to(_LAB.parent)): path.read_bytes()
         for path in sorted(_LAB.rglob("*"))
@@ -173,7 +177,9 @@ def _lab_files() -> dict[str, bytes]:
 
 
 def agent_archive() -> bytes:
-    """The agent as a zip archive that Python runs (https://docs.python.org/3/library/zipapp.html)."""
+    """Return the agent as a zip archive that Python runs
+    (https://docs.python.org/3/library/zipapp.html).
+    """
     return _archive(_agent_files())
 
 

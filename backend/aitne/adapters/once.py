@@ -1,4 +1,4 @@
-"""Letting one process at a time make something that several want."""
+"""Lock that lets one process at a time make something that several need."""
 
 from __future__ import annotations
 

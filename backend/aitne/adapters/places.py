@@ -1,4 +1,6 @@
-"""Areas and paths as the account that they belong to: this process's own, or any by the broker."""
+"""Access to areas and paths as the account that they belong to: this process's own, or any by the
+broker.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from aitne.core.unix_account import own_account_name
 
 
 class OwnPlaces:
-    """Fulfils ``core.ports.storage.Places`` with the process's own account."""
+    """Implementation of ``core.ports.storage.Places`` with the process's own account."""
 
     def __init__(
         self,
@@ -41,18 +43,20 @@ class OwnPlaces:
         self._patience = patience or Patience()
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
-        """What is at each area."""
+        """Return the facts about each area."""
         _own(account)
         user = own_account_name()
         return await asyncio.to_thread(look_at, self._patience, self._storages, areas, user)
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
-        """What is at each absolute path."""
+        """Return the facts about each absolute path."""
         _own(account)
         return await asyncio.to_thread(look_at_paths, self._patience, paths)
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
-        """Make the folders that are missing; a sentence for each that could not be made."""
+        """Create the folders that are missing; return a sentence for each that could not be
+        created.
+        """
         _own(account)
         user = _own_user()
         return await asyncio.to_thread(
@@ -61,13 +65,13 @@ class OwnPlaces:
 
 
 class BrokerPlaces:
-    """Fulfils ``core.ports.storage.Places`` over the broker's socket."""
+    """Implementation of ``core.ports.storage.Places`` over the broker's socket."""
 
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
-        """What is at each area."""
+        """Return the facts about each area."""
         found: list[AreaFacts] = []
         for start in range(0, len(areas), MAX_AREAS):
             args = _args(account, areas[start : start + MAX_AREAS])
@@ -75,7 +79,7 @@ class BrokerPlaces:
         return found
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
-        """What is at each absolute path."""
+        """Return the facts about each absolute path."""
         found: list[PathFacts] = []
         for start in range(0, len(paths), MAX_PATHS):
             part = list(paths[start : start + MAX_PATHS])
@@ -84,7 +88,9 @@ class BrokerPlaces:
         return found
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
-        """Make the folders that are missing; a sentence for each that could not be made."""
+        """Create the folders that are missing; return a sentence for each that could not be
+        created.
+        """
         problems: list[str] = []
         for start in range(0, len(areas), MAX_AREAS):
             args = _args(account, areas[start : start + MAX_AREAS])
@@ -92,14 +98,14 @@ class BrokerPlaces:
         return problems
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the broker connection."""
         await self._client.close()
 
 
 def make_folders(
     patience: Patience, settings: StorageSettings, user: UnixUser, areas: Sequence[Area]
 ) -> list[str]:
-    """Make those that are missing and that ``settings`` give this account; what went wrong.
+    """Create the missing folders that ``settings`` give this account; return what went wrong.
 
     Blocking; may be called by a thread.
     """
@@ -118,7 +124,9 @@ def _make(area: Area, user: UnixUser) -> tuple[str | None]:
 
 
 def _outside(settings: StorageSettings, owner: Owner, area: Area) -> str | None:
-    """Why this folder is none of the account's, by the settings of whoever makes it."""
+    """Return why this folder does not belong to the account according to ``settings``, those of the
+    process that makes it; None: it does.
+    """
     try:
         mine = areas_of(settings, owner, [] if area.project is None else [area.project])
     except InvalidInput as error:

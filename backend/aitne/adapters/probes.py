@@ -1,4 +1,4 @@
-"""Looks at what runs on this machine: by sockets and system calls alone."""
+"""Inspection of what runs on this machine, by sockets and system calls alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITHIN_S = 3.0
 
 
 class LocalProbes(Probes):
-    """See ``core.ports.probes.Probes``."""
+    """Probes of services from this machine; implements ``core.ports.probes.Probes``."""
 
     def __init__(self, *, within_s: float = WITHIN_S) -> None:
         self._within_s = within_s

@@ -1,4 +1,4 @@
-"""Running another program to its end, for set-up work that people wait for."""
+"""Execution of other programs until they end, for set-up work that users wait for."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def run(
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """Within this, a signal that would break off the main thread waits until the end.
+    """Delay signals that would interrupt the main thread until the end of the block.
 
-    For taking a process into one's hands: broken off between its start and the place that will end
-    it, it would run on alone. Signals are put off with handlers and not with a mask, which the
+    For taking ownership of a process: interrupted between its start and the code that will end it,
+    it would run on unattended. Signals are delayed with handlers and not with a mask, which the
     program would inherit.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -82,5 +82,5 @@ def unbroken() -> Iterator[None]:
 
 
 def tail(lines: Iterable[str]) -> str:
-    """The last lines that say something, in one."""
+    """Return the last lines that are not empty, joined to one."""
     return " / ".join([line.strip() for line in lines if line.strip()][-TAIL_LINES:])

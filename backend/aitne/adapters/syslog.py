@@ -1,4 +1,4 @@
-"""Sends lines to a syslog receiver (RFC 5424; over TCP and TLS one line each, RFC 6587 3.4.2)."""
+"""Client of a syslog receiver (RFC 5424; over TCP and TLS one line each, RFC 6587 3.4.2)."""
 
 from __future__ import annotations
 

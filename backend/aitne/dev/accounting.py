@@ -13,7 +13,7 @@ _REGISTERED_S = 30.0
 
 
 def make_database(plan: Plan) -> None:
-    """Make the files of an empty database. Raises ``SetupError``."""
+    """Create the files of an empty database. Raises ``SetupError``."""
     argv = [
         *plan.prefix,
         "mariadb-install-db",
@@ -30,7 +30,7 @@ def make_database(plan: Plan) -> None:
 
 
 def make_login(plan: Plan) -> None:
-    """Let slurmdbd into the running database. Raises ``SetupError``."""
+    """Create slurmdbd's login in the running database. Raises ``SetupError``."""
     statements = (
         "create database if not exists slurm_acct_db; "
         "create user if not exists slurm@localhost identified by 'slurm'; "
@@ -41,7 +41,9 @@ def make_login(plan: Plan) -> None:
 
 
 def seed(plan: Plan) -> None:
-    """The cluster, its accounts and members, the QOS without what needs a controller. Raises ``SetupError``."""
+    """Create the cluster, its accounts and members, and the QOS without what needs a controller.
+    Raises ``SetupError``.
+    """
     # Each call of sacctmgr waits a third of a second for its connection's end, hence one file.
     path = plan.root / "etc" / "associations"
     path.write_text(associations(plan.name), encoding="ascii")
@@ -50,7 +52,9 @@ def seed(plan: Plan) -> None:
 
 
 def associations(cluster: str) -> str:
-    """The accounts and their members as ``sacctmgr load`` reads them (sacctmgr(1), FLAT FILE)."""
+    """Return the accounts and their members as ``sacctmgr load`` reads them (sacctmgr(1), FLAT
+    FILE).
+    """
     lines = [
         f"Cluster - '{cluster}':QOS='normal'",
         "Parent - 'root'",
@@ -71,7 +75,9 @@ def associations(cluster: str) -> str:
 
 
 def limit_gpus(plan: Plan) -> None:
-    """The QOS's GPUs: the database knows what a GPU is once a controller has registered. Raises ``SetupError``."""
+    """Set the QOS's limits of GPUs: the database knows GPUs only once a controller has registered.
+    Raises ``SetupError``.
+    """
     wait_until(
         lambda: "gres/gpu" in _tres(plan), _REGISTERED_S
     )  # sacctmgr says it if they never are

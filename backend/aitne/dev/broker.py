@@ -1,4 +1,4 @@
-"""The cluster's broker: what lets an unprivileged platform act as alice and bob."""
+"""The cluster's broker, through which an unprivileged platform acts as alice and bob."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ ADAPTER = "slurm"
 
 
 def argv(plan: Plan) -> tuple[str, ...]:
-    """The broker's command line. It runs on this machine, whatever root the daemons are in."""
+    """Return the broker's command line. It runs on this machine, whatever root the daemons are
+    in.
+    """
     return (sys.executable, "-m", "aitne.broker", "--config", str(plan.root / "broker.toml"))
 
 
@@ -25,13 +27,13 @@ def write_settings(plan: Plan, python: str) -> None:
 
 
 def caller() -> tuple[int, int]:
-    """The uid and gid of whoever called sudo; root's without."""
+    """Return the uid and gid of the user that called sudo; root's without sudo."""
     uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     return (int(uid), int(gid)) if uid.isdigit() and gid.isdigit() else (0, 0)
 
 
 def settings(plan: Plan, python: str, peers: set[int]) -> str:
-    """The broker's settings as TOML, whose strings and lists of these kinds are JSON's."""
+    """Return the broker's settings as TOML, whose strings and lists of these kinds are JSON's."""
     lines = [
         f"socket = {json.dumps(str(plan.broker_socket))}",
         f"peers = {json.dumps(sorted(peers))}",

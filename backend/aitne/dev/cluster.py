@@ -1,4 +1,4 @@
-"""A cluster from nothing to idle, and back to nothing."""
+"""Creation of a cluster up to idle nodes, and its removal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def up(
     port_base: int | None = None,
     progress: Progress,
 ) -> DevCluster:
-    """Bring a cluster up; one that runs is left as it is. On failure nothing is left behind.
+    """Start a cluster; one that runs is left as it is. On failure nothing is left behind.
 
     Raises:
         InvalidInput: a number or the name is out of bounds.
@@ -173,7 +173,8 @@ def _describe(plan: Plan, release: str) -> DevCluster:
 
 
 def down(name: str, *, progress: Progress) -> bool:
-    """End a cluster and remove all that was made for it, also after a crash. ``False``: there was none.
+    """End a cluster and remove all that was created for it, also after a crash. ``False``: there
+    was none.
 
     Raises:
         InvalidInput: that is no name.
@@ -215,7 +216,7 @@ def _plan_or_guess(name: str) -> Plan:
 
 
 def _end_jobs(plan: Plan) -> None:
-    """Give running jobs the signals that a cancelled job gets, if there is a controller to ask."""
+    """Send running jobs the signals of a cancelled job, if there is a controller to do so."""
 
     def jobs() -> bool:
         return any(process.job for process in processes.find(plan))

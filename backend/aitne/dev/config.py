@@ -33,9 +33,9 @@ def sharded(plan: Plan) -> set[int]:
 
 
 def slurm_conf(plan: Plan, hostname: str) -> str:
-    """``slurm.conf`` (https://slurm.schedmd.com/slurm.conf.html) for every release.
+    """Return ``slurm.conf`` (https://slurm.schedmd.com/slurm.conf.html) for every release.
 
-    Nobody but an operator sees others' jobs, so that a platform needs one as it would on a site.
+    Only an operator sees other users' jobs, so that a platform needs one as it would on a site.
     """
     root, ports = plan.root, plan.ports
     # "cloud" hides nothing: it shows nodes that are powered down.

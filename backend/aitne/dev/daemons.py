@@ -1,4 +1,4 @@
-"""The daemons of a cluster: how each is started, and how one sees that it answers."""
+"""The daemons of a cluster: how each is started, and how its readiness is checked."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Daemon:
 
 
 def daemons(plan: Plan) -> Iterator[Daemon]:
-    """All of a cluster's, in the order in which they start."""
+    """Yield all daemons of a cluster, in the order in which they start."""
     yield munged(plan)
     yield mariadbd(plan)
     yield slurmdbd(plan)
@@ -51,7 +51,7 @@ def daemons(plan: Plan) -> Iterator[Daemon]:
 
 
 def munged(plan: Plan) -> Daemon:
-    """Who is who among the daemons (munged(8))."""
+    """Describe munged, which authenticates the daemons to each other (munged(8))."""
     folder = plan.root / "munge"
     argv = (
         "munged",
@@ -68,7 +68,7 @@ def munged(plan: Plan) -> Daemon:
 
 
 def mariadbd(plan: Plan) -> Daemon:
-    """The database: no network, and nothing in it has to survive a loss of power."""
+    """Describe the database: no network, and nothing in it has to survive a loss of power."""
     folder = plan.root / "db"
     argv = (
         "mariadbd",
@@ -97,7 +97,7 @@ def mariadbd(plan: Plan) -> Daemon:
 
 
 def slurmdbd(plan: Plan) -> Daemon:
-    """Accounts, limits and history."""
+    """Describe slurmdbd, which holds accounts, limits and history."""
     return Daemon(
         "slurmdbd",
         ("slurmdbd",),
@@ -108,7 +108,7 @@ def slurmdbd(plan: Plan) -> Daemon:
 
 
 def slurmctld(plan: Plan) -> Daemon:
-    """The controller."""
+    """Describe the controller, slurmctld."""
     return Daemon(
         "slurmctld",
         ("slurmctld",),
@@ -118,7 +118,7 @@ def slurmctld(plan: Plan) -> Daemon:
 
 
 def slurmd(plan: Plan, node: str) -> Daemon:
-    """A node's daemon."""
+    """Describe the slurmd of a node."""
     port = plan.ports.slurmd_first + plan.node_names.index(node)
     return Daemon(
         f"slurmd.{node}",
@@ -129,7 +129,7 @@ def slurmd(plan: Plan, node: str) -> Daemon:
 
 
 def slurmrestd(plan: Plan) -> Daemon:
-    """The REST interface. It refuses to run as root; whoever asks brings a token."""
+    """Describe slurmrestd. It refuses to run as root; callers bring a token."""
     port = plan.ports.slurmrestd
     return Daemon(
         "slurmrestd",
@@ -144,7 +144,7 @@ def slurmrestd(plan: Plan) -> Daemon:
 
 
 def the_broker(plan: Plan) -> Daemon:
-    """What acts as users for a platform."""
+    """Describe the broker, which acts as users for a platform."""
     return Daemon(
         "broker",
         broker.argv(plan),
@@ -156,7 +156,7 @@ def the_broker(plan: Plan) -> Daemon:
 
 
 def named(plan: Plan, name: str) -> Daemon:
-    """The daemon of that name. Raises ``InvalidInput``."""
+    """Return the daemon of that name. Raises ``InvalidInput``."""
     known = {daemon.name: daemon for daemon in daemons(plan)}
     if name not in known:
         raise InvalidInput.field(
@@ -207,7 +207,7 @@ def _group(user: str) -> str:
 
 
 def wait_ready(plan: Plan, *started: Daemon) -> None:
-    """Wait until each answers.
+    """Wait until each daemon answers.
 
     Raises:
         SetupError: one ended or stayed silent; with the last lines of its log.
@@ -246,7 +246,9 @@ def _note_pids(plan: Plan, started: tuple[Daemon, ...]) -> None:
 
 
 def _answers(path: Path, *, greets: bool = False) -> bool:
-    """Whether somebody accepts on a UNIX socket; a database says a word by itself."""
+    """Return whether a process accepts connections on a UNIX socket; with ``greets``, also whether
+    it sends data first, as a database does.
+    """
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(5)
         try:

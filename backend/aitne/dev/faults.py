@@ -1,4 +1,4 @@
-"""What tests of failures do to a running cluster, and how they mend it."""
+"""Failures that tests inject into a running cluster, and their repair."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GONE_S = 10.0
 
 
 def pid_of(cluster: DevCluster, daemon: str) -> int | None:
-    """The daemon's pid; ``None`` while it does not run.
+    """Return the daemon's PID; ``None`` while it does not run.
 
     Raises:
         InvalidInput: there is no such daemon.
@@ -22,7 +22,7 @@ def pid_of(cluster: DevCluster, daemon: str) -> int | None:
 
 
 def restart(cluster: DevCluster, daemon: str) -> None:
-    """Start a daemon anew, whether it is dead, stopped (SIGSTOP) or alive, and wait until it answers.
+    """Restart a daemon, whether it is dead, stopped (SIGSTOP) or alive, and wait until it answers.
 
     A node's jobs go on meanwhile.
 
@@ -48,7 +48,8 @@ def restart(cluster: DevCluster, daemon: str) -> None:
 
 
 def crash_node(cluster: DevCluster, node: str) -> None:
-    """What a power cut does: the node's slurmd, its jobs' minders and their programs are gone at once.
+    """Simulate a power cut: end the node's slurmd, its slurmstepds and the programs of its jobs at
+    once.
 
     ``restart(cluster, "slurmd.n1")`` is the node's boot.
 

@@ -16,7 +16,7 @@ _NULL_DEVICE = os.makedev(1, 3)
 
 
 def ids(plan: Plan, user: str) -> tuple[int, int]:
-    """A user's numbers where the daemons run: another release has other ones for munge.
+    """Return a user's uid and gid where the daemons run: another release has other ones for munge.
 
     Raises:
         SetupError: there is no such user.

@@ -1,4 +1,4 @@
-"""Locks that leave nothing behind: files in ``/run`` that go away with what they guard."""
+"""Locks that leave nothing behind: files in ``/run`` that are removed with what they guard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL = ".all"
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the lock of a cluster, or of what all share, while another waits."""
+    """Hold the lock of a cluster, or of what all clusters share, while others wait."""
     path = DESCRIPTORS / f"{name}.lock"
     while True:
         DESCRIPTORS.mkdir(mode=0o755, exist_ok=True)

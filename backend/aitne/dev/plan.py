@@ -1,4 +1,6 @@
-"""What a cluster is to be: written down before anything is made, so that ``down`` works after a crash too."""
+"""Plan of a cluster, written before anything is created, so that ``down`` works after a crash
+too.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
 
 HOME = Path("/var/lib/aitne-dev")
-"""All clusters of this machine; root's, and everybody may pass through."""
+"""The folder of all clusters of this machine; it is root's, and all users may pass through."""
 PLAN = "plan.json"
 ReleaseName = Literal["system", "trixie", "sid"]
 MOST_NODES = 256
@@ -27,7 +29,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,29}")
 
 
 class Plan(Frozen):
-    """The cluster that was asked for."""
+    """Plan of the requested cluster."""
 
     name: str
     release: ReleaseName
@@ -38,7 +40,7 @@ class Plan(Frozen):
 
     @property
     def root(self) -> Path:
-        """Everything of this cluster."""
+        """The folder of this cluster."""
         return HOME / self.name
 
     @property
@@ -48,7 +50,7 @@ class Plan(Frozen):
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What stands before a command to run it where the daemons run."""
+        """The start of a command line that runs a command in the root of the daemons."""
         return () if self.system is None else ("chroot", str(self.system))
 
     @property
@@ -58,22 +60,22 @@ class Plan(Frozen):
 
     @property
     def run(self) -> Path:
-        """Pid files."""
+        """The folder of the PID files."""
         return self.root / "run"
 
     @property
     def log(self) -> Path:
-        """The daemons' logs."""
+        """The folder of the daemons' logs."""
         return self.root / "log"
 
     @property
     def munge_socket(self) -> Path:
-        """Where munged answers."""
+        """The socket of munged."""
         return self.root / "munge" / "munge.sock"
 
     @property
     def database_socket(self) -> Path:
-        """Where mariadbd answers: root and Slurm's user alone get there."""
+        """The socket of mariadbd; only root and Slurm's user can reach it."""
         return self.root / "db" / "run" / "mysql.sock"
 
     @property
@@ -83,22 +85,24 @@ class Plan(Frozen):
 
     @property
     def broker_socket(self) -> Path:
-        """Where the cluster's broker answers."""
+        """The socket of the cluster's broker."""
         return self.run / "broker.sock"
 
     @property
     def rest_url(self) -> str:
-        """Where slurmrestd answers."""
+        """The URL of slurmrestd."""
         return f"http://127.0.0.1:{self.ports.slurmrestd}"
 
     @property
     def software(self) -> Path:
-        """What the platform installs for all nodes."""
+        """The folder of the software that the platform installs for all nodes."""
         return self.root / "software"
 
     @property
     def scratch(self) -> Path:
-        """Where the users' areas lie: root's, and the broker makes a folder for each in it."""
+        """The folder of the users' areas, owned by root; the broker creates a folder for each user
+        in it.
+        """
         return self.root / "scratch"
 
     @property
@@ -108,7 +112,7 @@ class Plan(Frozen):
 
     @cached_property
     def ports(self) -> DevPorts:
-        """Which port is whose."""
+        """The ports of the cluster's daemons."""
         base = self.port_base
         return DevPorts(
             slurmctld=base,
@@ -128,12 +132,12 @@ class Plan(Frozen):
 
 
 def ports_from(base: int, nodes: int) -> range:
-    """The ports of a cluster with so many nodes."""
+    """Return the ports of a cluster with so many nodes."""
     return range(base, base + NODE_PORTS_AFTER + nodes)
 
 
 def check_request(name: str, nodes: int, gpus: int, cloud_nodes: int) -> None:
-    """Raises ``InvalidInput``, naming the option and what it takes."""
+    """Check the request. Raises ``InvalidInput``, naming the option and what it accepts."""
     check_name(name)
     for option, value, least, most in (
         ("--nodes", nodes, 1, MOST_NODES),
@@ -150,7 +154,7 @@ def check_request(name: str, nodes: int, gpus: int, cloud_nodes: int) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raises ``InvalidInput`` unless ``name`` is harmless as a folder's name."""
+    """Raise ``InvalidInput`` unless ``name`` is harmless as a folder's name."""
     if not NAME.fullmatch(name):
         raise InvalidInput.field(
             "--name",
@@ -161,7 +165,7 @@ def check_name(name: str) -> None:
 
 
 def read_plan(name: str) -> Plan | None:
-    """The plan of a cluster, running or half made; ``None`` where there is none.
+    """Read the plan of a cluster, running or half made; ``None`` where there is none.
 
     Raises:
         SetupError: the plan cannot be understood.

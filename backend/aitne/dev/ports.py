@@ -1,4 +1,4 @@
-"""Which ports a cluster gets."""
+"""Assignment of ports to clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STEP = 20
 
 
 def choose(nodes: int, base: int | None) -> int:
-    """The first of a cluster's ports. Call it with the clusters' lock held.
+    """Return the first of a cluster's ports. Call it with the clusters' lock held.
 
     Raises:
         SetupError: a port that was asked for is taken, or none are free.

@@ -36,13 +36,15 @@ class Found:
 
 
 def environment(root: Path, slurm_conf: Path, daemon: str = "") -> dict[str, str]:
-    """A small environment of known content: the caller's proxies, tokens and locale stay outside."""
+    """Return a small environment of known content: the caller's proxies, tokens and locale stay
+    outside.
+    """
     found = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": "/", "SLURM_CONF": str(slurm_conf)}
     return found | {ROOT_MARK: str(root), DAEMON_MARK: daemon} if daemon else found
 
 
 def tail_of(*logs: Path) -> str:
-    """The last lines of the first log that has any."""
+    """Return the last lines of the first log that has any."""
     for log in logs:
         if log.exists() and (
             said := tail(log.read_text(encoding="utf-8", errors="replace").splitlines())
@@ -52,7 +54,7 @@ def tail_of(*logs: Path) -> str:
 
 
 def processes() -> dict[int, int]:
-    """All live processes and their parents. A zombie is dead: it only waits to be noticed."""
+    """Return all live processes and their parents. A zombie counts as dead."""
     found = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -67,7 +69,9 @@ def processes() -> dict[int, int]:
 
 
 def variables(pid: int) -> dict[str, str]:
-    """The environment a process was started with; empty when it is gone or not ours to read."""
+    """Return the environment that a process was started with; empty when it is gone or not
+    readable.
+    """
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -79,7 +83,9 @@ def variables(pid: int) -> dict[str, str]:
 
 
 def find(plan: Plan) -> list[Found]:
-    """Every process of the cluster: its daemons, what they started, and its jobs wherever those went."""
+    """Return every process of the cluster: its daemons, what they started, and its jobs
+    anywhere.
+    """
     parents = processes()
     marked: dict[int, tuple[str, bool]] = {}
     for pid in parents:
@@ -100,7 +106,7 @@ def find(plan: Plan) -> list[Found]:
 def _inherited(
     pid: int, parents: dict[int, int], marked: dict[int, tuple[str, bool]]
 ) -> tuple[str, bool] | None:
-    """The mark of the nearest process above: a program may have emptied its environment."""
+    """Return the mark of the nearest process above: a program may have emptied its environment."""
     seen = {pid}
     while (pid := parents.get(pid, 0)) > 1 and pid not in seen:
         if pid in marked:
@@ -117,7 +123,9 @@ def _is_minder(pid: int) -> bool:
 
 
 def main_pid(found: Collection[Found], daemon: str) -> int | None:
-    """The daemon itself, not what it started; ``None`` when it does not run."""
+    """Return the PID of the daemon itself, not of what it started; ``None`` when it does not
+    run.
+    """
     own = {
         process.pid: process for process in found if process.daemon == daemon and not process.job
     }
@@ -125,7 +133,7 @@ def main_pid(found: Collection[Found], daemon: str) -> int | None:
 
 
 def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
-    """Signal what is still there."""
+    """Send a signal to those of the processes that still exist."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -134,7 +142,7 @@ def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
 
 
 def wait_until(done: Callable[[], bool], timeout_s: float, *, poll_s: float = POLL_S) -> bool:
-    """Whether ``done`` came true in time."""
+    """Wait until ``done`` returns True; return False if it does not within ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > deadline:
@@ -144,9 +152,9 @@ def wait_until(done: Callable[[], bool], timeout_s: float, *, poll_s: float = PO
 
 
 def listening() -> set[int]:
-    """The TCP ports that something on this machine listens on (proc(5), /proc/net/tcp).
+    """Return the TCP ports on which any process of this machine listens (proc(5), /proc/net/tcp).
 
-    Reading the kernel's table leaves no broken connection in anybody's log.
+    Reading the kernel's table leaves no broken connection in any daemon's log.
     """
     ports = set()
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):

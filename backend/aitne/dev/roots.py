@@ -37,7 +37,7 @@ _FOLDERS = ("/tmp", "/home", str(DESCRIPTORS))  # noqa: S108 - the nodes' own /t
 
 
 def ensure(suite: str, progress: Progress) -> Path:
-    """The root file system of a Debian release with Slurm in it.
+    """Return the root file system of a Debian release with Slurm in it; make it if it is missing.
 
     Raises:
         SetupError: it could not be made.
@@ -82,7 +82,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def mount(plan: Plan, base: Path, users: tuple[str, ...]) -> None:
-    """Lay the cluster's own root over ``base``, with this machine's trees and users in it.
+    """Mount the cluster's own root over ``base``, with this machine's trees and users in it.
 
     Raises:
         SetupError: the kernel refused a mount.
@@ -114,9 +114,9 @@ def _mount(*words: str) -> None:
 
 
 def _share_accounts(system: Path, users: tuple[str, ...]) -> None:
-    """Let people have the same numbers inside; daemons' accounts stay the release's own.
+    """Give users the same uids inside; daemons' accounts stay the release's own.
 
-    Ours go first: should a number be taken inside, it means this machine's user.
+    This machine's entries go first: a uid that is also taken inside means this machine's user.
     """
     for name in ("passwd", "group"):
         ours = [
@@ -140,7 +140,7 @@ def _is_person(line: str, users: tuple[str, ...]) -> bool:
 
 
 def mounts_below(root: Path) -> list[str]:
-    """What is mounted at or below a folder, the innermost last (proc(5), mountinfo)."""
+    """Return the mount points at or below a folder, the innermost last (proc(5), mountinfo)."""
     found = []
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         where = line.split()[4].encode().decode("unicode_escape")

@@ -1,4 +1,4 @@
-"""What a cluster's daemons and nodes are doing."""
+"""State of a cluster's daemons and nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ASK_S = 15.0
 
 
 class ClusterState(Frozen):
-    """A cluster as it is now."""
+    """Current state of a cluster."""
 
     cluster: DevCluster
     daemons: dict[str, int | None] = Field(description="Each daemon's pid; null: it does not run.")
@@ -28,7 +28,7 @@ class ClusterState(Frozen):
 
 
 def look(name: str) -> ClusterState:
-    """What runs of a cluster.
+    """Return the state of a cluster's daemons and nodes.
 
     Raises:
         NoDevCluster: there is no such cluster.
@@ -47,7 +47,7 @@ def look(name: str) -> ClusterState:
 
 
 def slurm_release(plan: Plan) -> str:
-    """Such as ``22.05.8``. Raises ``SetupError``."""
+    """Return the release of Slurm, such as ``22.05.8``. Raises ``SetupError``."""
     said = run([*plan.prefix, "slurmctld", "-V"], env=environment(plan.root, plan.slurm_conf))
     found = re.search(r"\d+(\.\d+)+", said)
     if found is None:
@@ -56,13 +56,15 @@ def slurm_release(plan: Plan) -> str:
 
 
 def pids(plan: Plan) -> dict[str, int | None]:
-    """Each daemon's pid, ``None`` where it does not run."""
+    """Return each daemon's PID, ``None`` where it does not run."""
     found = processes.find(plan)
     return {daemon.name: processes.main_pid(found, daemon.name) for daemon in daemons.daemons(plan)}
 
 
 def nodes(plan: Plan) -> dict[str, str]:
-    """The nodes that have a slurmd, and their states in sinfo's short words. Raises ``SetupError``."""
+    """Return the nodes that have a slurmd, and their states in sinfo's short form. Raises
+    ``SetupError``.
+    """
     argv = [*plan.prefix, "sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %t"]
     said = run(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_ASK_S)
     return dict(line.split() for line in said.splitlines())

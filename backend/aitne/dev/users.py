@@ -1,4 +1,4 @@
-"""The Unix users of development clusters: made when missing, and what was made is removed again."""
+"""The Unix users of development clusters: created when missing; created ones are removed again."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _OPERATOR_UIDS = range(950, 899, -1)
 
 
 def names() -> tuple[str, ...]:
-    """Everybody a cluster needs."""
+    """Return the names of all users that a cluster needs."""
     return (*(user.name for user in USERS), OPERATOR)
 
 
 def ensure() -> None:
-    """Make the users that are missing. Call it with the clusters' lock held.
+    """Create the missing users. Call it with the clusters' lock held.
 
     Raises:
         SetupError: useradd refused.
@@ -57,7 +57,7 @@ def _options(name: str, *, home: bool) -> Iterator[str]:
 
 
 def remove() -> None:
-    """Remove the users that were made, with their homes. Call it with the clusters' lock held.
+    """Remove the users that were created, with their homes. Call it with the clusters' lock held.
 
     Raises:
         SetupError: userdel refused.
@@ -71,7 +71,7 @@ def remove() -> None:
 
 
 def _made() -> dict[str, bool]:
-    """The names, and whether the home was made too."""
+    """Return the names, and whether the home was created too."""
     return dict(json.loads(LEDGER.read_text(encoding="utf-8"))) if LEDGER.exists() else {}
 
 

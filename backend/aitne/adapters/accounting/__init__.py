@@ -1,1 +1,1 @@
-"""Who keeps the accounts."""
+"""Adapters for the scheduler's accounting of projects, members and usage."""

@@ -25,7 +25,7 @@ def _gauge(text: str) -> Gauge:
 
 
 def _gauges(text: str) -> dict[str, Gauge]:
-    """What is neither limited nor in use is left out: that is most of it."""
+    """Parse gauges; omit the many that have neither a limit nor any use."""
     found = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -36,7 +36,7 @@ def _gauges(text: str) -> dict[str, Gauge]:
 
 
 def _per_job(text: str) -> dict[str, int]:
-    """Limits with nothing in use: ``cpu=4,mem=2048``; memory in MiB as everywhere here."""
+    """Parse limits of single jobs, ``cpu=4,mem=2048``, without usage; memory in MiB."""
     found = parse_tres(text)
     if "mem" in found:
         found["mem"] //= MIB
@@ -44,13 +44,13 @@ def _per_job(text: str) -> dict[str, int]:
 
 
 def _bare(text: str) -> str:
-    """``ml(3)`` and ``alice(1001)`` without the number."""
+    """Return ``ml(3)`` and ``alice(1001)`` without the number."""
     match = _WITH_NUMBER.match(text)
     return match[1] if match else text
 
 
 def _blocks(text: str, first: str) -> Iterator[list[str]]:
-    """The lines of each record: the one that begins with ``first`` and those indented below it."""
+    """Yield the lines of each record: the one that begins with ``first`` and those indented."""
     block: list[str] = []
     for line in text.splitlines():
         if line.startswith(first):
@@ -67,7 +67,7 @@ def _blocks(text: str, first: str) -> Iterator[list[str]]:
 
 
 def _facts(lines: list[str]) -> dict[str, str]:
-    """All ``Name=value`` of some lines. A list such as GrpTRES holds no space."""
+    """Return all ``Name=value`` of some lines. A list such as GrpTRES contains no space."""
     return {
         name: value
         for line in lines
@@ -78,7 +78,7 @@ def _facts(lines: list[str]) -> dict[str, str]:
 
 
 def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
-    """The association records. Those of one partition are left out."""
+    """Parse the association records; those of a single partition are left out."""
     found = []
     for block in _blocks(text, "ClusterName="):
         facts = _facts(block)
@@ -108,7 +108,7 @@ def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
 
 
 def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
-    """The QOS records, and ``sacctmgr show qos`` with ``QOS_FIELDS``.
+    """Parse the QOS records, and ``sacctmgr show qos`` with ``QOS_FIELDS``.
 
     slurmctld shows the limit of each user only beside what one uses, so it is taken from the latter.
     """
@@ -134,7 +134,9 @@ def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
 
 
 def _by_user(lines: list[str], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """What each user uses. Some releases write the user's number here, others ``alice(1001)``."""
+    """Return the usage of each user. Some releases print the user's uid here, others
+    ``alice(1001)``.
+    """
     found: dict[str, dict[str, int]] = {}
     user, users = "", False
     for line in map(str.strip, lines):

@@ -1,4 +1,4 @@
-"""What sacctmgr, sacct and scontrol print, and what sacctmgr is told.
+"""Arguments of sacctmgr, and parsers of the output of sacctmgr, sacct and scontrol.
 
 Sources: sacctmgr(1), sacct(1), scontrol(1) of Slurm 22.05 to 26.05.
 """
@@ -38,7 +38,7 @@ _COUNT_LIMITS = {"max_gpus": GPU, "max_cpus": "cpu", "max_nodes": "node"}
 
 
 def rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
-    """Lines of ``-nP`` with these columns. A line with fewer is none of ours."""
+    """Yield the lines of ``-nP`` with these columns; a line with fewer is skipped."""
     for line in text.splitlines():
         cells = line.split("|")
         if len(cells) >= len(fields):
@@ -46,7 +46,9 @@ def rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
 
 
 def parse_tres(text: str) -> dict[str, int]:
-    """``cpu=8,mem=20G,gres/gpu=2`` -> numbers; memory in bytes, written without a suffix it is MiB."""
+    """Parse ``cpu=8,mem=20G,gres/gpu=2``. Memory is in bytes; written without a suffix it is
+    MiB.
+    """
     found = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -65,7 +67,7 @@ def parse_tres(text: str) -> dict[str, int]:
 
 
 def parse_wall(text: str) -> int | None:
-    """``1-02:30:00`` -> seconds."""
+    """Convert ``1-02:30:00`` to seconds. None: not a duration."""
     match = _WALL.fullmatch(text)
     if match is None:
         return None
@@ -78,7 +80,9 @@ def _number(text: str) -> int | None:
 
 
 def parse_associations(text: str) -> tuple[tuple[Association, ...], tuple[Association, ...]]:
-    """Accounts and members of ``sacctmgr show assoc WOPLimits`` with ``ASSOCIATION_FIELDS``."""
+    """Return the accounts and members of ``sacctmgr show assoc WOPLimits`` with
+    ``ASSOCIATION_FIELDS``.
+    """
     accounts: list[Association] = []
     members: list[Association] = []
     for row in rows(text, ASSOCIATION_FIELDS):
@@ -123,7 +127,7 @@ def _most(count: int | None) -> int | None:
 
 
 def parse_users(text: str) -> tuple[SlurmUser, ...]:
-    """``sacctmgr show user`` with ``USER_FIELDS``."""
+    """Parse ``sacctmgr show user`` with ``USER_FIELDS``."""
     return tuple(
         SlurmUser(
             name=row["User"],
@@ -136,13 +140,13 @@ def parse_users(text: str) -> tuple[SlurmUser, ...]:
 
 
 def parse_counted(text: str) -> frozenset[str]:
-    """``sacctmgr show tres format=Type,Name`` -> ``cpu``, ``gres/gpu:a100``."""
+    """Parse ``sacctmgr show tres format=Type,Name``, such as ``cpu``, ``gres/gpu:a100``."""
     found = rows(text, ("Type", "Name"))
     return frozenset("/".join(filter(None, (row["Type"], row["Name"]))) for row in found)
 
 
 def parse_usage(text: str) -> tuple[Usage, ...]:
-    """``sacct -X -T -D`` with ``USAGE_FIELDS``, summed by account and user.
+    """Parse ``sacct -X -T -D`` with ``USAGE_FIELDS`` and sum it by account and user.
 
     Every run of a requeued job is a line of its own, so all of its time counts and the job once.
     """
@@ -179,7 +183,9 @@ def parse_usage(text: str) -> tuple[Usage, ...]:
 
 
 def parse_config(text: str, names: Iterable[str]) -> dict[str, str]:
-    """Some lines ``Name = value`` of ``scontrol show config``; empty for ``(null)`` and what is missing."""
+    """Return some ``Name = value`` of ``scontrol show config``; empty for ``(null)`` and missing
+    names.
+    """
     found = dict.fromkeys(names, "")
     for line in text.splitlines():
         name, equals, value = line.partition("=")
@@ -189,7 +195,9 @@ def parse_config(text: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def argv(change: Change, cluster: str) -> list[str]:
-    """What sacctmgr is told. ``-i`` asks nothing; names were checked when the change was made."""
+    """Return the sacctmgr arguments for ``change``. ``-i`` suppresses its confirmation prompt;
+    names were validated when the change was made.
+    """
     match change:
         case AddAccount():
             return ["add", "account", change.account, f"Cluster={cluster}", "Parent=root"]
@@ -226,7 +234,7 @@ def _or_none(value: int | None) -> int:
 
 
 def _setting(change: SetLimit) -> str:
-    """Slurm's name and unit of one limit; -1 takes it away."""
+    """Return the setting of one limit, by Slurm's name and unit; -1 removes it."""
     value, name = _or_none(change.after), change.limit
     kept = change.after is not None
     if name in _COUNT_LIMITS:

@@ -1,4 +1,4 @@
-"""Accounting through the broker: the adapter itself lives there, with an operator's rights."""
+"""Accounting through the broker, which runs the adapter itself with the rights of an operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aitne.core.settings import Settings
 
 
 class BrokerAccounting(Accounting):
-    """Fulfils ``core.ports.accounting.Accounting`` over the socket."""
+    """Implementation of ``core.ports.accounting.Accounting`` over the socket."""
 
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)
@@ -40,5 +40,5 @@ class BrokerAccounting(Accounting):
         return await self._client.call("accounting_in_use", {}, InUse)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the broker connection."""
         await self._client.close()

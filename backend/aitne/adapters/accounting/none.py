@@ -1,4 +1,4 @@
-"""Where nobody keeps accounts: projects and members are the platform's own affair."""
+"""The adapter for sites without accounting: only the platform records projects and members."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from aitne.core.ports.accounting import Associations, Change
 
 
 class NoAccounting:
-    """Fulfils ``core.ports.accounting.Accounting`` by saying that there is none."""
+    """Implementation of ``core.ports.accounting.Accounting`` that always reports that there is
+    none.
+    """
 
     def __init__(self, scheduler: str) -> None:
         self._scheduler = scheduler
 
     async def read(self) -> Associations:
-        """Raises ``NotSupported``."""
+        """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Raises ``NotSupported``."""
+        """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """Raises ``NotSupported``."""
+        """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def in_use(self) -> InUse:
-        """Raises ``NotSupported``."""
+        """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -40,7 +40,7 @@ NO_ACCOUNTING = (
 
 
 class SlurmAccounting(Accounting):
-    """Fulfils ``core.ports.accounting.Accounting``."""
+    """Implementation of ``core.ports.accounting.Accounting`` by Slurm's commands."""
 
     def __init__(self, settings: Settings, command: Command) -> None:
         conf = settings.slurm.conf
@@ -111,7 +111,7 @@ class SlurmAccounting(Accounting):
         )
 
     async def _cluster(self) -> str:
-        """The cluster's name; what it enforces is read along the way, once."""
+        """Return the cluster's name; what accounting enforces is read once along with it."""
         if not self._config:
             text = _text(await self._ok(["scontrol", "show", "config"], _READ_TIMEOUT_S))
             self._config = _slurm.parse_config(text, _CONFIG)

@@ -1,1 +1,1 @@
-"""What carries messages to people: one module is one channel."""
+"""Notification channels that deliver messages to users, one per module."""

@@ -1,4 +1,6 @@
-"""Which address a webhook is sent to: never one in the platform's own networks by somebody's wish."""
+"""Selection of the address that a webhook is sent to: a user's URL never reaches the platform's own
+networks.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from aitne.core.webhooks import permits
 
 
 async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
-    """An address of the host that may be connected to. The connection goes to exactly this one, so
-    that no second look at the name finds another.
+    """Return an address of the host that may be connected to.
+
+    The connection goes to exactly this address, so that no second lookup of the name finds another.
 
     Raises:
         DeliveryFailed: the name is not known, or it leads (also) where it may not.

@@ -1,4 +1,4 @@
-"""Mail by SMTP: plain text, well formed, nothing of a message ever part of a header unchecked."""
+"""Mail by SMTP: plain text and well formed; message text is checked before it enters a header."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEFT = "-- \n"
 
 
 class MailChannel:
-    """See ``core.ports.channel.Channel``."""
+    """Channel that sends notifications by mail; implements ``core.ports.channel.Channel``."""
 
     name = "mail"
     patience_s = 3 * 86_400.0
@@ -38,15 +38,15 @@ class MailChannel:
 
     @property
     def available(self) -> bool:
-        """Whether the site has named a server."""
+        """Return whether the site has configured a mail server."""
         return self._settings.host is not None
 
     def targets(self, person: Person) -> Sequence[str]:
-        """The person's address, if there is one."""
+        """Return the user's address, if there is one."""
         return [""] if person.mail else []
 
     async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
-        """Send it in a thread. Raises ``DeliveryFailed``."""
+        """Send the message in a thread. Raises ``DeliveryFailed``."""
         if person.mail is None:
             raise DeliveryFailed(f"{person.name} has no mail address any more.", again=False)
         try:
@@ -56,7 +56,7 @@ class MailChannel:
         return await asyncio.to_thread(self._send, mail, person.mail)
 
     def compose(self, message: Mapping[str, Any], to: str) -> EmailMessage:
-        """The mail. Raises ``ValueError``: the address is none."""
+        """Compose the mail. Raises ``ValueError`` if the address is not valid."""
         mail = EmailMessage(policy=_POLICY)
         name, sender = parseaddr(self._settings.sender)
         # Words only, on one line: a header that was broken in two would be two.
@@ -124,7 +124,7 @@ class MailChannel:
 
 
 def _printable(text: str) -> str:
-    """Without control characters, which no header has."""
+    """Return the text without control characters, which are not allowed in headers."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 

@@ -1,4 +1,4 @@
-"""Webhooks: the message as JSON, signed, to an address that the person has given."""
+"""Webhooks: the message as signed JSON, to a URL that the user has given."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from aitne.core.webhooks import SECRET_KEY, SIGNATURE, check_url, derive_secret,
 _TAKEN = range(200, 300)
 _AGAIN = frozenset({408, 425, 429})
 _MOST_ANSWER = 65_536
-"""So much of an answer is read, and none of it kept."""
+"""Limit of the bytes that are read of a response; none of them are kept."""
 
 
 class WebhookChannel:
-    """See ``core.ports.channel.Channel``."""
+    """Channel that posts notifications to webhooks; implements ``core.ports.channel.Channel``."""
 
     name = "webhook"
     patience_s = 6 * 3_600.0
@@ -36,15 +36,15 @@ class WebhookChannel:
 
     @property
     def available(self) -> bool:
-        """Whether the site permits them."""
+        """Return whether the site permits webhooks."""
         return self._settings.webhooks.enabled
 
     def targets(self, person: Person) -> Sequence[str]:
-        """Each of the person's webhooks."""
+        """Return each of the user's webhooks."""
         return [webhook.id for webhook in person.webhooks]
 
     async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
-        """POST it once. Raises ``DeliveryFailed``."""
+        """Send the message by one POST. Raises ``DeliveryFailed``."""
         webhook = next((each for each in person.webhooks if each.id == target), None)
         if webhook is None:
             raise DeliveryFailed("The webhook was removed or is disabled.", again=False)

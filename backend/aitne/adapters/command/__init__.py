@@ -1,1 +1,1 @@
-"""Starting processes: as the platform's own account, or (in the broker) as anybody's."""
+"""Start of processes: as the platform's own account, or, in the broker, as any user's."""

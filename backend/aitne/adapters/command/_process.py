@@ -14,7 +14,7 @@ from aitne.core.ports.command import Completed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_OUTPUT_BYTES = 256 << 20
-"""Of stdout; ``squeue`` writes about 300 bytes a job, ``squeue --json`` ten times that."""
+"""Of stdout; ``squeue`` writes about 300 bytes per job, ``squeue --json`` ten times that."""
 _MAX_ERROR_BYTES = 1 << 20
 _CHUNK = 1 << 18
 
@@ -97,7 +97,7 @@ async def _write(stream: asyncio.StreamWriter | None, data: bytes) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill what is left of it; leave no open pipe behind."""
+    """Kill the remaining processes of the group and close the pipes."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -108,7 +108,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class Connected:
-    """Processes that are spoken to over a socket. They are waited for here; nobody else has to."""
+    """Processes connected by a socket. This class waits for their end; callers need not."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -118,7 +118,7 @@ class Connected:
     async def start(
         self, argv: Sequence[str], *, name: str, whose: str | None, env: Mapping[str, str] | None
     ) -> socket.socket:
-        """Start it in a session of its own; ours is the other end of its standard streams.
+        """Start the process in a session of its own and return our end of its standard streams.
 
         Raises:
             RateLimited: ``whose`` has ``most`` of them already.

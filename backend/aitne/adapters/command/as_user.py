@@ -1,4 +1,6 @@
-"""Slurm's commands as a job's account: the part of the broker that gives up root for one process."""
+"""Slurm's commands under a job's account: the part of the broker that gives up root for one
+process.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,15 @@ COMMANDS = frozenset(
         "sshare",
     ]
 )
-"""The only programs that are ever run to their end."""
+"""The only programs that are run until they end."""
 CONNECTED = frozenset(["srun"])
-"""The only programs that are started and spoken to."""
+"""The only programs that are started and connected by a socket."""
 MOST_CONNECTED = 30
-"""Of one account at a time."""
+"""The limit of connected programs of one account at a time."""
 
 
 class AsUserCommand:
-    """Fulfils ``core.ports.command.Command`` in a process of root.
+    """Implementation of ``core.ports.command.Command`` in a process of root.
 
     ``permitted`` says who an account is, or raises ``NotAllowed``. ``operator`` is whom commands
     without an account run as; None: root, which Slurm always takes for an administrator.
@@ -62,7 +64,7 @@ class AsUserCommand:
         env: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Completed:
-        """Run to the end, as ``account``, with none of root's rights left.
+        """Run a command until it ends, as ``account``, without any of root's rights.
 
         Raises:
             NotAllowed: the account or the command is none that may be used.
@@ -84,7 +86,7 @@ class AsUserCommand:
     async def connect(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
-        """Start it as ``account``, with none of root's rights left, and let it run.
+        """Start a command as ``account``, without any of root's rights, and let it run.
 
         Raises:
             NotAllowed: the account or the command is none that may be used.
@@ -102,7 +104,8 @@ class AsUserCommand:
 
 
 def _needs_root(argv: Sequence[str]) -> bool:
-    """Whether Slurm takes it from root or an administrator, not from an operator: a node's state.
+    """Return True for a command that Slurm accepts from root or an administrator but not from an
+    operator: the change of a node's state.
 
     See the first paragraphs of https://slurm.schedmd.com/scontrol.html.
     """
@@ -111,7 +114,9 @@ def _needs_root(argv: Sequence[str]) -> bool:
 
 
 def _drop(user: UnixUser) -> list[str]:
-    """setpriv(1) by numbers: a root file system that the prefix enters may not know the names."""
+    """Return the arguments of setpriv(1), by numbers: a root file system that the prefix enters may
+    not know the names.
+    """
     return [
         "setpriv",
         f"--reuid={user.uid}",

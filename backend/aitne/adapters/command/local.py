@@ -12,11 +12,13 @@ from aitne.core.ports.command import Completed
 from aitne.core.unix_account import own_account_name
 
 MOST_CONNECTED = 200
-"""Programs beside jobs, of all users together: here everybody's jobs have one account."""
+"""The limit of programs beside jobs, of all users together: all jobs here have one account."""
 
 
 class LocalCommand:
-    """Fulfils ``core.ports.command.Command`` without a broker: as nobody but itself."""
+    """Implementation of ``core.ports.command.Command`` without a broker, only as the process's own
+    account.
+    """
 
     alone = True
 
@@ -33,7 +35,7 @@ class LocalCommand:
         env: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Completed:
-        """Run to the end, as the process's own account.
+        """Run a command until it ends, as the process's own account.
 
         Raises:
             NotAllowed: ``account`` is another one.
@@ -48,7 +50,7 @@ class LocalCommand:
     async def connect(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
-        """Start it as the process's own account and let it run.
+        """Start a command as the process's own account and let it run.
 
         Raises:
             NotAllowed: ``account`` is another one.

@@ -1,1 +1,1 @@
-"""Identity sources: who says that a name and a password belong together. One file each."""
+"""Identity sources, which verify names and passwords. One file each."""

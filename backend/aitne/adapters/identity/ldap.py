@@ -1,7 +1,7 @@
-"""A directory (RFC 4511), by bonsai over OpenLDAP's own library.
+"""Authentication by a directory (RFC 4511), with bonsai over OpenLDAP's own library.
 
-The user's password is proved by binding as the user's entry. Where the entry is, a search says that a
-service account makes, or a pattern. What people type is escaped before it goes into a filter or a name.
+The user's password is verified by binding as the user's entry. The entry is found by a search of a
+service account, or by a pattern. User input is escaped before it goes into a filter or a name.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from aitne.core.settings import Settings
 
 _GROUPS_OF_ENTRY = "memberOf"
 _PLAIN = re.compile(r"[!-~]{1,200}")
-"""Directories overlook spaces and what is not seen (RFC 4518): one name would have many spellings."""
+"""Directories ignore spaces and invisible characters (RFC 4518): one name would have many
+spellings.
+"""
 _AT_ONCE = 4
 _TWO = 2
-"""So many answers are enough to know that a search is not about one person."""
+"""The number of results that shows that a search is ambiguous."""
 
 
 class LdapIdentity(FormSource):
-    """One connection for each login: a bind is of one person."""
+    """Identity source with one connection for each login: a bind is that of one user."""
 
     name = "ldap"
 
@@ -50,7 +52,9 @@ class LdapIdentity(FormSource):
             return await asyncio.to_thread(self._ask, username, password)
 
     def _ask(self, username: str, password: str) -> Identity | None:
-        """Blocks: the library's own way to wait without a thread loses connections that fail."""
+        """Verify the login. Blocks: the library's own way to wait without a thread loses
+        connections that fail.
+        """
         entry = None
         if self._settings.user_dn is None:
             entry = self._search_user(username)
@@ -188,7 +192,9 @@ def _first(entry: Mapping[str, Any], attribute: str) -> str | None:
 
 
 def _name_in(dn: str) -> str | None:
-    """The first name in a group's own: ``vision`` of ``cn=vision,ou=groups,dc=example,dc=org``."""
+    """Return the first part of a group's name: ``vision`` of
+    ``cn=vision,ou=groups,dc=example,dc=org``.
+    """
     try:
         ((_, name), *_), *_ = bonsai.LDAPDN(dn).rdns
     except (bonsai.InvalidDN, ValueError):

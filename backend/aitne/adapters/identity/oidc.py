@@ -38,7 +38,7 @@ _MOST_BYTES = 1 << 20
 
 
 class OidcIdentity(RedirectSource):
-    """Knows its provider from the provider's own description, which is read when first needed."""
+    """Identity source whose provider's endpoints come from its description, read on first use."""
 
     name = "oidc"
 
@@ -138,7 +138,9 @@ class OidcIdentity(RedirectSource):
         return found
 
     async def _verified(self, described: Mapping[str, Any], id_token: str) -> dict[str, Any]:
-        """The claims of the token, if the provider signed them for this platform and for now."""
+        """Return the claims of the token, if the provider signed them for this platform and for
+        now.
+        """
         try:
             token = await self._decoded(described, id_token)
             claims = dict(token.claims)
@@ -179,7 +181,7 @@ class OidcIdentity(RedirectSource):
     async def _with_userinfo(
         self, described: Mapping[str, Any], claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
-        """With what the provider tells only when it is asked; of the same person, or nothing of it."""
+        """Return the claims, with those of the userinfo endpoint if it names the same user."""
         known = self._settings
         wanted = [known.name_claim, known.display_name_claim, known.mail_claim]
         if known.allowed_groups or known.admin_groups:

@@ -1,4 +1,6 @@
-"""Accounts of this machine, by PAM: by the broker where there is one, else by this process itself."""
+"""Authentication of this machine's accounts by PAM: by the broker where there is one, else by this
+process itself.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,13 @@ from aitne.core.settings import Settings
 
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 _AT_ONCE = 4
-"""A wrong password keeps a thread for some seconds."""
+"""The limit of concurrent attempts: a wrong password keeps a thread for some seconds."""
 
 
 class PamIdentity(FormSource):
-    """A user here is the account of the same name, or the one that ``[accounts] map`` says."""
+    """Identity source that maps a user to the account of the same name, or to that of ``[accounts]
+    map``.
+    """
 
     name = "pam"
 
@@ -66,7 +70,7 @@ class PamIdentity(FormSource):
         )
 
     async def close(self) -> None:
-        """Let go of the broker."""
+        """Close the broker connection, if there is one."""
         if self._broker is not None:
             await self._broker.close()
 

@@ -21,7 +21,9 @@ _LANES = 1
 
 
 class PasswordIdentity(FormSource):
-    """Hashes in a thread, few at a time: each takes a core and some memory for a moment."""
+    """Identity source that hashes in a thread, few at a time: each takes a core and some memory for
+    a moment.
+    """
 
     name = "password"
 
@@ -33,7 +35,7 @@ class PasswordIdentity(FormSource):
         hasher: PasswordHasher | None = None,
         at_once: int = 2,
     ) -> None:
-        """It needs neither settings nor clock, which every source is made with."""
+        """Ignore the settings and the clock that every source is created with."""
         self._hasher = hasher or PasswordHasher(
             time_cost=_PASSES, memory_cost=_MEMORY_KIB, parallelism=_LANES
         )
@@ -41,7 +43,7 @@ class PasswordIdentity(FormSource):
 
     @cached_property
     def _nobodys(self) -> str:
-        """A hash to compare with where there is none, so that this takes the same time."""
+        """A hash for the comparison where the user has none, so that it takes the same time."""
         return self._hasher.hash("")
 
     async def hash(self, password: str) -> str:
@@ -56,7 +58,7 @@ class PasswordIdentity(FormSource):
         return Identity(username) if await self.verify(username, password, stored) else None
 
     async def verify(self, username: str, password: str, stored: str | None) -> bool:
-        """Compare; an unknown name costs the same and fails."""
+        """Verify a password; an unknown name takes the same time and fails."""
         async with self._slots:
             matches = await asyncio.to_thread(self._matches, password, stored)
         return matches and stored is not None

@@ -1,1 +1,1 @@
-"""Making images: from Debian's and PyPI's packages, or from files that others made."""
+"""Creation of images: from Debian's and PyPI's packages, or from files made elsewhere."""

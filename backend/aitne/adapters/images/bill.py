@@ -1,7 +1,7 @@
-"""The software bill: which Debian and Python packages lie in a root file system.
+"""The software bill: the Debian and Python packages in a root file system.
 
-What is read may come from anybody, so nothing is followed that is a link, and nothing is read whole
-that is larger than such a file can be.
+The files may come from any source, so no link is followed, and no file is read whole that is larger
+than such a file can be.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_DEPTH = 12
 
 
 def bill_of(root: Path) -> tuple[Package, ...]:
-    """All packages below ``root``, Debian's first, by name; each once."""
+    """Return all packages below ``root``, Debian's first, by name; each once."""
     place = root / STATUS
     inside = place.resolve().is_relative_to(root.resolve())
     status = _text(place, _MAX_STATUS_BYTES) if inside else ""
@@ -34,13 +34,15 @@ def bill_of(root: Path) -> tuple[Package, ...]:
 
 
 def joined(*parts: Iterable[Package]) -> tuple[Package, ...]:
-    """Several bills as one, sorted, without repetitions."""
+    """Join several bills to one, sorted, without repetitions."""
     unique = {package for part in parts for package in part}
     return tuple(sorted(unique, key=lambda each: (each.source, each.name, each.version)))
 
 
 def debian_packages(status: str) -> list[Package]:
-    """The installed packages of a dpkg status file (deb822(5)); what is malformed is left out."""
+    """Return the installed packages of a dpkg status file (deb822(5)); malformed entries are left
+    out.
+    """
     found = []
     for paragraph in status.split("\n\n"):
         fields = _fields(paragraph)
@@ -52,19 +54,23 @@ def debian_packages(status: str) -> list[Package]:
 
 
 def python_package(metadata: str) -> Package | None:
-    """The package that a ``METADATA`` file describes (core metadata); None: it is none."""
+    """Return the package that a ``METADATA`` file describes (core metadata); None: it describes
+    none.
+    """
     fields = _fields(metadata.partition("\n\n")[0])
     name, version = fields.get("name"), fields.get("version")
     return Package(name=name, version=version, source=PYTHON) if name and version else None
 
 
 def is_metadata(path: str) -> bool:
-    """Whether a path, relative to the root, is of a Python package that Debian did not bring."""
+    """Return True if a path, relative to the root, is metadata of a Python package that Debian did
+    not install.
+    """
     return path.endswith(METADATA) and not path.startswith(DEBIAN_PYTHON)
 
 
 def metadata_files(root: Path) -> Iterator[Path]:
-    """Every such file below ``root``."""
+    """Yield every metadata file below ``root``."""
     for folder, names, _ in os.walk(root):
         here = Path(folder).relative_to(root)
         if len(here.parts) >= _MAX_DEPTH:
@@ -76,7 +82,9 @@ def metadata_files(root: Path) -> Iterator[Path]:
 
 
 def _fields(paragraph: str) -> dict[str, str]:
-    """The first line of each field; a value that no bill should hold counts as missing."""
+    """Return the first line of each field; a value that does not belong on a bill counts as
+    missing.
+    """
     found: dict[str, str] = {}
     for line in paragraph.splitlines():
         name, colon, value = line.partition(":")
@@ -87,7 +95,9 @@ def _fields(paragraph: str) -> dict[str, str]:
 
 
 def _text(path: Path, most: int) -> str:
-    """The content of an ordinary file that is no larger than ``most``; else nothing."""
+    """Return the content of an ordinary file of at most ``most`` bytes; empty for any other
+    file.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -1,4 +1,4 @@
-"""From an image's folder to files that are verified and can be offered."""
+"""Build of an image's folder into verified files that can be offered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aitne.core.models.image import Artifact, ImageApp, Package
 from aitne.core.settings import Settings
 
 LAB = "/opt/aitne/lab"
-"""Where a session's launcher lies in a container."""
+"""The folder of a session's launcher in a container."""
 _LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
 _EARLY = (
     f"import sys; sys.path.insert(0, {LAB!r}); import launcher; launcher.import_early(plain=False)"
@@ -32,7 +32,7 @@ _ROOT_BYTES, _DEBIAN_BYTES, _PYTHON_BYTES = 40 << 20, 1 << 20, 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came out. The files are in their place; nobody has been told of them yet."""
+    """Result of a build. The files are in place, but not yet in the catalogue."""
 
     artifacts: tuple[Artifact, ...]
     packages: tuple[Package, ...]
@@ -42,24 +42,24 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a build is going to do."""
+    """Plan of a build: its recipe, runtimes, missing layers and size."""
 
     recipe: Recipe
     runtimes: tuple[str, ...]
-    """For which to make an artifact."""
+    """The runtimes to make an artifact for."""
     missing_layers: tuple[str, ...]
     expected_bytes: int
-    """Of the image file, roughly."""
+    """The approximate size of the image file."""
 
 
 def plan(recipe: Recipe, runtimes: Sequence[str]) -> Plan:
-    """Say what there is to do, without doing any of it."""
+    """Plan a build without doing any of it."""
     expected = _ROOT_BYTES + len(recipe.debian) * _DEBIAN_BYTES + len(recipe.python) * _PYTHON_BYTES
     return Plan(recipe, tuple(runtimes), layers.missing(recipe), expected)
 
 
 def require_root() -> None:
-    """Raise ``SetupError`` unless we are root."""
+    """Raise ``SetupError`` unless the process runs as root."""
     if os.geteuid() != 0:
         raise SetupError(
             "Images are built by root, because what is in them belongs to root: run it with sudo. "
@@ -68,7 +68,7 @@ def require_root() -> None:
 
 
 def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
-    """For which runtimes to build: for Docker if that is asked for, or if jobs here can use it.
+    """Return the runtimes to build for; Docker if it is requested or if jobs here can use it.
 
     Raises:
         SetupError: Docker is asked for and does not answer.
@@ -84,7 +84,7 @@ def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
 
 
 def log_of(name: str) -> Path:
-    """Where the log of the last work on the image is."""
+    """Return the path of the log of the last build or import of the image."""
     return layers.cache() / "logs" / f"{name}.log"
 
 

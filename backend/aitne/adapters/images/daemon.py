@@ -30,7 +30,7 @@ class Daemon:
         self._tmp = tmp
 
     def refusal(self) -> str | None:
-        """Why it cannot be used, as a sentence; None: it answers."""
+        """Return why the Docker daemon cannot be used, as a sentence; None: it answers."""
         if importlib.util.find_spec("docker") is None:
             return "The Python package docker is not installed here: pip install 'aitne[docker]'."
         import docker
@@ -154,7 +154,9 @@ class Daemon:
             raise SetupError(f"Docker did not remove {digest}: {error}.") from error
 
     def has(self, digest: str) -> bool:
-        """Whether the store holds the image. Raises ``SetupError`` if the daemon does not answer."""
+        """Return whether the daemon's store holds the image. Raises ``SetupError`` if it does not
+        answer.
+        """
         import docker
 
         try:

@@ -22,7 +22,9 @@ _WIDTH = 100
 
 
 def definition(recipe: Recipe) -> str:
-    """What ``apptainer build`` reads, in a folder where the layers lie."""
+    """Return the definition file for ``apptainer build``, run in a folder that contains the
+    layers.
+    """
     parts = [
         _head(recipe, f"{DEBIAN}/ and {PYTHON}/" if recipe.python_prefix else f"{DEBIAN}/"),
         f"Bootstrap: localimage\nFrom: {DEBIAN}\n",
@@ -39,7 +41,9 @@ def definition(recipe: Recipe) -> str:
 
 
 def dockerfile(recipe: Recipe) -> str:
-    """What ``docker build`` reads, in a folder where the layers lie as archives."""
+    """Return the Dockerfile for ``docker build``, run in a folder that contains the layers as
+    archives.
+    """
     archives = f"{DEBIAN}.tar and {PYTHON}.tar" if recipe.python_prefix else f"{DEBIAN}.tar"
     lines = ["FROM scratch", f"ADD {DEBIAN}.tar /"]
     if recipe.python_prefix:
@@ -51,7 +55,9 @@ def dockerfile(recipe: Recipe) -> str:
 
 
 def _head(recipe: Recipe, layers: str) -> str:
-    """What is in the image, for people: the packages are read from ``image.yaml`` alone."""
+    """Return a header that lists the image's contents for readers; the build takes the packages
+    from ``image.yaml`` alone.
+    """
     text = [
         f"{recipe.reference}: made from image.yaml, which alone says what is in it. Do not change this "
         f"file. `aitne admin image build` puts {layers} beside it, which hold:",

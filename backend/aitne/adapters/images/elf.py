@@ -1,9 +1,10 @@
-"""Lets a program that was built against a newer C library run on an older one, where that is harmless.
+"""Adaptation of programs that were built against a newer C library to an older one, where that is
+harmless.
 
-glibc 2.38 gave ``strtol`` and its sisters a second version that also reads ``0b1``. What was compiled
-there asks for ``__isoc23_strtol@GLIBC_2.38`` and runs on nothing older, though ``strtol`` would do. So
-the symbol's name is moved on by the nine letters of ``__isoc23_`` inside the same string, and the
-version it asks for becomes the one that ``strtol`` has had since ever.
+glibc 2.38 gave ``strtol`` and related functions a second version that also reads ``0b1``. A program
+compiled there requires ``__isoc23_strtol@GLIBC_2.38`` and runs on nothing older, although
+``strtol`` would do. So the symbol's name is moved by the nine letters of ``__isoc23_`` inside the
+same string, and the version that it requires becomes the one that ``strtol`` has always had.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class NotMovable(ValueError):
 
 
 def unpin(content: bytes, have: Version) -> bytes | None:
-    """The same file for a C library of version ``have`` such as ``(2, 36)``; None: it runs as it is.
+    """Return the file changed for a C library of version ``have`` such as ``(2, 36)``; None: it
+    runs as it is.
 
     Raises:
         NotMovable: it is no 64-bit little-endian ELF, damaged, or needs what the library lacks.
@@ -38,7 +40,9 @@ def unpin(content: bytes, have: Version) -> bytes | None:
 
 
 def unpin_file(path: Path, have: Version) -> bool:
-    """``unpin`` in place; whether the file was changed. Raises ``NotMovable`` and ``OSError``."""
+    """Apply ``unpin`` in place and return whether the file was changed. Raises ``NotMovable`` and
+    ``OSError``.
+    """
     try:
         changed = unpin(path.read_bytes(), have)
     except NotMovable as error:
@@ -87,7 +91,7 @@ def _unpin(data: bytearray, have: Version) -> bytes | None:
 
 
 def _sections(data: bytearray) -> dict[str, tuple[int, int]]:
-    """Where each section lies and how long it is, by name (elf(5))."""
+    """Return the offset and size of each section, by name (elf(5))."""
     (table,) = struct.unpack_from("<Q", data, 0x28)
     size, count, names_at = struct.unpack_from("<HHH", data, 0x3A)
     headers = [struct.unpack_from("<IIQQQQIIQQ", data, table + n * size) for n in range(count)]
@@ -96,7 +100,7 @@ def _sections(data: bytearray) -> dict[str, tuple[int, int]]:
 
 
 def _needs(data: bytearray, at: int, strings: int) -> dict[int, tuple[str, str, int]]:
-    """Library, version and the entry's place, by the index that symbols use."""
+    """Return library, version and the entry's offset, by the index that symbols use."""
     found: dict[int, tuple[str, str, int]] = {}
     while True:
         _, count, file, first, following = struct.unpack_from("<HHIII", data, at)

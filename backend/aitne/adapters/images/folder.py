@@ -15,7 +15,9 @@ from aitne.core.models.image import IMAGE_NAME, ImageFile
 
 FILE = "image.yaml"
 CONSTRAINTS = "constraints.txt"
-"""Beside ``image.yaml``, in pip's words: which versions are meant where the list names none."""
+"""Beside ``image.yaml``, in pip's format: the versions of packages for which the list names
+none.
+"""
 SUITE = "bookworm"
 """The Debian release of every image, so that an image is the same whatever it is made on."""
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -26,11 +28,11 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """An image with everything that it takes from those it extends."""
+    """Image with everything that it takes from the images it extends."""
 
     file: ImageFile
     bases: tuple[str, ...]
-    """What it extends, nearest first."""
+    """The images that it extends, nearest first."""
     debian: tuple[str, ...]
     """Sorted, each once."""
     python: tuple[str, ...]
@@ -44,12 +46,12 @@ class Recipe:
 
     @property
     def reference(self) -> str:
-        """``name:version``."""
+        """The reference of the image: ``name:version``."""
         return f"{self.file.name}:{self.file.version}"
 
     @property
     def document(self) -> dict[str, object]:
-        """What the catalogue is told of it, as JSON."""
+        """The JSON document of the image that goes into the catalogue."""
         file = self.file.model_dump(
             mode="json", include={"name", "version", "description", "apps", "needs"}
         )
@@ -57,17 +59,17 @@ class Recipe:
 
 
 def builtin_folder() -> Path:
-    """The images we ship."""
+    """Return the folder of the images that the platform ships."""
     return shipped("containers")
 
 
 def known(root: Path) -> tuple[str, ...]:
-    """The names of the images whose folders lie in ``root``."""
+    """Return the names of the images whose folders lie in ``root``."""
     return tuple(sorted(path.parent.name for path in root.glob(f"*/{FILE}")))
 
 
 def find(name: str, root: Path | None = None) -> Path:
-    """The folder that is meant: the name of an image we ship, or a path with a slash in it.
+    """Return the folder of an image: ``name`` of a shipped image, or a path with a slash in it.
 
     Raises:
         InvalidInput: there is no such image; the message lists those that there are.
@@ -94,7 +96,7 @@ def _example(name: str) -> str:
 
 
 def load(folder: Path) -> ImageFile:
-    """What the folder's ``image.yaml`` says.
+    """Read the folder's ``image.yaml``.
 
     Raises:
         InvalidInput: it cannot be read or does not keep to the schema; one problem per field.
@@ -126,7 +128,7 @@ def load(folder: Path) -> ImageFile:
 
 
 def _check(path: Path, file: ImageFile) -> None:
-    """What the schema alone cannot see.
+    """Check what the schema cannot express.
 
     Values go into files with rules of their own (an Apptainer definition, a Dockerfile), where a line
     break would begin another instruction and Apptainer would fill in what stands in double braces.
@@ -146,7 +148,7 @@ def _check(path: Path, file: ImageFile) -> None:
 
 
 def read(folder: Path, root: Path | None = None) -> Recipe:
-    """The image of a folder with what it takes from its bases: siblings, or images we ship.
+    """Read the image of a folder with what it takes from its bases: siblings, or shipped images.
 
     Raises:
         InvalidInput: a file is wrong, a base is missing, or the bases go round in a circle.
@@ -194,7 +196,7 @@ def _chain(folder: Path, shipped: Path) -> list[Path]:
 
 
 def _constraints(chain: list[Path]) -> str:
-    """Of the image itself, else of the nearest base that has some."""
+    """Return the constraints of the image itself, else of the nearest base that has some."""
     for folder in chain:
         path = folder / CONSTRAINTS
         if path.is_file():

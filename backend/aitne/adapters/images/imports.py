@@ -1,4 +1,4 @@
-"""Taking in images that others have made: image files, what ``docker save`` wrote, folders."""
+"""Import of images made elsewhere: image files, archives of ``docker save``, folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIF, ARCHIVE, FOLDER = "image file", "Docker archive", "folder"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is to be taken in."""
+    """Source of an import: its path, kind and size."""
 
     path: Path
     kind: str
@@ -29,7 +29,7 @@ class Source:
 
 
 def look(path: Path) -> Source:
-    """What lies at ``path``.
+    """Inspect ``path`` and return the source of an image that it holds.
 
     Raises:
         InvalidInput: nothing, or nothing that an image can be made of.
@@ -63,7 +63,7 @@ def take(
     digest: str | None,
     apps: dict[str, ImageApp],
 ) -> Made:
-    """Make an image file of it, read its software bill and try it.
+    """Make an image file of the source, read its software bill and try it.
 
     ``digest`` is of the source, if it is a file.
 
@@ -104,7 +104,9 @@ def take(
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether it is a tar archive with the list that ``docker save`` puts in, whatever compressed by."""
+    """Return True if the file is a tar archive with the manifest that ``docker save`` writes,
+    compressed or not.
+    """
     try:
         with tarfile.open(path) as archive:
             return any(member.name in ("manifest.json", "./manifest.json") for member in archive)

@@ -44,7 +44,7 @@ _ADVICE = "Install Apptainer 1.3 or newer yourself; its makers have packages for
 
 
 def ensure_apptainer(progress: Progress) -> None:
-    """Have ``apptainer`` on this machine, and have it serve ordinary users.
+    """Ensure that ``apptainer`` is on this machine and serves ordinary users.
 
     Raises:
         SetupError: it is missing and cannot be installed here; the message says what to do.
@@ -105,13 +105,15 @@ def _install(progress: Progress) -> None:
 
 
 def _in_archive() -> bool:
-    """Whether the machine's own sources have it; a package that was put there by hand does not count."""
+    """Return whether the configured apt sources offer Apptainer; a package installed by hand does
+    not count.
+    """
     said = run(["apt-cache", "madison", PROGRAM], env=dict(os.environ))
     return any(line.split("|")[0].strip() == PROGRAM for line in said.splitlines())
 
 
 def repacked(progress: Progress) -> Path:
-    """Debian sid's package, made to run here; kept below the cache directory.
+    """Return Debian sid's package, changed to run here; it is kept below the cache directory.
 
     Raises:
         SetupError: this is not Debian on x86-64, or a part of it cannot be made to run here.
@@ -172,7 +174,9 @@ def _fetch(scratch: Path) -> Path:
 
 
 def _refit(package: Path, tree: Path, have: elf.Version) -> str:
-    """Unpack, change what needs a newer C library, and say so in the version, which is returned."""
+    """Unpack the package, change what needs a newer C library, and return the new version, which
+    names the change.
+    """
     _dpkg_deb("--raw-extract", str(package), str(tree))
     changed = False
     for path in _programs(tree):
@@ -191,7 +195,7 @@ def _refit(package: Path, tree: Path, have: elf.Version) -> str:
 
 
 def refit_control(text: str, have: elf.Version, *, changed: bool) -> tuple[str, str]:
-    """A package's control file for what was changed, and the version it then names.
+    """Return a package's control file after the change, and the version that it then names.
 
     Raises:
         SetupError: it names no version.
@@ -236,7 +240,7 @@ def _dpkg_deb(*words: str) -> None:
 
 
 def _libc() -> elf.Version:
-    """The version of this machine's C library (confstr(3))."""
+    """Return the version of this machine's C library (confstr(3))."""
     try:
         name = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (ValueError, OSError):
@@ -248,7 +252,7 @@ def _libc() -> elf.Version:
 
 
 def version() -> str:
-    """What the installed Apptainer calls itself. Raises ``SetupError``."""
+    """Return the version string of the installed Apptainer. Raises ``SetupError``."""
     try:
         said = subprocess.run(
             [PROGRAM, "--version"], capture_output=True, text=True, check=True, timeout=30

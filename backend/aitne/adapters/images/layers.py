@@ -31,10 +31,10 @@ from aitne.core.errors import SetupError
 from aitne.core.settings import cache_dir
 
 FORMAT = 1
-"""Raised when the same lists are to give another layer."""
+"""Increased when the same lists are to give another layer."""
 FRESH_S = 30 * 86_400
 NEEDED_BYTES = {"debian": 1 << 30, "python": 4 << 30}
-"""What making a layer takes on disk, with the downloads."""
+"""Disk space that making a layer takes, with the downloads."""
 REPORT_EVERY_S = 10.0
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _LEFT_OUT = ("man", "doc", "info", "locale", "lintian")
@@ -45,25 +45,25 @@ _SCRATCH, _DOWNLOADS = "/tmp", "/mnt"  # noqa: S108 - in the image, where nobody
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Where the layers of one image lie."""
+    """Paths of the layers of one image."""
 
     debian: Path
     python: Path | None = None
 
     def folders(self) -> Iterator[tuple[str, Path]]:
-        """Each with the name that the definition has for it."""
+        """Yield each folder with its name in the definition."""
         yield definition.DEBIAN, self.debian
         if self.python is not None:
             yield definition.PYTHON, self.python
 
 
 def cache() -> Path:
-    """Where layers, downloads and logs are kept; all of it can be made again."""
+    """Return the folder of layers, downloads and logs; all of them can be recreated."""
     return cache_dir() / "images"
 
 
 def keys(recipe: Recipe) -> tuple[str, str | None]:
-    """The names of the two layers; the second is None without Python packages."""
+    """Return the names of the two layers; the second is None without Python packages."""
     base = f"debian-{_digest(SUITE, platform.machine(), *recipe.debian)}"
     if recipe.python_prefix is None:
         return base, None
@@ -73,13 +73,13 @@ def keys(recipe: Recipe) -> tuple[str, str | None]:
 
 
 def missing(recipe: Recipe) -> tuple[str, ...]:
-    """Which layers a build would have to make: ``debian``, ``python``, both or none."""
+    """Return the layers that a build would have to make: ``debian``, ``python``, both or none."""
     names = [name for name in keys(recipe) if name is not None]
     return tuple(name.partition("-")[0] for name in names if not _is_fresh(cache() / name))
 
 
 def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
-    """The layers of an image, made where they are missing.
+    """Return the layers of an image; make those that are missing.
 
     Raises:
         SetupError: one could not be made; the message names the log.
@@ -105,7 +105,9 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
 
 
 def stale() -> list[Path]:
-    """Layers that no build has used for as long as a layer is good for, and remains of broken builds."""
+    """Return the layers that no build has used for as long as a layer is valid, and remains of
+    broken builds.
+    """
     found = []
     for path in sorted(cache().glob("*-*")):
         if path.is_dir() and time.time() - path.stat().st_mtime > FRESH_S:
@@ -122,9 +124,10 @@ def _is_fresh(layer: Path) -> bool:
 
 @contextmanager
 def _anew(layer: Path, work: Work) -> Iterator[Path]:
-    """An empty folder that takes the layer's place if it can be filled, and is gone otherwise.
+    """Yield an empty folder that takes the layer's place if it can be filled, and is removed
+    otherwise.
 
-    It is never one that was there: what a killed build has started may still write into that.
+    It is never an existing one: a killed build may still have processes that write to that.
     """
     name = f"partial-{layer.name}"
     with work.step("Making room for a layer"):
@@ -175,7 +178,7 @@ def _make_debian(recipe: Recipe, folder: Path, work: Work) -> None:
 
 
 def _clean(root: Path) -> None:
-    """Take out what is only true of this machine, or of no use in a container."""
+    """Remove what applies only to this machine, or is of no use in a container."""
     for name in ("dev", "run", "tmp", "var/tmp", "var/cache", "var/log", "var/lib/apt/lists"):
         for path in (root / name).iterdir() if (root / name).is_dir() else ():
             if path.is_dir() and not path.is_symlink():
@@ -198,9 +201,9 @@ def _clean(root: Path) -> None:
 
 
 def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work: Work) -> None:
-    """A virtual environment at its own place, made by the image's own Python.
+    """Make a virtual environment at its own path, by the image's own Python.
 
-    The Debian layer is only read; the environment is a folder that lies over it at that place.
+    The Debian layer is only read; the environment is a folder that is mounted over it at that path.
     """
     if recipe.python_prefix is None:
         return
@@ -239,7 +242,7 @@ def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work:
 
 
 class _Counter:
-    """Says from time to time how far pip has come."""
+    """Progress report of pip, given from time to time."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -247,7 +250,7 @@ class _Counter:
         self._last = time.monotonic()
 
     def see(self, line: str) -> None:
-        """Look at a line of what pip says."""
+        """Count a line of pip's output."""
         self._seen += line.startswith("Collecting ")
         if line.startswith("Installing collected packages"):
             self._last = float("inf")
@@ -258,7 +261,9 @@ class _Counter:
 
 
 def _pip_settings() -> dict[str, str]:
-    """What pip is told on this machine (its files, PIP_* and proxies), as variables for the pip inside."""
+    """Return pip's settings on this machine (its files, PIP_* and proxies), as variables for the
+    pip inside the image.
+    """
     found = {}
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
@@ -274,7 +279,9 @@ def _pip_settings() -> dict[str, str]:
 
 
 def parse_pip_settings(listed: str) -> dict[str, str]:
-    """The output of ``pip config list`` as variables; those for other commands than install stay out."""
+    """Return the output of ``pip config list`` as variables; those for other commands than install
+    are left out.
+    """
     found = {}
     for line in listed.splitlines():
         key, equals, value = line.partition("=")
@@ -292,9 +299,10 @@ def parse_pip_settings(listed: str) -> dict[str, str]:
 
 
 def _local_paths(values: Iterable[str]) -> list[Path]:
-    """Folders and files of this machine that pip's settings name: wheels, an index, certificates.
+    """Return the folders and files of this machine that pip's settings name: wheels, an index,
+    certificates.
 
-    Of an index the folder around it, because its pages link to what lies beside them.
+    Of an index, the folder around it is returned, because its pages link to files beside them.
     """
     found = []
     for word in " ".join(values).split():

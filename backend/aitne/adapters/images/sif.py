@@ -1,4 +1,4 @@
-"""Image files of Apptainer: made from layers or from what others made, looked into, tried."""
+"""Image files of Apptainer: creation from layers or other images, inspection, and trial runs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ _LISTED = "squashfs-root/"
 
 @dataclass(frozen=True, slots=True)
 class Apptainer:
-    """The program and the folder for what it needs on the way: it copies whole root file systems."""
+    """The program, and the folder for its temporary files: it copies whole root file systems."""
 
     program: str
     tmp: Path
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """Variables that keep everything it writes in ``folder``, which goes away afterwards."""
+        """Return variables that keep everything it writes in ``folder``, which is removed
+        afterwards.
+        """
         return {
             "APPTAINER_TMPDIR": str(folder),
             "APPTAINER_CACHEDIR": str(folder / "cache"),
@@ -43,7 +45,7 @@ class Apptainer:
         }
 
     def build(self, layers: Layers, text: str, target: Path, work: Work) -> None:
-        """Put the layers together as the definition ``text`` says.
+        """Build an image from the layers as the definition ``text`` says.
 
         Raises:
             SetupError: it failed; the message names the log.
@@ -78,7 +80,7 @@ class Apptainer:
         target.chmod(0o644)
 
     def system(self, image: Path, work: Work) -> int:
-        """Where the image's file system begins in the file.
+        """Return the offset of the image's file system in the file.
 
         Raises:
             SetupError: it holds none that can be served, or is cut short.
@@ -98,7 +100,8 @@ class Apptainer:
         return int(start)
 
     def bill(self, image: Path, work: Work) -> tuple[Package, ...]:
-        """What packages the image holds, read out of the file without running anything of it.
+        """Return the packages that the image holds, read from the file without running anything in
+        it.
 
         As nobody, where we are root: the file may come from anybody.
 
@@ -142,7 +145,7 @@ class Apptainer:
     ) -> None:
         """Run commands in the image as an ordinary user without a network; each must succeed.
 
-        Where nobody else than its owner can reach the file, as its owner: so do jobs.
+        If only its owner can read the file, they run as its owner, as jobs do.
 
         Raises:
             SetupError: one failed; the message has what it said.
@@ -171,13 +174,15 @@ class Apptainer:
 
 
 def is_sif(path: Path) -> bool:
-    """Whether a file says of itself that it is one. Raises ``OSError``."""
+    """Return True if a file has the magic number of SIF. Raises ``OSError``."""
     with path.open("rb") as stream:
         return stream.read(_MAGIC_AT + len(MAGIC))[_MAGIC_AT:] == MAGIC
 
 
 def _give_to_nobody(folder: Path, image: Path) -> int | None:
-    """Who is to look at the image, with the folder made theirs; None: ourselves."""
+    """Give the folder to the account nobody and return its uid, to read the image with; None: this
+    process reads it as itself.
+    """
     if os.geteuid() != 0 or not _open_to_all(image) or not _open_to_all(folder.parent):
         return None
     os.chown(folder, NOBODY, NOBODY)

@@ -1,6 +1,8 @@
-"""The images' folder: files come into it whole or not at all, and are read through when asked.
+"""The images' folder: files appear in it complete or not at all, and are read completely when
+checked.
 
-A file is made under ``.making-…`` and gets its name, which holds the beginning of its digest, last.
+A file is made under ``.making-…`` and gets its name, which contains the beginning of its digest,
+last.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from aitne.core.models.image import Artifact
 APPTAINER = "apptainer"
 REPORT_EVERY_S = 2.0
 SCRATCH = "aitne-image-"
-"""How folders for temporary files begin."""
+"""Prefix of folders for temporary files."""
 _MAKING = ".making-"
 _CHUNK = 1 << 22
 _ABANDONED_S = 86_400
 _SETTLED_S = 3_600
 """A younger file may be one that is being registered."""
 Seen = Callable[[int, int], None]
-"""Told from time to time how many bytes were read, and of how many."""
+"""Callback that is called from time to time with the number of bytes read, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class ImageFolder:
 
     @contextmanager
     def making(self) -> Iterator[Path]:
-        """A folder for files on their way, which is gone afterwards.
+        """Yield a folder for unfinished files, which is removed afterwards.
 
         Raises:
             SetupError: the images' folder cannot be written to.
@@ -69,7 +71,7 @@ class ImageFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def check_space(self, needed: int) -> None:
-        """Raise ``SetupError`` if there is less room than ``needed`` bytes."""
+        """Raise ``SetupError`` if fewer than ``needed`` bytes are free."""
         place = self.root
         while not place.exists():
             place = place.parent
@@ -81,9 +83,10 @@ class ImageFolder:
             )
 
     def keep(self, made: Path, name: str, version: str) -> Artifact:
-        """Give a finished file its name; from here on it is there for jobs.
+        """Give a finished file its name; from then on jobs can use it.
 
-        Raises ``OSError``."""
+        Raises ``OSError``.
+        """
         digest = digest_of(made)
         final = self.root / f"{name}-{version}-{digest.removeprefix('sha256:')[:12]}.sif"
         made.chmod(0o644)
@@ -103,11 +106,13 @@ class ImageFolder:
         )
 
     def holds(self, path: Path) -> bool:
-        """Whether a path is of a file in this folder."""
+        """Return whether a path is that of a file in this folder."""
         return path.parent == self.root
 
     def leftovers(self, known: Collection[Path]) -> list[Leftover]:
-        """What lies here and is none of the ``known`` files, without what may still be under way."""
+        """Return the files and folders here that are not among ``known``, except those that may
+        still be in use.
+        """
         if not self.root.is_dir():
             return []
         found = []
@@ -130,7 +135,9 @@ class ImageFolder:
 
 
 def abandoned(tmp: Path) -> list[Leftover]:
-    """What killed work on images has left of ours in the folder for temporary files."""
+    """Return what aborted builds and imports of this account have left in the folder for temporary
+    files.
+    """
     found = []
     for path in sorted(tmp.glob(f"{SCRATCH}*")):
         info = path.lstat()
@@ -141,7 +148,9 @@ def abandoned(tmp: Path) -> list[Leftover]:
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:
-    """What is the same for all paths of one file; of a file that cannot be seen its path."""
+    """Return a value that is equal for all paths of one file; for an inaccessible file, its
+    path.
+    """
     try:
         info = path.stat()
     except OSError:
@@ -150,9 +159,10 @@ def _identity(path: Path) -> tuple[int, int] | Path:
 
 
 def remove(path: Path) -> int:
-    """Remove a file or a folder; how many bytes that freed. What is gone already frees none.
+    """Remove a file or a folder and return the bytes that this freed; a missing one frees none.
 
-    Raises ``OSError``."""
+    Raises ``OSError``.
+    """
     try:
         info = path.lstat()
     except FileNotFoundError:
@@ -166,7 +176,7 @@ def remove(path: Path) -> int:
 
 
 def size_of(folder: Path) -> int:
-    """What lies in a folder, in bytes. Raises ``OSError``."""
+    """Return the total size of the files in a folder, in bytes. Raises ``OSError``."""
     return sum(
         os.lstat(os.path.join(where, name)).st_size
         for where, _, names in os.walk(folder)
@@ -175,7 +185,7 @@ def size_of(folder: Path) -> int:
 
 
 def digest_of(path: Path, seen: Seen | None = None) -> str:
-    """``sha256:…`` of a file's content. Raises ``OSError``."""
+    """Return ``sha256:…`` of a file's content. Raises ``OSError``."""
     digest = hashlib.sha256()
     last = time.monotonic()
     with path.open("rb", buffering=0) as stream:
@@ -193,7 +203,7 @@ def digest_of(path: Path, seen: Seen | None = None) -> str:
 
 
 def damage_of(artifact: Artifact, seen: Seen | None = None) -> str | None:
-    """What is wrong with an artifact's file, as a sentence; None: it is what it was.
+    """Return what is wrong with an artifact's file, as a sentence; None: it is unchanged.
 
     Raises:
         SetupError: it is closed to us, which tells nothing about it.
@@ -218,7 +228,7 @@ def damage_of(artifact: Artifact, seen: Seen | None = None) -> str | None:
 
 
 def check_digest(given: str | None, found: str, source: Path) -> None:
-    """Raise ``InvalidInput`` if a digest was given and is another."""
+    """Raise ``InvalidInput`` if a digest was given and differs."""
     if given is not None and given != found:
         raise InvalidInput.field(
             "--digest", f"{source} is {found}; it is not the file that was meant", value=given

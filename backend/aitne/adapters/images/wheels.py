@@ -1,8 +1,9 @@
-"""Python wheels of this machine that go into an image: the training runtime, and what was built here.
+"""Python wheels of this machine that go into an image: the training runtime, and locally built
+ones.
 
-``aitne`` is this installation's own training runtime, packed as a wheel that needs nothing. Any other
-name is a folder of the user's cache that holds one wheel; the folder's name says what it was built
-for, as ``scripts/horovod_wheel.py`` does.
+``aitne`` is this installation's own training runtime, packed as a wheel without dependencies. Any
+other name is a folder of the user's cache that holds one wheel; the folder's name says what it was
+built for, as ``scripts/horovod_wheel.py`` does.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SUFFIXES = frozenset({".c", ".h", ".py", ".so", ".typed"})
 
 
 def identity(name: str) -> str:
-    """Changes whenever what ``put`` would put does.
+    """Return a value that changes whenever the wheel that ``put`` would write does.
 
     Raises:
         SetupError: there is no such wheel.
@@ -38,7 +39,7 @@ def identity(name: str) -> str:
 
 
 def put(name: str, folder: Path) -> Path:
-    """The wheel, in ``folder``.
+    """Write the wheel to ``folder`` and return its path.
 
     Raises:
         SetupError: there is no such wheel.
@@ -74,7 +75,9 @@ def _own_files() -> dict[str, bytes]:
 
 
 def _pack(folder: Path) -> Path:
-    """A wheel by its specification: packaging.python.org/en/latest/specifications/binary-distribution-format."""
+    """Pack a wheel by its specification:
+    packaging.python.org/en/latest/specifications/binary-distribution-format.
+    """
     files = _own_files()
     compiled = any(path.endswith(".so") for path in files)
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")

@@ -1,4 +1,4 @@
-"""The log of one piece of work on an image: programs run into it, people see a line per step."""
+"""Log of a build or import of an image: programs write to it, users see a line per step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHATTER = ("INFO:", "WARNING:")
 
 
 class Work:
-    """``say`` is told of each step; ``path`` is the log, written anew."""
+    """One build or import. ``say`` is called with each step; ``path`` is the log, written anew."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self.path = path
@@ -35,17 +35,17 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """How long it has been at work."""
+        """The seconds since the work began."""
         return time.monotonic() - self._began
 
     def say(self, text: str) -> None:
-        """Tell of a step."""
+        """Report a step to the user and the log."""
         line = f"{text} ({self.seconds:.0f} s)"
         self.note(f"== {line}")
         self._progress(line)
 
     def note(self, text: str) -> None:
-        """Write into the log alone."""
+        """Write a line to the log alone."""
         with self.path.open("a", encoding="utf-8", errors="replace") as stream:
             stream.write(text + "\n")
 
@@ -117,14 +117,14 @@ class Work:
             raise self.failure(what, f"{argv[0]}: {error.strerror}") from error
 
     def failure(self, what: str, reason: str) -> SetupError:
-        """An error that names the step, the reason and the log."""
+        """Return an error that names the step, the reason and the log."""
         if FULL.lower() in reason.lower():
             reason = f"a disk is full ({reason})"
         return SetupError(f"{what} failed: {reason.rstrip('.')}. The whole log: {self.path}")
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Turn what the file system refuses into an error that names the step and the log."""
+        """Turn errors of the file system into an error that names the step and the log."""
         try:
             yield
         except OSError as error:
@@ -135,14 +135,14 @@ class Work:
 
 
 def said_by(error: OSError) -> str:
-    """``No space left on device: /srv/images/…``."""
+    """Return the error as ``No space left on device: /srv/images/…``."""
     reason = FULL if error.errno == errno.ENOSPC else error.strerror or str(error)
     return f"{reason}: {error.filename}" if error.filename else reason
 
 
 @contextmanager
 def _ended(process: subprocess.Popen[str], timeout_s: float) -> Iterator[list[bool]]:
-    """End the program's group after ``timeout_s``, and whenever waiting for it is broken off."""
+    """End the program's group after ``timeout_s``, and whenever waiting for it is interrupted."""
     timed_out: list[bool] = []
 
     def expire() -> None:

@@ -1,10 +1,12 @@
-"""The launcher of one container: ``python -m ..._docker_run JSON TMP [--gpus] -- PROGRAM ARGUMENT...``
+"""The launcher of one container: ``python -m ..._docker_run JSON TMP [--gpus] -- PROGRAM
+ARGUMENT...``
 
-The agent starts it in the program's stead. Before anything else it leaves a guard behind, a process of
-its own session that removes the container when the launcher is gone, however it went. What even the
-guard could not remove, because the machine failed, the next launcher's guard finds by its label.
+The agent starts it instead of the program. Before anything else it starts a guard, a process of its
+own session that removes the container when the launcher is gone, for whatever reason. If even the
+guard could not remove it, because the machine failed, the next launcher's guard finds it by its
+label.
 
-Variables with the prefix that the JSON names are the program's; no other reaches it.
+Variables with the prefix that the JSON names are passed to the program, and no others.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from docker.types import DeviceRequest
 from aitne.adapters.runtimes._docker_stream import Stream, say
 
 FAILED = 125
-"""The container could not be made: what ``docker run`` says, too."""
+"""Exit code when the container could not be created, as that of ``docker run``."""
 OWNER = "aitne.launcher"
 """The label with the launcher's identity."""
 PIDS = "pids"
-"""The file in TMP that names the container's first process, for who counts the job's processes."""
+"""The file in TMP that names the container's first process, for programs that count the job's
+processes.
+"""
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _ANSWER_S = 60
@@ -56,7 +60,7 @@ _NVIDIA = "NVIDIA_VISIBLE_DEVICES"
 def container_options(
     facts: dict[str, Any], tmp: str, argv: Sequence[str], *, gpus: bool
 ) -> dict[str, Any]:
-    """The body of the request that makes the container."""
+    """Return the body of the request that creates the container."""
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     memory = facts["memory_bytes"]
     host: dict[str, Any] = {
@@ -133,7 +137,9 @@ def _variables(prefix: str) -> dict[str, str]:
 
 
 def _gpu_request(visible: str) -> DeviceRequest:
-    """The GPUs that have names; with numbers all of them, for they would be counted anew inside."""
+    """Return the request for the GPUs that have names; with numbers for all of them, since they
+    would be renumbered inside.
+    """
     names = [name.strip() for name in visible.split(",") if name.strip()]
     if names and all(name.startswith(("GPU-", "MIG-")) for name in names):
         return DeviceRequest(device_ids=names, capabilities=[["gpu"]])
@@ -211,7 +217,7 @@ def _is_podman(client: docker.APIClient) -> bool:
 
 
 def remove(client: docker.APIClient, name: str) -> None:
-    """End and remove a container; nothing happens if there is none of that name."""
+    """End and remove a container; do nothing if there is none of that name."""
     try:
         client.remove_container(name, force=True, v=True)
     except APIError as error:
@@ -223,7 +229,9 @@ def remove(client: docker.APIClient, name: str) -> None:
 
 
 def _leave_guard(url: str, name: str) -> int:
-    """A child that waits for the launcher's end; a byte into the answer tells it that all is done."""
+    """Start a child that waits for the launcher's end; a byte written to the returned descriptor
+    tells it that nothing is left to do.
+    """
     watched, done = os.pipe()
     if os.fork():
         os.close(watched)
@@ -262,7 +270,7 @@ def sweep(client: docker.APIClient) -> None:
 
 
 def identity(pid: int) -> str:
-    """What no other process has had since: boot, PID namespace, number and time of its start."""
+    """Return a name that is unique to the process: boot, PID namespace, PID and start time."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
     return f"{boot}/{os.readlink('/proc/self/ns/pid')}/{pid}/{_started(pid)}"
@@ -290,7 +298,7 @@ def _lives(owner: str) -> bool:
 
 
 def _listen() -> int:
-    """From here on signals wait in a pipe, whose end to read from is the answer."""
+    """Direct signals to a pipe from now on and return its end to read from."""
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     for number in _FORWARDED:

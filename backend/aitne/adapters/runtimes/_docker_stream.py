@@ -1,4 +1,4 @@
-"""A container's streams and signals, carried to and from this process's own."""
+"""Forwarding of a container's streams and signals to and from this process's own."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ _POLL_S = 0.005
 
 
 def say(sentence: str) -> None:
-    """A line in the job's log."""
+    """Write a line to the job's log."""
     _write(2, f"aitne: {sentence}.\n".encode("utf-8", "replace"))
 
 
 class Stream:
-    """Attached before the container starts, so that no byte of it is missed."""
+    """Connection to the container's streams, attached before it starts so that no output is
+    missed.
+    """
 
     def __init__(self, client: docker.APIClient, url: str, name: str, wake: int) -> None:
         self._client, self._url, self._name, self._wake = client, url, name, wake
@@ -38,16 +40,17 @@ class Stream:
         self._answer: int | None = None
 
     def signals(self) -> list[int]:
-        """The numbers of those that have come since the last question."""
+        """Return the numbers of the signals that arrived since the last call."""
         try:
             return list(os.read(self._wake, 4096))
         except BlockingIOError:
             return []
 
     def run(self, pid: int, early: Sequence[int]) -> int:
-        """Carry everything until the container has ended; its exit code.
+        """Forward everything until the container has ended; return its exit code.
 
-        ``pid`` is its first process here, and ``early`` the signals that came before it was there.
+        ``pid`` is its first process on this machine, and ``early`` the signals that arrived before
+        it existed.
         """
         ended, teller = os.pipe()
         threading.Thread(target=self._wait, args=(teller,), daemon=True).start()
@@ -91,7 +94,7 @@ class Stream:
             return  # the program has ended, or reads no more
 
     def _carry(self) -> bool:
-        """Pass on what has come; False when there will be no more."""
+        """Forward what has arrived; return False when nothing more will come."""
         try:
             found = self._socket.recv(_CHUNK)
         except OSError:
@@ -116,7 +119,9 @@ class Stream:
 
 
 def _wait_for_child(pid: int) -> None:
-    """Process 1 of the container loses signals that come before it has started the program."""
+    """Wait until process 1 of the container has started the program: it loses signals that arrive
+    earlier.
+    """
     give_up = time.monotonic() + _BEGIN_S
     while time.monotonic() < give_up:
         try:

@@ -27,7 +27,7 @@ _FAILED = OwnEnding(exit_code=255, words="FATAL:", reason=TerminationReason.STAR
 
 
 class ApptainerRuntime:
-    """Fulfils ``core.ports.runtime.Runtime`` with ``apptainer exec``, seen with 1.4.5.
+    """Implementation of ``core.ports.runtime.Runtime`` with ``apptainer exec``, seen with 1.4.5.
 
     ``ContainerSpec.limits`` are left to the scheduler and the agent: Apptainer itself could set them
     only for root or through systemd. What is written to a ``writable`` image goes to memory, for
@@ -44,7 +44,9 @@ class ApptainerRuntime:
         self._program = settings.containers.apptainer
 
     def refusal(self, *, on_slurm: bool) -> str | None:
-        """On one machine it must be installed there; of a cluster's nodes only they themselves know."""
+        """Return why it cannot be used: a single machine must have it installed; the nodes of a
+        cluster are not checked.
+        """
         if on_slurm or shutil.which(self._program) is not None:
             return None
         return (
@@ -53,7 +55,7 @@ class ApptainerRuntime:
         )
 
     def launch(self, spec: ContainerSpec) -> Launch:
-        """``apptainer exec`` with what ``spec`` says and nothing else.
+        """Return the command ``apptainer exec`` with what ``spec`` says and nothing else.
 
         Raises:
             InvalidInput: no image, one without a file, a path that Apptainer cannot be told of, or a
@@ -98,16 +100,16 @@ class ApptainerRuntime:
         )
 
     def environment(self) -> Mapping[str, str]:
-        """The image's own."""
+        """Return no variables: those of the image apply."""
         return {}
 
     def path(self) -> tuple[str, ...]:
-        """The image's own."""
+        """Return no folders: the image's PATH applies."""
         return ()
 
 
 def _mount(bind: Bind) -> str:
-    """A line of CSV with every field quoted: what ``--mount`` takes for any path."""
+    """Return a line of CSV with every field quoted, which ``--mount`` accepts for any path."""
     fields = ["type=bind", f"source={bind.source}", f"destination={bind.target}"]
     if not bind.writable:
         fields.append("ro")

@@ -11,7 +11,10 @@ from aitne.core.settings import Settings
 
 
 class BareRuntime:
-    """Fulfils ``core.ports.runtime.Runtime``. ``session_env`` is a virtual environment, or None."""
+    """Implementation of ``core.ports.runtime.Runtime``.
+
+    ``session_env`` is a virtual environment, or None.
+    """
 
     name = "bare"
     serves_images = False
@@ -20,11 +23,11 @@ class BareRuntime:
         self.session_env = session_env
 
     def refusal(self, *, on_slurm: bool) -> str | None:
-        """It is always there."""
+        """Return None: this runtime is always available."""
         return None
 
     def launch(self, spec: ContainerSpec) -> Launch:
-        """Nothing comes before the program's own arguments.
+        """Return a launch that puts nothing before the program's own arguments.
 
         Raises:
             InvalidInput: an image, or what only a container can do.
@@ -41,9 +44,9 @@ class BareRuntime:
         return Launch()
 
     def environment(self) -> Mapping[str, str]:
-        """As if the session environment were activated."""
+        """Return the variables of an activated session environment."""
         return {} if self.session_env is None else {"VIRTUAL_ENV": str(self.session_env)}
 
     def path(self) -> tuple[str, ...]:
-        """The session environment's programs come first."""
+        """Return the folder of the session environment's programs, which come first."""
         return () if self.session_env is None else (str(self.session_env / "bin"),)

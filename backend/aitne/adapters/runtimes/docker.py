@@ -31,7 +31,7 @@ _ENDINGS = (
 
 
 class DockerRuntime:
-    """Fulfils ``core.ports.runtime.Runtime`` with a launcher of its own, ``_docker_run``.
+    """Implementation of ``core.ports.runtime.Runtime`` with a launcher of its own, ``_docker_run``.
 
     The launcher asks the daemon for the container, and is for the agent what ``apptainer exec`` is:
     it carries the streams, passes signals on and ends with the program's exit code. It holds the
@@ -46,7 +46,9 @@ class DockerRuntime:
         self._cgroup_parent = settings.containers.docker_cgroup_parent
 
     def refusal(self, *, on_slurm: bool) -> str | None:
-        """On Slurm it needs a cgroup parent; everywhere the package and the daemon's socket."""
+        """Return why it cannot be used: on Slurm it needs a cgroup parent; everywhere the package
+        and the daemon's socket.
+        """
         if on_slurm and self._cgroup_parent is None:
             return (
                 "Docker is for a single machine: its daemon's children leave the job's cgroup, so "
@@ -64,7 +66,7 @@ class DockerRuntime:
         return None
 
     def launch(self, spec: ContainerSpec) -> Launch:
-        """The launcher with a description of the container, which is all that it does.
+        """Return the launcher with a description of the container, which is all that it does.
 
         Raises:
             InvalidInput: no image, one that has no digest of Docker's store, or a bind that no
@@ -105,9 +107,9 @@ class DockerRuntime:
         )
 
     def environment(self) -> Mapping[str, str]:
-        """The image's own."""
+        """Return no variables: those of the image apply."""
         return {}
 
     def path(self) -> tuple[str, ...]:
-        """The image's own."""
+        """Return no folders: the image's PATH applies."""
         return ()

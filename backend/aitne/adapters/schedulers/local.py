@@ -35,7 +35,7 @@ def _utc_now() -> datetime:
 
 
 class LocalScheduler:
-    """Fulfils ``core.ports.scheduler.Scheduler`` on this machine."""
+    """Implementation of ``core.ports.scheduler.Scheduler`` on this machine."""
 
     name = "local"
     shared = False
@@ -68,7 +68,7 @@ class LocalScheduler:
     # --- coming and going ------------------------------------------------------------------------
 
     async def start(self) -> Sequence[str]:
-        """Find the records again and re-attach to what runs.
+        """Restore the records and re-attach to running jobs.
 
         Raises:
             SetupError: the folder cannot be used, or another platform process uses it.
@@ -101,7 +101,7 @@ class LocalScheduler:
             raise
 
     async def _take_lock(self) -> int:
-        """Two schedulers on one folder would start every job twice."""
+        """Lock the folder: two schedulers on one folder would start every job twice."""
         lock = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         deadline = asyncio.get_running_loop().time() + _LOCK_WAIT_S
         while True:
@@ -119,7 +119,7 @@ class LocalScheduler:
                 return lock
 
     async def close(self) -> None:
-        """Let go; running jobs go on."""
+        """Release the lock and the runners; running jobs go on."""
         if self._engine_or_none is not None:
             await self._engine.close()
             self._engine_or_none = None
@@ -187,12 +187,12 @@ class LocalScheduler:
                 )
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """Whether it could ever run; when is not planned ahead. Raises as ``submit``."""
+        """Check whether the job could ever run; no start time is planned. Raises as ``submit``."""
         self._check(request)
         return None
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """All that is held for these attempts."""
+        """Return all records that are held for these attempts."""
         engine = self._engine
         wanted = {(run.job_id, run.attempt) for run in runs}
         return [
@@ -203,7 +203,7 @@ class LocalScheduler:
         ]
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Every job, from memory."""
+        """Return every job, from memory."""
         engine = self._engine
         before = self._clock() - _KEEP_ENDED
         # What ended while nobody was here is told for as long as what ended before our eyes.
@@ -227,7 +227,7 @@ class LocalScheduler:
         return task.row(engine.pending_reason(task), engine.expected_start(task))
 
     def _tasks(self, run: Run) -> list[Task]:
-        """What the id selects, if it is this very attempt."""
+        """Return the tasks of the run's ID, if they belong to exactly this attempt."""
         if run.scheduler_id is None:
             return []
         return [
@@ -238,7 +238,7 @@ class LocalScheduler:
         ]
 
     async def cancel(self, run: Run) -> None:
-        """End a job, an array, or a task.
+        """Cancel a job, an array, or a task.
 
         Raises:
             SchedulerUnavailable: the end of a waiting job could not be written down.
@@ -290,7 +290,7 @@ class LocalScheduler:
                 ) from error
 
     async def cluster(self) -> Cluster:
-        """The nodes with what jobs hold of each; there is nothing else."""
+        """Return the nodes with what jobs hold of each; there is nothing else."""
         engine = self._engine
         free = Free(self._nodes)
         for task in engine.holders():
@@ -304,14 +304,14 @@ class LocalScheduler:
         )
 
     async def drain(self, node: str, reason: str) -> None:
-        """Raises ``NotSupported``."""
+        """Always raise ``NotSupported``: the local scheduler cannot drain nodes."""
         raise NotSupported(
             f"Node {node} cannot be drained: the local scheduler has no such state. End the "
             "platform, or move to Slurm."
         )
 
     async def resume(self, node: str) -> None:
-        """Raises ``NotSupported``."""
+        """Always raise ``NotSupported``: the local scheduler cannot drain nodes."""
         raise NotSupported(f"Node {node} was never drained: the local scheduler has no such state.")
 
     def _node(self, free: Free, node: Capacity, now: datetime) -> Node:
@@ -358,7 +358,7 @@ def _array(text: str) -> tuple[tuple[int, ...], int | None]:
 
 
 def _why_never(nodes: Sequence[Capacity], request: SubmitRequest) -> str:
-    """Which field asks for more than any node has."""
+    """Return a sentence that names the field that exceeds every node, and the limit."""
     wants = request.resources
     kind = wants.gpu.type
     most_gpus = max(sum(kind is None or gpu.type == kind for gpu in node.gpus) for node in nodes)

@@ -32,7 +32,9 @@ _INSTEAD = 'Use scheduler = "slurm" or "slurm_cli", which work with every releas
 
 
 class PyslurmScheduler(SlurmCliScheduler):
-    """Fulfils ``core.ports.scheduler.Scheduler``; what is not here is done by the commands."""
+    """Implementation of ``core.ports.scheduler.Scheduler``; all other methods use Slurm's
+    commands.
+    """
 
     name = "pyslurm"
 
@@ -43,7 +45,7 @@ class PyslurmScheduler(SlurmCliScheduler):
         self._known: dict[bytes, Sequence[SchedulerJob]] = {}
 
     async def start(self) -> Sequence[str]:
-        """As with the commands, and see whether pyslurm is there and fits.
+        """Start as with the commands, and check that pyslurm is installed and fits.
 
         Raises:
             SetupError: the commands are missing; pyslurm is, or lacks something, or does not fit.
@@ -66,12 +68,14 @@ class PyslurmScheduler(SlurmCliScheduler):
         return notes
 
     async def close(self) -> None:
-        """End pyslurm's process."""
+        """End pyslurm's process and close the base adapter."""
         await self._library.close()
         await super().close()
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """All jobs that slurmctld holds, ended ones for MinJobAge; and a squeue when one failed."""
+        """Return all jobs that slurmctld holds, ended ones for MinJobAge; run squeue too when a job
+        failed.
+        """
         if self._release is None:
             try:
                 await self._compare()
@@ -91,7 +95,7 @@ class PyslurmScheduler(SlurmCliScheduler):
         return [job for jobs in found.values() for job in jobs]
 
     async def _compare(self) -> None:
-        """Raises ``SetupError`` unless slurmctld is of the release that fits."""
+        """Raise ``SetupError`` unless slurmctld is of the release that fits."""
         release = (await self._config()).release
         if not release.startswith(f"{FITS}."):
             raise SetupError(f"This Slurm is {release}, and pyslurm fits {FITS} alone. {_INSTEAD}")
@@ -99,7 +103,7 @@ class PyslurmScheduler(SlurmCliScheduler):
 
 
 def check(hello: Hello) -> None:
-    """Raises ``SetupError`` unless this pyslurm is one that works."""
+    """Raise ``SetupError`` unless this pyslurm is usable."""
     if hello.missing:
         raise SetupError(f"pyslurm {hello.pyslurm} lacks {', '.join(hello.missing)}. {_INSTALL}")
     if hello.interface != INTERFACE:
@@ -114,7 +118,7 @@ def _key(job: SchedulerJob) -> tuple[object, ...]:
 
 
 def _with_end(job: SchedulerJob, said: SchedulerJob | None) -> SchedulerJob:
-    """With the exit code that squeue has; none where squeue has no such job any more."""
+    """Return the job with the exit code of squeue; without one if squeue no longer has the job."""
     if not records.doubtful(job):
         return job
     code, signal = (None, None) if said is None else (said.exit_code, said.signal)

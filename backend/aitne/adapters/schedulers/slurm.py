@@ -53,7 +53,9 @@ _ODD_CLOCK_S = 20
 
 
 class SlurmScheduler(SlurmCliScheduler):
-    """Fulfils ``core.ports.scheduler.Scheduler``; what is not here is done by the commands."""
+    """Implementation of ``core.ports.scheduler.Scheduler``; all other methods use Slurm's
+    commands.
+    """
 
     name = "slurm"
 
@@ -66,7 +68,7 @@ class SlurmScheduler(SlurmCliScheduler):
         self._told: str | None = None
 
     async def start(self) -> Sequence[str]:
-        """As with the commands, and try slurmrestd. That it is not there is no reason not to start.
+        """Start as with the commands, and try slurmrestd. It need not be available to start.
 
         Raises:
             SetupError: the commands are missing; the key cannot be used; slurmrestd speaks no known
@@ -96,7 +98,7 @@ class SlurmScheduler(SlurmCliScheduler):
         return notes
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to slurmrestd."""
         if self._rest is not None:
             await self._rest.close()
             self._rest = None
@@ -105,7 +107,7 @@ class SlurmScheduler(SlurmCliScheduler):
     # What has left for slurmrestd may reach slurmctld as long as its token is believed.
     @property
     def settle_s(self) -> float:
-        """How long after a submission without an answer the job may still turn up."""
+        """The seconds after a submission without an answer in which the job may still appear."""
         late = 0.0 if self._settings.slurm.rest_url is None else LIFETIME_S + 5.0
         return max(self._commands_settle_s, late)
 
@@ -114,7 +116,7 @@ class SlurmScheduler(SlurmCliScheduler):
         self._commands_settle_s = value
 
     async def submit(self, request: SubmitRequest) -> str:
-        """By REST, or by sbatch what REST cannot say or take at this moment.
+        """Submit by REST, or by sbatch what REST cannot express or accept at this moment.
 
         Raises:
             SchedulerRejected: Slurm refuses it.
@@ -148,7 +150,7 @@ class SlurmScheduler(SlurmCliScheduler):
             raise await self._explain(error) from error
 
     def _environment(self, request: SubmitRequest) -> dict[str, str]:
-        """As sbatch would pass it on."""
+        """Return the environment as sbatch would pass it on."""
         conf = self._settings.slurm.conf
         return {
             "PATH": PATH,
@@ -158,7 +160,7 @@ class SlurmScheduler(SlurmCliScheduler):
         }
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """A few plain jobs whose ids are known one by one, all else as with the commands."""
+        """Look up a few plain jobs with known IDs one by one, all else as with the commands."""
         if self._rest is not None and not self._alone and 0 < len(runs) <= _ONE_BY_ONE:
             try:
                 found = await self._look_up(self._rest, runs)
@@ -172,7 +174,9 @@ class SlurmScheduler(SlurmCliScheduler):
     async def _look_up(
         self, rest: RestSession, runs: Sequence[Run]
     ) -> Sequence[SchedulerJob] | None:
-        """None: not all of them are plain jobs that slurmctld still holds under that id."""
+        """Look up the jobs one by one. None: not all of them are plain jobs that slurmctld still
+        holds under that ID.
+        """
         found: list[SchedulerJob] = []
         for run in runs:
             if run.scheduler_id is None or not run.scheduler_id.isdecimal():
@@ -192,7 +196,9 @@ class SlurmScheduler(SlurmCliScheduler):
         return found
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """What has changed by REST while the queue is small and that is cheap, else one squeue."""
+        """Return the jobs by REST while the queue is small and that is cheap, else by one
+        squeue.
+        """
         if self._watch is not None and self._rest is not None:
             try:
                 rows = await self._watch.poll()
@@ -204,7 +210,7 @@ class SlurmScheduler(SlurmCliScheduler):
         return await super().poll()
 
     async def cancel(self, run: Run) -> None:
-        """By REST once the record there proves to be this job's, else by scancel."""
+        """Cancel by REST once the record there proves to be this job's, else by scancel."""
         # Of an array's single tasks Slurm keeps no record if they are ended carelessly; scancel's way
         # round that has its place there.
         if self._rest is not None and run.scheduler_id is not None and run.scheduler_id.isdecimal():
@@ -216,7 +222,9 @@ class SlurmScheduler(SlurmCliScheduler):
         await super().cancel(run)
 
     async def _cancelled(self, rest: RestSession, run: Run, number: str) -> bool:
-        """False: Slurm shows no such job, or one of somebody else's under this id."""
+        """Cancel the job by REST. False: Slurm shows no such job, or one of another user under this
+        ID.
+        """
         found = await rest.job(number, None)
         wanted = identity.name(run.job_id, run.attempt)
         if not found or any(
@@ -228,7 +236,9 @@ class SlurmScheduler(SlurmCliScheduler):
         return True
 
     async def _explain(self, error: TokenRefused) -> SchedulerUnavailable:
-        """Slurm does not say why it refuses a token; its clock tells one of the reasons."""
+        """Explain why a token is rejected: Slurm gives no reason, but its clock shows one of
+        them.
+        """
         try:
             said = await self._site.ask("scontrol", "show", "config")
         except SchedulerUnavailable as silent:
@@ -251,7 +261,7 @@ class SlurmScheduler(SlurmCliScheduler):
         )
 
     def _tell(self, what: str) -> None:
-        """Once, until it is something else."""
+        """Log a message once, until it changes."""
         if what != self._told:
             log.warning("slurmrestd: %s", what)
             self._told = what

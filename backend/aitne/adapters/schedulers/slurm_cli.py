@@ -47,7 +47,7 @@ _ALLOCATED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED}
 
 
 class SlurmCliScheduler:
-    """Fulfils ``core.ports.scheduler.Scheduler`` with Slurm's commands."""
+    """Implementation of ``core.ports.scheduler.Scheduler`` with Slurm's commands."""
 
     name = "slurm_cli"
     shared = True
@@ -65,7 +65,7 @@ class SlurmCliScheduler:
     # --- coming and going ------------------------------------------------------------------------
 
     async def start(self) -> Sequence[str]:
-        """Learn what this Slurm is like. That it does not answer is no reason not to start.
+        """Read the configuration of this Slurm. It need not answer to start.
 
         Raises:
             SetupError: its commands are not there.
@@ -82,7 +82,9 @@ class SlurmCliScheduler:
         return [*config.notes(sees_all=sees_all, account=account)]
 
     async def _sees_all(self, config: SlurmConfig, account: str) -> bool:
-        """Whether the looking-on identity sees other people's jobs under PrivateData=jobs."""
+        """Return True if the account that reads the queue sees other users' jobs under
+        PrivateData=jobs.
+        """
         if account in ("root", config.slurm_user):
             return True
         if not config.accounting:
@@ -98,33 +100,33 @@ class SlurmCliScheduler:
         return config
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
     # --- looking ---------------------------------------------------------------------------------
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """One squeue for all jobs that slurmctld holds, ended ones for MinJobAge."""
+        """Return all jobs that slurmctld holds, ended ones for MinJobAge, by one squeue."""
         return await self._site.poll()
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """The queue by name, then accounting for what it does not hold."""
+        """Search the queue by name, then accounting for what it does not hold."""
         return await self._site.find(runs)
 
     async def cluster(self) -> Cluster:
-        """Nodes, partitions, reservations and QOS."""
+        """Return nodes, partitions, reservations and QOS."""
         return await self._site.cluster()
 
     async def changed(self) -> None:
-        """Slurm's commands wake nobody: never returns."""
+        """Never return: Slurm's commands do not signal changes."""
         await asyncio.Event().wait()
 
     # --- submitting ------------------------------------------------------------------------------
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Write the job's files, then give it to sbatch as its account.
+        """Write the job's files, then submit it by sbatch as its account.
 
-        ``max_requeues`` is nothing that Slurm can be told; the restart count is part of every
-        poll, and who polls ends a job that was started again too often.
+        sbatch has no option for ``max_requeues``; the restart count is part of every poll, and the
+        controller ends a job that was restarted too often.
 
         Raises:
             SchedulerRejected: Slurm refuses it, or takes it and could never run it.
@@ -189,7 +191,7 @@ class SlurmCliScheduler:
             raise Unavailable(f"{error.message} Nothing was submitted.") from error
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """``sbatch --test-only`` as the job's account, with the script that would be submitted.
+        """Run ``sbatch --test-only`` as the job's account, with the script that would be submitted.
 
         Raises:
             SchedulerRejected: as ``submit`` would.
@@ -220,7 +222,7 @@ class SlurmCliScheduler:
     # --- acting ----------------------------------------------------------------------------------
 
     async def cancel(self, run: Run) -> None:
-        """End what Slurm holds under this run's own name, as its account.
+        """Cancel what Slurm holds under this run's own name, as its account.
 
         Raises:
             SchedulerRejected: the account may not.
@@ -246,7 +248,7 @@ class SlurmCliScheduler:
             self._check(done, f"Job {number} cannot be ended")
 
     async def _own(self, run: Run, *, single_tasks: bool = True) -> Sequence[SchedulerJob]:
-        """What of the run has not ended, of its account alone, whatever ids it has.
+        """Return the jobs of the run and its account that have not ended, under any ID.
 
         There are two when a submission turned up after it was made again: one that is left would
         run after all.
@@ -258,7 +260,7 @@ class SlurmCliScheduler:
         ]
 
     async def _live(self, run: Run) -> Sequence[SchedulerJob]:
-        """What of it has not ended under the id that is known."""
+        """Return the jobs of the run that have not ended, limited to its ID if that is known."""
         return [
             row
             for row in await self._own(run)
@@ -307,7 +309,7 @@ class SlurmCliScheduler:
             self._check(done, f"The time of job {row.scheduler_id} cannot be changed")
 
     async def drain(self, node: str, reason: str) -> None:
-        """Give the node no new work; needs an administrator of Slurm.
+        """Drain the node; needs an administrator of Slurm.
 
         Raises:
             SchedulerRejected: there is no such node, or Slurm does not permit it.
@@ -317,7 +319,7 @@ class SlurmCliScheduler:
         await self._set_node(node, "State=DRAIN", f"Reason={said}")
 
     async def resume(self, node: str) -> None:
-        """Let the node take work again; needs an administrator of Slurm.
+        """Resume the node; needs an administrator of Slurm.
 
         Raises:
             SchedulerRejected: there is no such node, it is not drained or down, or Slurm does not

@@ -1,4 +1,4 @@
-"""What every file system can be asked, whatever it is."""
+"""Functions of all storage adapters, for any file system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from aitne.core.models.storage import Area, AreaFacts
 
 
 def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]:
-    """Whether it is there and what its file system has; may hang as long as that does."""
+    """Return the facts about the area's folder and its mount; may block as long as the file system
+    hangs.
+    """
     try:
         # First: an automounter mounts when somebody looks.
         facts = os.stat(area.path)
@@ -49,7 +51,7 @@ def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]
 
 
 def absent(area: Area, problem: str, kind: str | None = None) -> AreaFacts:
-    """The folder is not there, for this reason."""
+    """Return facts that say that the folder is not there, for this reason."""
     return AreaFacts(area=area, there=False, file_system=kind, problem=problem)
 
 

@@ -1,4 +1,4 @@
-"""What is mounted on this machine, and what should be."""
+"""Current mounts of this machine, and the mounts that it should have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Mount:
     """Those of the mount and of the file system."""
 
     def option(self, name: str) -> str | None:
-        """The value of ``name=value``."""
+        """Return the value of ``name=value`` in the options; None: it is not there."""
         prefix = f"{name}="
         return next((o.removeprefix(prefix) for o in self.options if o.startswith(prefix)), None)
 
@@ -37,7 +37,7 @@ class Mounts:
     fstab: Path = Path("/etc/fstab")
 
     def of(self, path: str) -> Mount | None:
-        """The mount that ``path`` lies on, as the names stand there."""
+        """Return the mount that ``path`` lies on, by the names in the table."""
         found = None
         for mount in self._all():
             above = mount.point == "/" or within(path, [mount.point])
@@ -59,7 +59,7 @@ class Mounts:
         return None if any(Path(mount.point) == wanted for mount in points) else expected
 
     def _expected(self, path: str) -> str | None:
-        """The innermost mount point above ``path`` that ``/etc/fstab`` names."""
+        """Return the innermost mount point above ``path`` that ``/etc/fstab`` names."""
         try:
             lines = self.fstab.read_text(errors="surrogateescape").splitlines()
         except OSError:

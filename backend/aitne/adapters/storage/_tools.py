@@ -26,11 +26,11 @@ class Tools:
     """For all that are run at once."""
 
     def has(self, program: str) -> bool:
-        """Whether it is installed here."""
+        """Return whether the program is installed on this machine."""
         return self._find(program) is not None
 
     def run(self, argv: Sequence[str], *, fails: bool = True) -> str:
-        """What it printed. With ``fails`` False its exit code means nothing.
+        """Run a program and return its output. If ``fails`` is False, its exit code is ignored.
 
         Raises:
             ToolFailed: as the class says.
@@ -43,7 +43,7 @@ class Tools:
     def run_all(
         self, commands: Sequence[Sequence[str]], *, fails: bool = True
     ) -> list[str | ToolFailed]:
-        """What each printed, or how it failed; they run at the same time."""
+        """Run all commands concurrently and return the output or the failure of each."""
         until = time.monotonic() + self.timeout_s
         started = [self._start(argv) for argv in commands]
         return [

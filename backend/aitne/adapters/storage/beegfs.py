@@ -1,4 +1,4 @@
-"""BeeGFS, as its own tools tell: ``beegfs-ctl`` of 7.x, ``beegfs`` of 8.x.
+"""BeeGFS, queried by its own tools: ``beegfs-ctl`` of 7.x, ``beegfs`` of 8.x.
 
 Written against documented output (``tests/assets/beegfs``); it never ran on a real BeeGFS.
 """
@@ -25,7 +25,7 @@ _NEW, _OLD = "beegfs", "beegfs-ctl"
 
 
 class BeegfsStorage:
-    """Fulfils ``core.ports.storage.Storage``."""
+    """Implementation of ``core.ports.storage.Storage`` for BeeGFS."""
 
     name = "beegfs"
 
@@ -34,7 +34,7 @@ class BeegfsStorage:
         self._tools = tools or Tools()
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
-        """What is there now; never raises for what a file system may do."""
+        """Return the current facts about the area; no failure of a file system raises."""
         found, mount = look_at_folder(area, self._mounts)
         if not found.there or mount is None:
             return found

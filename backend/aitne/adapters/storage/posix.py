@@ -20,8 +20,11 @@ _NO_QUOTAS = frozenset({"tmpfs", "overlay", "squashfs", "ramfs", "iso9660", "ero
 
 
 class PosixStorage:
-    """Fulfils ``core.ports.storage.Storage``. Where there are no quotas, or none that this account
-    may ask for, they stay unknown: that is how most sites are, and no problem."""
+    """Implementation of ``core.ports.storage.Storage``.
+
+    Where there are no quotas, or none that this account may query, they stay unknown: that is so at
+    most sites, and no problem.
+    """
 
     name = "posix"
 
@@ -30,7 +33,7 @@ class PosixStorage:
         self._tools = tools or Tools()
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
-        """What is there now; never raises for what a file system may do."""
+        """Return the current facts about the area; no failure of a file system raises."""
         found, mount = look_at_folder(area, self._mounts)
         asked = found.there and mount is not None and mount.kind not in _NO_QUOTAS
         if not asked or mount is None or not self._tools.has("quota"):

@@ -1,4 +1,4 @@
-"""When somebody last worked in a session, and which jobs leave their GPUs idle."""
+"""Times of the last activity in sessions, and jobs that leave their GPUs idle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIELDS = [_activity.c[name] for name in SessionActivity.model_fields]
 
 
 class Activity(StorePart, NotificationStore):
-    """``NotificationStore``, the part about activity."""
+    """Part of ``NotificationStore`` about activity."""
 
     @override
     async def note_activity(

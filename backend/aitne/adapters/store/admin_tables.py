@@ -1,4 +1,4 @@
-"""Announcements, maintenance and what became of each node."""
+"""Tables of announcements, maintenance and the history of nodes."""
 
 from __future__ import annotations
 

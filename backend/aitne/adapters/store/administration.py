@@ -27,7 +27,7 @@ MAINTAINED = "maintenance.changed"
 
 
 class Administration(StorePart, AdministrationStore):
-    """``AdministrationStore``."""
+    """Implementation of ``AdministrationStore`` in SQL."""
 
     @override
     async def save_announcement(
@@ -193,7 +193,7 @@ class Administration(StorePart, AdministrationStore):
 
 
 async def _lock_announcement(tx: Transaction, announcement_id: str) -> Announcement | None:
-    """It, which nobody else changes until the end."""
+    """Read the announcement and lock it until the end of the transaction."""
     query = select(_announcements).where(_announcements.c.id == announcement_id).with_for_update()
     row = (await tx.execute(query)).mappings().first()
     return None if row is None else Announcement.model_validate(row)

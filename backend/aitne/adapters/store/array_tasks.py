@@ -19,7 +19,7 @@ _LARGEST_INDEX = (1 << 31) - 1
 
 
 class ArrayTasks(StorePart):
-    """``JobStore``, the part about tasks of arrays."""
+    """Part of ``JobStore`` about tasks of arrays."""
 
     async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
         """List the tasks by index, those in the task group too."""

@@ -1,4 +1,4 @@
-"""The audit log."""
+"""The store of the audit log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aitne.core.ports.store import AuditStore, Page
 
 
 class AuditTrail(StorePart, AuditStore):
-    """``AuditStore``."""
+    """Implementation of ``AuditStore`` in SQL."""
 
     @override
     async def append_audit(self, draft: AuditDraft) -> AuditEntry:

@@ -1,4 +1,4 @@
-"""What the parts of the store share."""
+"""Common base of the parts of the store."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from aitne.core.errors import StaleEpoch
 
 T = TypeVar("T")
 MOST_IDS = 500
-"""So many ids are named in one statement."""
+"""The limit of IDs in one statement."""
 
 
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """In pieces of at most ``size``."""
+    """Yield pieces of at most ``size``."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
@@ -31,7 +31,7 @@ class StorePart:
     _by_own_clock: bool
 
     async def _lease_time(self, connection: Transaction | AsyncConnection) -> datetime:
-        """The one time by which leases run out, for all who use the database."""
+        """Return the time by which leases expire, the same for all users of the database."""
         if self._by_own_clock or self._db.address.path is not None:
             return self._clock()
         now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
@@ -39,9 +39,9 @@ class StorePart:
 
 
 async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | None) -> None:
-    """Pass if ``epoch`` is of a lease that nobody has taken over since.
+    """Check that ``epoch`` is that of a lease that no other controller has taken over since.
 
-    In a transaction it stays so until the commit: the row is read-locked, and a successor's
+    In a transaction this stays true until the commit: the row is read-locked, and a successor's
     ``take_lease`` waits for that.
 
     Raises:
@@ -101,10 +101,10 @@ async def take_due(
     epoch: int,
     until: datetime,
 ) -> Sequence[RowMapping]:
-    """Lease rows to the controller that leads, until then: of two who ask, each row goes to one.
+    """Lease rows to the controller that leads; of two concurrent callers, each row goes to one.
 
-    ``due`` selects their ids, in the order in which they are served; ``is_due`` is asked once more
-    of the rows that it has selected, for they are not locked by then.
+    ``due`` selects their IDs, in the order in which they are served; ``is_due`` is checked again on
+    the selected rows, since they are not locked by then.
     """
     # Mostly there is nothing to do; then nothing is written, and nothing is woken.
     async with db.read() as connection:

@@ -1,4 +1,4 @@
-"""Images and datasets, and which projects see them."""
+"""Images and datasets, and the projects that can see them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _Version = tuple[str, str]
 
 
 class Catalog(StorePart, CatalogStore):
-    """``CatalogStore``."""
+    """Implementation of ``CatalogStore`` in SQL."""
 
     @override
     async def add_image(self, image: Image, *, actor: str) -> Image:
@@ -267,15 +267,18 @@ def _is(table: Table, name: str, version: str) -> ColumnElement[bool]:
 
 
 async def _lock(tx: Transaction, table: Table, kind: str, name: str, version: str) -> None:
-    """Let nobody else change this version until the commit. Raises ``NotFound``."""
+    """Lock this version until the commit. Raises ``NotFound``."""
     query = select(table.c.name).where(_is(table, name, version)).with_for_update()
     if (await tx.execute(query)).first() is None:
         raise NotFound(kind, f"{name}:{version}")
 
 
 def _with_projects(columns: Sequence[Column[Any]]) -> Select[Any]:
-    """A row for each project that sees an image, and one for an image that everybody sees. It is one
-    statement: of two the second could miss the projects of an image that is being removed."""
+    """Select a row for each project that sees an image, and one for an image that all users see.
+
+    It is one statement: the second of two could miss the projects of an image that is being
+    removed.
+    """
     same = and_(
         _image_projects.c.name == _images.c.name, _image_projects.c.version == _images.c.version
     )
@@ -306,7 +309,9 @@ async def _artifacts_of(connection: _Reader, name: str, version: str) -> dict[st
 async def _put_artifact(
     tx: Transaction, image: Image, artifact: Artifact, before: Artifact | None
 ) -> None:
-    """Add it, or, if the same content is known, note where it lies now. Raises ``Conflict``."""
+    """Add an artifact, or, if the same content is known, store its new path. Raises
+    ``Conflict``.
+    """
     key = {"name": image.name, "version": image.version}
     if before is None:
         await tx.execute(insert(_artifacts), {**key, **artifact.model_dump()})
@@ -360,7 +365,9 @@ async def _grant(
 def _note_image(
     tx: Transaction, image: Image, actor: str, what: str, before: Image | None = None
 ) -> None:
-    """Tell those who may see it, and, of a change of that, those who could see it before."""
+    """Append an event for the users who may see the image and, if that has changed, those who could
+    before.
+    """
     seen_by = [each.projects for each in (image, before) if each is not None]
     about = {"name": image.name, "version": image.version, "what": what, "actor": actor}
     if not all(seen_by):

@@ -35,7 +35,7 @@ _LOCKOUTS_KEPT = timedelta(days=30)
 
 
 class ClusterRecords(StorePart, ClusterStore):
-    """``ClusterStore``."""
+    """Implementation of ``ClusterStore`` in SQL."""
 
     @override
     async def save_cluster(self, cluster: Cluster, *, epoch: int) -> None:

@@ -30,7 +30,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Prose(TypeDecorator[str]):
-    """A sentence for people. PostgreSQL's text has no NUL, and no sentence needs one."""
+    """Text for users. PostgreSQL's text has no NUL, and no sentence needs one."""
 
     impl = Text
     cache_ok = True

@@ -1,4 +1,4 @@
-"""What is on its way to people: webhooks, and the messages that channels carry."""
+"""Pending deliveries to users: webhooks, and the messages of the other channels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIELDS = [_deliveries.c[name] for name in Delivery.model_fields]
 
 
 class Deliveries(StorePart, NotificationStore):
-    """``NotificationStore``, the part about webhooks and deliveries."""
+    """Part of ``NotificationStore`` about webhooks and deliveries."""
 
     @override
     async def create_webhook(self, webhook: Webhook, *, most: int) -> None:

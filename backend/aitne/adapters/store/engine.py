@@ -41,7 +41,7 @@ MIGRATION_LOCK = 4_158_320_902
 class Transaction:
     """One write transaction. Its events are written last, so their lock is held for a moment only.
 
-    It is also why no deadlock comes of that lock: who holds it asks for no other.
+    This also prevents deadlocks by that lock: its holder requests no other.
     """
 
     def __init__(self, connection: AsyncConnection, clock: Clock) -> None:
@@ -51,7 +51,7 @@ class Transaction:
 
     @property
     def dialect(self) -> str:
-        """``sqlite`` or ``postgresql``."""
+        """The SQL dialect: ``sqlite`` or ``postgresql``."""
         return self.connection.dialect.name
 
     async def execute(
@@ -63,8 +63,11 @@ class Transaction:
         return await self.connection.execute(statement, parameters)
 
     async def take(self, what: str) -> None:
-        """Wait until nobody else has taken ``what``, and keep it until the end: for rules over rows
-        that are not there yet. On SQLite a transaction is alone anyway."""
+        """Lock ``what`` until the end of the transaction, for rules over rows that do not exist
+        yet.
+
+        On SQLite a transaction is alone anyway.
+        """
         if self.dialect == "postgresql":
             lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))")
             await self.execute(lock, {"what": what})
@@ -87,7 +90,7 @@ class Transaction:
 
 
 class Database:
-    """The engine, its two kinds of transaction, and the feed that tells of changes."""
+    """The engine, its two kinds of transaction, and the feed that reports changes."""
 
     def __init__(self, address: Address, clock: Clock, *, outlived: bool) -> None:
         self.address = address
@@ -121,7 +124,7 @@ class Database:
                 await asyncio.to_thread(files.prepare, self.address.path)
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection to the database."""
         await self.feed.close()
         await self._engine.dispose()
         if self._connector is not None:

@@ -23,7 +23,7 @@ _MOST_DOUBLINGS = 32
 
 
 class Factors(StorePart, SignInStore):
-    """``SignInStore``, the part about second factors and lockouts."""
+    """Part of ``SignInStore`` about second factors and lockouts."""
 
     @override
     async def begin_attempt(

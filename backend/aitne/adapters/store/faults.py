@@ -1,4 +1,4 @@
-"""What a driver's error means, in a sentence that says what to do."""
+"""Messages for errors of database drivers, as sentences that say what to do."""
 
 from __future__ import annotations
 
@@ -84,14 +84,16 @@ _BAD_TEXT = {"22021", "22P05"}
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``lasting``: trying again does not help before somebody has done what ``sentence`` says."""
+    """Fault of the database. ``lasting``: a retry does not help before an administrator has done
+    what ``sentence`` says.
+    """
 
     sentence: str
     lasting: bool
 
 
 def explain(error: BaseException, address: Address) -> Fault | None:
-    """What the error means, or None if it is not the database's."""
+    """Return the fault that the error means; None: the database did not cause it."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
         cause = error.orig
@@ -162,7 +164,7 @@ def translated(address: Address) -> Iterator[None]:
 
 @contextmanager
 def translated_at_start(address: Address) -> Iterator[None]:
-    """Like ``translated``, but what somebody must repair first is a ``SetupError``."""
+    """Like ``translated``, but raise ``SetupError`` for a fault that must be repaired first."""
     try:
         yield
     except Exception as error:

@@ -1,8 +1,9 @@
-"""Who waits for a change is told of one soon, whichever process made it.
+"""Notification of waiting tasks about changes in the database, made by any process.
 
 One watcher per process serves all its waiters. It counts generations: a number that grows whenever
-something may have been committed. What a waiter compares with is the generation at its last read or
-wait. That is kept in a context variable, for a task that a reader starts only to wait knows it then.
+something may have been committed. A waiter compares the current generation with that of its last
+read or wait. That one is kept in a context variable, so that a task that a reader starts only to
+wait knows it too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Who has seen which generation of what, and when."""
+    """Mark of the generation that a task has seen, and when."""
 
     feed: Feed
     generation: int
@@ -36,7 +37,7 @@ _seen: ContextVar[_Mark | None] = ContextVar("aitne_seen_generation", default=No
 
 
 class Feed(ABC):
-    """The generations, and the futures of those who wait for the next one."""
+    """The generations, and the futures of the tasks that wait for the next one."""
 
     RECENT_S = 1.0
     """How long a task that was started to wait may have taken to do so."""
@@ -48,7 +49,9 @@ class Feed(ABC):
         self._waiters: set[asyncio.Future[None]] = set()
 
     def mark(self) -> None:
-        """What the caller reads from now on includes every change up to this generation."""
+        """Record that the caller's reads from now on include every change up to the current
+        generation.
+        """
         task = asyncio.current_task()
         known = None if task is None else weakref.ref(task)
         _seen.set(_Mark(self, self._generation, known, time.monotonic()))
@@ -73,7 +76,9 @@ class Feed(ABC):
         return changed
 
     def _seen_by_caller(self) -> tuple[int, bool]:
-        """The generation to compare with, and whether it is the calling task itself that saw it."""
+        """Return the generation to compare with, and whether the calling task itself has seen
+        it.
+        """
         mark, now = _seen.get(), time.monotonic()
         if mark is not None and mark.feed is self:
             own = mark.task is not None and mark.task() is asyncio.current_task()
@@ -91,18 +96,19 @@ class Feed(ABC):
 
     @abstractmethod
     async def _watch(self) -> None:
-        """See that the watcher runs; called at the begin of every wait."""
+        """Ensure that the watcher runs; called at the beginning of every wait."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Stop watching. Those who still wait run into their timeouts."""
+        """Stop watching. Waiting tasks run into their timeouts."""
 
 
 class SqliteFeed(Feed):
-    """Looks at ``PRAGMA data_version`` while anybody waits: a look at shared memory, some microseconds.
+    """Feed that reads ``PRAGMA data_version`` while any task waits: a read of shared memory, some
+    microseconds.
 
     The number changes with the commits of every other connection. This one makes none, so it sees
-    all, those of this process too.
+    all, including those of this process.
     """
 
     INTERVAL_S = 0.05
@@ -152,7 +158,7 @@ class SqliteFeed(Feed):
         self._connection, self._version = None, None
 
     async def close(self) -> None:
-        """Close the connection and let the timer go."""
+        """Close the connection and cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -160,11 +166,11 @@ class SqliteFeed(Feed):
 
 
 class PostgresFeed(Feed):
-    """LISTENs on a connection of its own; every write transaction NOTIFYs."""
+    """Feed that LISTENs on a connection of its own; every write transaction NOTIFYs."""
 
     CHANNEL = "aitne_change"
     CHECK_S = 30.0
-    """A connection that died without a word is noticed after this time."""
+    """The time after which a silently lost connection is noticed."""
     RETRY_S = 2.0
 
     def __init__(self, dsn: str) -> None:
@@ -210,7 +216,7 @@ class PostgresFeed(Feed):
         self._grow()
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop listening for changes."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

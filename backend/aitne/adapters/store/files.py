@@ -1,4 +1,4 @@
-"""The SQLite file: where it may lie, who may read it, and that it is sound."""
+"""The SQLite file: its location, its access rights and its integrity."""
 
 from __future__ import annotations
 

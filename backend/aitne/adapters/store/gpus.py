@@ -1,4 +1,4 @@
-"""Which GPUs the platform's jobs hold or wait for."""
+"""Sums of the GPUs that the platform's jobs hold or wait for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AWAITED = sorted(LIVE - ACTIVE - {JobState.UNKNOWN})
 
 
 class GpuSums(StorePart, GpuStore):
-    """``core.ports.store.GpuStore``."""
+    """Implementation of ``core.ports.store.GpuStore`` in SQL."""
 
     @override
     async def gpus_held(self) -> Sequence[GpuUse]:

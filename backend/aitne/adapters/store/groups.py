@@ -1,4 +1,4 @@
-"""The life of projects, who leads them, and invitations."""
+"""Projects over time, their managers, and invitations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EXPIRING = "project.expiring"
 
 
 class Groups(StorePart, GroupStore):
-    """``GroupStore``, the part about projects and their leaders."""
+    """Part of ``GroupStore`` about projects and their leaders."""
 
     @override
     async def request_project(self, project: Project, *, actor: str) -> None:
@@ -212,7 +212,7 @@ class Groups(StorePart, GroupStore):
 
 
 class Invitations(StorePart, GroupStore):
-    """``GroupStore``, the part about invitations."""
+    """Part of ``GroupStore`` about invitations."""
 
     @override
     async def create_invitation(self, invitation: Invitation, token_hash: str) -> None:
@@ -297,7 +297,8 @@ class Invitations(StorePart, GroupStore):
 
 
 async def keep_a_manager(tx: Transaction, project: str, user: str) -> None:
-    """Pass if somebody beside ``user`` manages the project, ``user`` did not, or nobody else is in it.
+    """Check that another user manages the project, that ``user`` did not, or that it has no other
+    member.
 
     Raises:
         Conflict: nobody would be left to.
@@ -312,7 +313,7 @@ async def keep_a_manager(tx: Transaction, project: str, user: str) -> None:
 
 
 async def revoke_invitations_of(tx: Transaction, project: str, user: str, now: datetime) -> None:
-    """Who does not lead the project any more lets nobody into it either."""
+    """Revoke the invitations that a former manager of the project created."""
     theirs = (
         (invitations.c.project == project)
         & (invitations.c.created_by == user)

@@ -1,4 +1,4 @@
-"""What goes with a job: its token, its hand-over, its measurements, its events."""
+"""Data attached to a job: its token, its hub handover, its measurements, its events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_HISTORY = (PROFILE, SNAPSHOT, SWEEP, SPLIT)
 
 
 class JobHistory(StorePart, JobStore):
-    """``JobStore``, the part about what goes with a job."""
+    """Part of ``JobStore`` about what goes with a job."""
 
     @override
     async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
@@ -63,7 +63,7 @@ class JobHistory(StorePart, JobStore):
 
     @override
     async def get_handover(self, job_id: UUID) -> str | None:
-        """What the Hub left, or None if there is nothing (yet)."""
+        """Return what the hub handed over, encrypted; None: nothing yet."""
         query = select(_secrets.c.handover).where(_secrets.c.job_id == job_id)
         async with self._db.read() as connection:
             found: str | None = (await connection.execute(query)).scalar()

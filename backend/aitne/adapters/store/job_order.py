@@ -97,7 +97,9 @@ class Order:
         return self if cursor is None else self._read(cursor)[0]
 
     def columns(self, *, task_groups: bool = False) -> tuple[ColumnElement[Any], ...]:
-        """What to sort by; with ``task_groups`` a group comes before the other tasks of its array."""
+        """Return the columns to sort by. ``task_groups``: a task group comes before the other tasks
+        of its array.
+        """
         if self.descending:
             return self.key().desc(), _jobs.c.id.desc()
         if not task_groups:

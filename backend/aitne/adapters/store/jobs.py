@@ -34,7 +34,7 @@ LIVE_STATES = sorted(LIVE)
 
 
 class JobRecords(StorePart, JobStore):
-    """``JobStore``, the part that makes and reads jobs."""
+    """Part of ``JobStore`` that makes and reads jobs."""
 
     @override
     async def create_job(
@@ -167,14 +167,14 @@ class JobRecords(StorePart, JobStore):
 
     @override
     async def count_live(self, owner: str) -> int:
-        """How many jobs of the owner's have not ended, tasks of arrays too."""
+        """Count the owner's jobs that have not ended, including tasks of arrays."""
         matches = and_(_jobs.c.owner == owner, _jobs.c.state.in_(LIVE_STATES))
         async with self._db.read() as connection:
             return sum((await _counts(connection, matches)).values())
 
     @override
     async def count_by_state(self) -> dict[JobState, int]:
-        """How many jobs there are of each state; of an array its tasks, which are what runs."""
+        """Count the jobs of each state; of an array its tasks, since only these run."""
         async with self._db.read() as connection:
             return await _counts(connection, _jobs.c.is_array.is_(False))
 
@@ -263,7 +263,7 @@ def _conditions(where: JobFilter, visible_to: str | None) -> list[ColumnElement[
 
 
 def _more_conditions(where: JobFilter) -> Iterator[ColumnElement[bool]]:
-    """What was asked for, and where it ran."""
+    """Yield the conditions on the resources, image and template of jobs, and on their nodes."""
     if where.template is not None:
         yield _jobs.c.template == where.template
     if where.image is not None:

@@ -1,4 +1,6 @@
-"""Bringing a database to this release's schema, whoever else starts at the same moment."""
+"""Upgrade of a database to this release's schema, even if several processes start at the same
+moment.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What became of each node: written with every look at the cluster that finds something new.
+"""History of each node's state, written with every poll of the cluster that finds a change.
 
-That a node fills up and empties again is no news; that it takes no work, and why, is.
+Changes between idle and allocated are not recorded; that a node accepts no jobs, and why, is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Inboxes: who was told of what, and what they have chosen to be told of."""
+"""Inboxes: notifications of users, and the choices of what they are notified about."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _AT_ONCE = 200
 
 
 class Inboxes(StorePart, NotificationStore):
-    """``NotificationStore``, the part about notifications and choices."""
+    """Part of ``NotificationStore`` about notifications and choices."""
 
     @override
     async def cursor(self, name: str) -> int:
@@ -178,7 +178,7 @@ class Inboxes(StorePart, NotificationStore):
 
 
 def delivery_row(new: NewDelivery, now: datetime) -> dict[str, Any]:
-    """A message to send as the columns of its row."""
+    """Return a message to send as the columns of its row."""
     return {
         **new.model_dump(mode="json"),
         "state": DeliveryState.WAITING,

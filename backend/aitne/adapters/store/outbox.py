@@ -57,7 +57,7 @@ async def drop_submits(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
 
 
 async def queued(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> set[UUID]:
-    """Which of the jobs have such an item in the outbox already."""
+    """Return those of the jobs that already have an item of this kind in the outbox."""
     query = select(_outbox.c.job_id).where(_outbox.c.kind == kind, _outbox.c.job_id.in_(job_ids))
     return set((await tx.execute(query)).scalars())
 
@@ -83,7 +83,7 @@ async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
 
 
 class Outbox(StorePart, JobStore):
-    """``JobStore``, the part about the outbox."""
+    """Part of ``JobStore`` about the outbox."""
 
     @override
     async def limit_asked(self, job_id: UUID) -> int | None:

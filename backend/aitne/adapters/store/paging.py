@@ -1,4 +1,4 @@
-"""Opaque cursors: the sort key of the last item shown, so that new items move nobody's next page."""
+"""Opaque cursors: the sort key of the last item shown, so that new items shift no other page."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def after_id(kind: str, cursor: str) -> int:
 
 
 def _storable(text: str) -> bool:
-    """Whether both databases take it as text."""
+    """Return whether both databases accept the text."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def not_ours(cursor: str) -> InvalidInput:
-    """The error about a cursor that is of another list, or of none."""
+    """Return the error about a cursor that is of another list, or of none."""
     return InvalidInput.field(
         "cursor",
         "is not a cursor of this list",

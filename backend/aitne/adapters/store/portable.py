@@ -1,4 +1,4 @@
-"""The few statements that SQLAlchemy's common part has no word for, though both databases do."""
+"""The few statements that both databases have and that SQLAlchemy's common part lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users prefer, one document for each key."""
+"""Store of users' preferences, one document for each key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aitne.core.ports.store import Check, PreferenceStore
 
 
 class Preferences(StorePart, PreferenceStore):
-    """``core.ports.store.PreferenceStore``."""
+    """Implementation of ``core.ports.store.PreferenceStore`` in SQL."""
 
     @override
     async def preference(self, user: str, key: str) -> dict[str, Any] | None:

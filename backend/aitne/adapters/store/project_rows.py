@@ -1,4 +1,4 @@
-"""Between the rows of projects and their model, and the events that tell of a change."""
+"""Conversion between the rows of projects and their model, and the events of their changes."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _COLUMNS = [name for name in Project.model_fields if name not in ("members", "ma
 
 
 def note(tx: Transaction, project: str, actor: str, what: str, **about: Any) -> None:
-    """Append ``project.changed``."""
+    """Append the event ``project.changed``."""
     # With an owner it is for the project's members and administrators, and not for everybody.
     tx.append_event(CHANGED, {"actor": actor, "what": what, **about}, owner=actor, project=project)
 
 
 async def lock_project(tx: Transaction, name: str) -> Project:
-    """The project without its members; nobody else changes it until the end. Raises ``NotFound``."""
+    """Read the project without its members and lock it until the end. Raises ``NotFound``."""
     query = select(_projects).where(_projects.c.name == name).with_for_update()
     row = (await tx.execute(query)).mappings().first()
     if row is None:
@@ -77,5 +77,5 @@ def with_members(row: Mapping[str, Any] | RowMapping, people: Sequence[tuple[str
 
 
 def dump_limits(limits: Limits) -> dict[str, Any]:
-    """Limits as they are kept and told: only those that there are."""
+    """Return the limits as they are stored and reported: only those that are set."""
     return limits.model_dump(mode="json", exclude_defaults=True)

@@ -40,7 +40,7 @@ SYNCED = "accounting.synced"
 
 
 class Projects(StorePart, ProjectStore):
-    """``ProjectStore``."""
+    """Implementation of ``ProjectStore`` in SQL."""
 
     @override
     async def create_project(self, project: Project, limits: Limits, *, actor: str) -> None:

@@ -1,4 +1,4 @@
-"""Between rows and the models of ``core``."""
+"""Conversion between rows and the models of ``core``."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def node_of(row: RowMapping) -> Node:
 
 
 def node_data(node: Node) -> dict[str, Any]:
-    """What is said of a node, but for when."""
+    """Return the stored data of a node, without the time of the poll."""
     return node.model_dump(mode="json", exclude={"seen_at"})
 
 

@@ -1,4 +1,4 @@
-"""Logins in browsers, and whom other sources vouch for."""
+"""Logins in browsers, and users that other identity sources authenticate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hub_logout(owner: str) -> Update:
 
 
 class SignIns(StorePart, SignInStore):
-    """``SignInStore``, the part about logins and accounts."""
+    """Part of ``SignInStore`` about logins and accounts."""
 
     @override
     async def create_sign_in(
@@ -150,7 +150,7 @@ class SignIns(StorePart, SignInStore):
 
     @override
     async def note_authentication(self, token_hash: str, now: datetime) -> None:
-        """Note that the user has proved who is at the browser. Raises ``NotFound``."""
+        """Store that the user has authenticated at this browser. Raises ``NotFound``."""
         mine = update(_sessions).where(_sessions.c.token_hash == token_hash)
         async with self._db.write() as tx:
             if not (await tx.execute(mine.values(authenticated_at=now))).rowcount:

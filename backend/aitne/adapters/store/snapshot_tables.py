@@ -1,4 +1,4 @@
-"""The tables of what jobs ran on, what they wrote and what they measured."""
+"""The tables of jobs' snapshots, of the files that they wrote and of their measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs ran on, what they wrote and what they measured."""
+"""Store of jobs' snapshots, of the files that they wrote and of their measurements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _jobs = tables.jobs.c
 
 
 class Snapshots(StorePart, SnapshotStore):
-    """``SnapshotStore``."""
+    """Implementation of ``SnapshotStore`` in SQL."""
 
     @override
     async def put_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
@@ -95,7 +95,9 @@ class Snapshots(StorePart, SnapshotStore):
 
 
 def _now(query: Select[Any], table: Table) -> Select[Any]:
-    """Only what the job's present attempt has told: another one may run on other code and data."""
+    """Select only the reports of the job's present attempt: another one may run on other code and
+    data.
+    """
     told = or_(table.c.attempt.is_(None), table.c.attempt == _jobs.attempt)
     return query.join(tables.jobs, _jobs.id == table.c.job_id).where(told)
 

@@ -21,7 +21,7 @@ _CHUNK = 64
 
 
 class OneTripCursor:
-    """What SQLAlchemy uses of a cursor."""
+    """The part of a cursor that SQLAlchemy uses."""
 
     def __init__(self, connection: OneTripConnection) -> None:
         self._connection = connection
@@ -55,16 +55,16 @@ class OneTripCursor:
             cursor.close()
 
     async def fetchall(self) -> list[Any]:
-        """The rows, once."""
+        """Return the remaining rows; a second call returns none."""
         rows, self._rows = self._rows, []
         return rows
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resources are held."""
 
 
 class OneTripConnection(aiosqlite.Connection):
-    """What SQLAlchemy's aiosqlite dialect connects to."""
+    """Connection that SQLAlchemy's aiosqlite dialect uses."""
 
     _stopped = False
 
@@ -77,15 +77,15 @@ class OneTripConnection(aiosqlite.Connection):
         await self._execute(function, *arguments)  # type: ignore[no-untyped-call]
 
     async def rollback(self) -> None:
-        """Roll back if there is anything to."""
+        """Roll back if a transaction is open."""
         if self.in_transaction:
             await super().rollback()
 
     def stop(self) -> asyncio.Future[Any] | None:
-        """Let the thread end. Whoever comes second waits for nothing.
+        """Let the thread end. A second call does not wait.
 
-        SQLAlchemy stops a connection while it still closes if its user is cancelled twice. The thread
-        is gone then when the close comes to stop it, and would never answer.
+        SQLAlchemy stops a connection that is still being closed if its user is cancelled twice. The
+        thread is gone then when the close tries to stop it, and would never answer.
         """
         if self._stopped:
             return None
@@ -94,7 +94,7 @@ class OneTripConnection(aiosqlite.Connection):
 
 
 class Connector:
-    """Connects to one file, and knows the threads that it started."""
+    """Factory of connections to one file, which knows the threads that it started."""
 
     def __init__(self, path: Path, timeout_s: float) -> None:
         self._path = path
@@ -102,7 +102,7 @@ class Connector:
         self._threads: list[Thread] = []
 
     async def connect(self) -> OneTripConnection:
-        """Open a connection."""
+        """Open a connection to the database."""
         connection = OneTripConnection(self._open, _CHUNK)
         thread = connection._thread
         # As SQLAlchemy does for its own: a connection that was forgotten must not keep the process.
@@ -112,7 +112,7 @@ class Connector:
         return connection
 
     async def ended(self, within_s: float) -> None:
-        """Wait for the threads of connections that were cut off: they still answer to this loop."""
+        """Wait for the threads of aborted connections: they still answer to this loop."""
         until = time.monotonic() + within_s
         for thread in self._threads:
             if thread.is_alive():

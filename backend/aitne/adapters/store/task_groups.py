@@ -1,7 +1,8 @@
-"""Task groups: one row for the tasks of an array of which nothing differs but the index.
+"""Task groups: one row for the tasks of an array that differ only in their index.
 
-Slurm keeps the waiting tasks of an array likewise. A task gets a row of its own with the first change that
-is its alone; until then its record follows from that of the group (``Job.task``).
+Slurm keeps the waiting tasks of an array likewise. A task gets a row of its own with the first
+change that applies to it alone; until then its record follows from that of the group
+(``Job.task``).
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ async def find_tasks(
 
 
 async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
-    """The jobs and the array jobs of tasks among them, locked; tasks get rows of their own.
+    """Lock and return the jobs and the array jobs of tasks among them; tasks get rows of their own.
 
-    The arrays' rows are locked first, always: two transactions that want the same rows take turns.
+    The arrays' rows are always locked first: two transactions that need the same rows take turns.
     """
     arrays: set[UUID] = set()
     absent = {*job_ids}

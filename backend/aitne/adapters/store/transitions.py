@@ -1,4 +1,4 @@
-"""Changing a job. Every change is one transaction with its event, and grows the row's version."""
+"""Changes of jobs. Each is one transaction with its event, and increases the row's version."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _secrets = tables.job_secrets
 _FRESH: dict[str, Any] = {
     name: () if name == "nodes" else None for name in JobChanges.model_fields if name != "attempt"
 } | {"restart_count": 0}
-"""A new attempt knows nothing of the one before."""
+"""Fields that a new attempt resets."""
 
 _BEGINNINGS = ("submitted_at", "allocated_at", "started_at")
-"""What an array job has from the first of its tasks."""
+"""Times that an array job has from the first of its tasks."""
 
 
 class Transitions(StorePart, JobStore):
-    """``JobStore``, the part that changes jobs."""
+    """Part of ``JobStore`` that changes jobs."""
 
     @override
     async def transition(
@@ -227,7 +227,9 @@ class Transitions(StorePart, JobStore):
 def _wish(
     job: Job, now: datetime, message: str | None, reason: TerminationReason | None = None
 ) -> dict[str, Any]:
-    """The first wish stands, with its word of who had it."""
+    """Return the values that record a request to cancel; an earlier request stands, with its
+    message and reason.
+    """
     if job.cancel_requested_at is not None:
         return {"cancel_requested_at": job.cancel_requested_at}
     said = {"message": message, "reason": reason}
@@ -236,7 +238,7 @@ def _wish(
 
 
 def _values(to: JobState, changes: JobChanges | None, message: str | None) -> dict[str, Any]:
-    """The columns that a transition writes."""
+    """Return the columns that a transition writes."""
     values: dict[str, Any] = {"state": to}
     if changes is not None:
         values |= {name: getattr(changes, name) for name in changes.model_fields_set}
@@ -251,7 +253,7 @@ def _values(to: JobState, changes: JobChanges | None, message: str | None) -> di
 
 
 def _check_is(job: Job, attempt: int | None, version: int | None) -> None:
-    """Pass if the row is still the one that the caller speaks of. Raises ``Conflict``."""
+    """Check that the row is still the version that the caller means. Raises ``Conflict``."""
     if attempt is not None and attempt != job.attempt:
         raise Conflict(
             f"Job {job.id} is at attempt {job.attempt}, and this is about attempt {attempt}. "
@@ -265,7 +267,7 @@ def _check_is(job: Job, attempt: int | None, version: int | None) -> None:
 
 
 def _check_move(job: Job, to: JobState) -> None:
-    """Raises ``IllegalTransition``."""
+    """Check that the job may change to ``to``. Raises ``IllegalTransition``."""
     check_transition(job.state, to)
     if job.state.terminal and to is not job.state:
         raise IllegalTransition(
@@ -277,7 +279,7 @@ def _check_move(job: Job, to: JobState) -> None:
 async def _move(
     tx: Transaction, job: Job, array: Job | None, values: Mapping[str, Any]
 ) -> tuple[Job, Job | None]:
-    """One legal transition; the job and its array's row as they are afterwards."""
+    """Execute one legal transition; return the job and its array's row as they are afterwards."""
     _check_move(job, values["state"])
     changed = await _change(tx, job, values)
     if array is not None and changed is not job:
@@ -286,7 +288,7 @@ async def _move(
 
 
 async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
-    """The job, and for an array task its array job, both locked until the commit."""
+    """Return the job, and for an array task its array job, both locked until the commit."""
     array_id = select(_jobs.c.array_job_id).where(_jobs.c.id == job_id).scalar_subquery()
     query = (
         select(*JOB_COLUMNS)
@@ -304,7 +306,9 @@ async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
 
 
 def _wished(move: Move, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
-    """What to write for one move of many; None: it is not possible as things are."""
+    """Return the job and the values to write for one of many moves; None: the job's current state
+    does not permit it.
+    """
     if job is None or (move.since is not None and not move.anyway and job.state not in move.since):
         return None
     stays = move.to is None or (move.since is not None and job.state not in move.since)

@@ -19,7 +19,7 @@ _SECRET = re.compile(r"((?:ssl)?password=)[^&]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the database is. ``path`` is SQLite's; PostgreSQL has a ``dsn`` instead."""
+    """Location of the database. ``path`` is SQLite's; PostgreSQL has a ``dsn`` instead."""
 
     shown: str
     """For messages: without the password."""

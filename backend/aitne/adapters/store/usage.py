@@ -1,4 +1,4 @@
-"""What was used, month by month, and how long jobs waited."""
+"""Usage by month, and the times that jobs waited."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _began = func.coalesce(_jobs.c.allocated_at, _jobs.c.started_at)
 
 
 class UsageRecords(StorePart, GroupStore):
-    """``GroupStore``, the part about usage."""
+    """Part of ``GroupStore`` about usage."""
 
     @override
     async def usage_months(self, months: Sequence[str]) -> Mapping[str, KeptMonth]:

@@ -1,4 +1,4 @@
-"""People, their projects, and what they log in with."""
+"""Users, their projects, and their credentials."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAX_TOKENS = 100
 
 
 class People(StorePart, UserStore):
-    """``UserStore``, the part about users and projects."""
+    """Part of ``UserStore`` about users and projects."""
 
     @override
     async def create_user(self, user: User, password_hash: str | None, project: Project) -> User:
@@ -70,7 +70,7 @@ class People(StorePart, UserStore):
     async def list_users(
         self, *, search: str | None = None, cursor: str | None = None, limit: int = 100
     ) -> Page[User]:
-        """By name."""
+        """Return one page of the users, sorted by name."""
         wanted = []
         if search is not None:
             columns = (_users.c.name, _users.c.display_name, _users.c.mail)
@@ -151,7 +151,7 @@ class People(StorePart, UserStore):
 
     @override
     async def password_hash(self, name: str) -> str | None:
-        """The hash, or None: no such user, or one that has no password."""
+        """Return the password hash; None: no such user, or one without a password."""
         query = select(_users.c.password_hash).where(_users.c.name == name)
         async with self._db.read() as connection:
             found: str | None = (await connection.execute(query)).scalar()
@@ -159,14 +159,16 @@ class People(StorePart, UserStore):
 
     @override
     async def projects_of(self, name: str) -> frozenset[str]:
-        """The names of the projects that the user is a member of."""
+        """Return the names of the projects that the user is a member of."""
         query = select(_members.c.project).where(_members.c.user_name == name)
         async with self._db.read() as connection:
             return frozenset((await connection.execute(query)).scalars())
 
     @override
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
-        """By name, with their members. ``visible_to`` None: all; a user's name: that user's."""
+        """Return the projects by name, with their members. ``visible_to`` None: all; a user's name:
+        that user's.
+        """
         query = (
             select(_projects, _members.c.user_name, _members.c.role)
             .outerjoin(_members, _members.c.project == _projects.c.name)
@@ -202,7 +204,7 @@ async def _check_not_last_administrator(tx: Transaction, name: str) -> None:
 
 
 class Credentials(StorePart, UserStore):
-    """``UserStore``, the part about what proves who somebody is. Only hashes of secrets are stored."""
+    """Part of ``UserStore`` about the credentials of users. Only hashes of secrets are stored."""
 
     @override
     async def create_token(self, token: Token, token_hash: str, *, notify: bool = False) -> None:
@@ -248,7 +250,7 @@ class Credentials(StorePart, UserStore):
 
     @override
     async def list_tokens(self, owner: str) -> Sequence[Token]:
-        """Newest first."""
+        """Return the owner's tokens, newest first."""
         query = (
             select(*_TOKEN_COLUMNS)
             .where(_tokens.c.owner == owner)
@@ -317,6 +319,6 @@ class Credentials(StorePart, UserStore):
 
     @override
     async def clear_attempts(self, key: str) -> None:
-        """Forget what was counted under ``key``."""
+        """Delete the attempts counted under ``key``."""
         async with self._db.write() as tx:
             await tx.execute(delete(_attempts).where(_attempts.c.key == key))

@@ -1,7 +1,8 @@
-"""A program beside a running job's own: its runner is asked for one, over a socket in the run's folder.
+"""A program beside a running job's own, requested from the job's runner over a socket in the run's
+folder.
 
-So it is the runner's child like the job itself: it has the job's environment, counts to its memory, and
-ends with it.
+So it is the runner's child like the job itself: it has the job's environment, counts to its memory,
+and ends with it.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _ASK_AGAIN_S = 0.05
 
 
 class LocalAttacher:
-    """Fulfils ``core.ports.attach.Attacher`` in any process of the platform's account."""
+    """Implementation of ``core.ports.attach.Attacher`` in any process of the platform's account."""
 
     def __init__(self, settings: Settings, tools: Tools | None = None) -> None:
         del tools
         self._jobs = settings.data_dir / "local" / "jobs"
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Beside the job; its nodes are one machine.
+        """Start a program beside the job; all its nodes are this machine.
 
         Raises:
             SchedulerRejected: it does not run.
@@ -59,7 +60,7 @@ class LocalAttacher:
                 ) from error
 
     def _run_dir(self, target: AttachTarget) -> Path:
-        """The latest start of the job or task."""
+        """Return the folder of the latest run of the job or task."""
         run = target.run
         number, _, task = (run.scheduler_id or "").partition("_")
         folder = self._jobs / (number if number.isdecimal() else "unknown")
@@ -73,11 +74,11 @@ class LocalAttacher:
         )
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 def _connect(folder: Path) -> socket.socket:
-    """To the runner's door. Raises ``OSError``."""
+    """Connect to the runner's socket. Raises ``OSError``."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_CONNECT_WITHIN_S)

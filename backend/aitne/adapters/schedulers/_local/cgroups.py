@@ -1,4 +1,6 @@
-"""What the agents of jobs can hold them to on this machine: asked of the agent's own program, once."""
+"""Query of the limits that agents can enforce on jobs on this machine, by the agent's own
+program.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _log = logging.getLogger(__name__)
 
 
 def agent_cgroups() -> tuple[str, ...]:
-    """``memory`` and ``cpu``, as far as processes of this account can be held to them here."""
+    """Return those of ``memory`` and ``cpu`` that can be limited here for processes of this
+    account.
+    """
     argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(aitne.__file__).parents[1])]
     try:
         done = subprocess.run(

@@ -33,13 +33,13 @@ from aitne.core.layout import log_name
 from aitne.core.states import TerminationReason as Reason
 
 RETRY_S = 5.0
-"""After a start that did not succeed, and before a start on a machine that seemed to go down."""
+"""Seconds after a failed start, and before a start on a machine that seemed to shut down."""
 
 _log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Everything but the port's own words."""
+    """The scheduler without the port's own terms."""
 
     def __init__(
         self,
@@ -65,16 +65,16 @@ class Engine:
     # --- looking ---------------------------------------------------------------------------------
 
     def holders(self) -> list[Task]:
-        """The tasks that have slots."""
+        """Return the tasks that have slots."""
         return [task for task in self.book.tasks() if task.holds_slots]
 
     def pending_reason(self, task: Task) -> str | None:
-        """Why a task waits, as a sentence."""
+        """Return why a task waits, as a sentence; None: no reason is known."""
         reason = task.trouble or self._reasons.get(task.number)
         return None if reason is None else f"{reason}."
 
     def expected_start(self, task: Task) -> datetime | None:
-        """When a waiting task starts at the latest, as far as that can be told."""
+        """Return the latest time at which a waiting task starts, as far as it is known."""
         if self._forecast is None:
             now = self._clock()
             running = [holder.running(now, self._grace_s) for holder in self.holders()]
@@ -88,7 +88,7 @@ class Engine:
     # --- deciding --------------------------------------------------------------------------------
 
     def schedule(self) -> None:
-        """Start what can start; say of the others why they wait."""
+        """Start the tasks that can start; set the pending reasons of the others."""
         if self._closed:
             return
         now = self._clock()
@@ -107,12 +107,14 @@ class Engine:
         self.notify()
 
     def notify(self) -> None:
-        """Something is different from before."""
+        """Signal that something has changed."""
         self._forecast = None
         self.changed.set()
 
     def _startable(self, now: datetime) -> list[Task]:
-        """Who waits for nothing but room, in the order of arrival. Ends whose dependency failed."""
+        """Return the tasks that wait only for resources, in order of arrival. Ends those whose
+        dependency failed.
+        """
         found = []
         for number in sorted(self.book.jobs):
             job = self.book.jobs[number]
@@ -184,7 +186,9 @@ class Engine:
         self.notify()
 
     async def _start_failed(self, task: Task, error: OSError) -> None:
-        """Nothing of it runs; it goes back to its place, or ends if its folder is gone."""
+        """Handle a failed start: nothing of the task runs; it waits again, or ends if its folder is
+        gone.
+        """
         _log.warning("Job %s could not be started: %s", task.scheduler_id, error)
         task.runs -= 1
         task.phase, task.grants = Phase.WAITING, ()
@@ -242,7 +246,7 @@ class Engine:
                 return  # its end is on its way to us
 
     async def _settle(self, task: Task) -> None:
-        """The runner is gone: how did the run end?"""
+        """Determine how the run ended, after the runner is gone."""
         run_dir = self._run_dir(task, task.runs - 1)
         try:
             facts = await asyncio.to_thread(read_facts, run_dir, task.identity)
@@ -276,7 +280,9 @@ class Engine:
         self._spawn(self._persist(task))
 
     async def _persist(self, task: Task) -> None:
-        """Write down what memory says. If the disk refuses, the run's own files still tell the end."""
+        """Write the state in memory to disk. If that fails, the run's own files still show the
+        end.
+        """
         try:
             await asyncio.to_thread(self._write_state, task)
         except OSError as error:
@@ -288,7 +294,7 @@ class Engine:
     # --- orders ----------------------------------------------------------------------------------
 
     async def cancel(self, task: Task) -> None:
-        """End a task, wherever it is. Raises ``OSError`` if a waiting one's end cannot be stored."""
+        """End a task in any phase. Raises ``OSError`` if a waiting one's end cannot be stored."""
         if task.ended or task.cancelled:
             return
         task.cancelled = True
@@ -337,7 +343,7 @@ class Engine:
     # --- coming and going ------------------------------------------------------------------------
 
     async def restore(self, jobs: Sequence[Job]) -> None:
-        """Take over what an earlier scheduler left: ended, waiting, running or lost.
+        """Restore what an earlier scheduler left: ended, waiting, running or lost.
 
         Raises:
             OSError: its files cannot be read.
@@ -355,9 +361,10 @@ class Engine:
         self.schedule()
 
     def forget_ended_before(self, when: datetime) -> list[int]:
-        """Drop from memory what ended earlier; the numbers whose folders may go.
+        """Remove from memory what ended earlier; return the numbers whose folders may be deleted.
 
-        Who is named by a waiting job stays, and so does the highest number, which must not return.
+        A job that a waiting job names stays, and so does the highest number, which must not be
+        reused.
         """
         gone = []
         highest = max(self.book.jobs, default=0)
@@ -381,7 +388,7 @@ class Engine:
             _log.error("The local scheduler stumbled", exc_info=error)
 
     async def close(self) -> None:
-        """Finish what is under way and let go of the runners."""
+        """Finish pending operations and release the runners."""
         self._closed = True
         while self._background:
             await asyncio.wait(set(self._background))

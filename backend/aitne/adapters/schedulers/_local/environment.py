@@ -31,7 +31,9 @@ LOCAL_NODES = "AITNE_LOCAL_NODES"
 
 
 def base_environment(source: Mapping[str, str]) -> dict[str, str]:
-    """What the platform's own environment passes on, filled up from the password database."""
+    """Return the variables of the platform's environment that jobs inherit, completed from the
+    password database.
+    """
     person = pwd.getpwuid(os.getuid())
     given = {
         name: value for name, value in source.items() if name in PASSED_ON or name.startswith("LC_")
@@ -57,7 +59,8 @@ def slurm_variables(
     array: tuple[int, int, Sequence[int]] | None,
     has_gpus: bool,
 ) -> dict[str, str]:
-    """The variables Slurm sets for a batch script (https://slurm.schedmd.com/sbatch.html).
+    """Return the variables that Slurm sets for a batch script
+    (https://slurm.schedmd.com/sbatch.html).
 
     ``array``: the array's id, this task's index, and all indices. ``has_gpus``: then a job without
     GPUs sees none.
@@ -116,5 +119,7 @@ def slurm_variables(
 
 
 def text_for_process(text: str) -> str:
-    """Without what no environment can hold: NUL characters and halves of surrogate pairs."""
+    """Return the text without what no environment can hold: NUL characters and halves of surrogate
+    pairs.
+    """
     return text.replace("\0", "").encode("utf-8", "replace").decode()

@@ -30,7 +30,7 @@ _LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which process a runner is (or was), and the leader it started."""
+    """Identity of a runner's process, which may have ended, and of the leader that it started."""
 
     pid: int
     start: int
@@ -40,7 +40,7 @@ class Identity:
     started_at: float = 0.0
 
     def open(self) -> int | None:
-        """A pidfd of this very process; None when it has ended."""
+        """Open a pidfd of exactly this process; None when it has ended."""
         if self.boot != procfs.boot_id():
             return None
         try:
@@ -63,7 +63,7 @@ def launch(
     memory_bytes: int,
     grace_s: float,
 ) -> Identity:
-    """Start the detached runner and return once its script has started and it takes orders.
+    """Start the detached runner and return once its script has started and it accepts commands.
 
     Raises:
         OSError: it could not be started; nothing of the job runs.
@@ -91,12 +91,12 @@ def launch(
 
 
 def mark_of(run_dir: Path) -> str:
-    """The value of ``MARK``: the run's folder, which no other run of this machine has."""
+    """Return the value of ``MARK``: the run's folder, which no other run of this machine has."""
     return str(run_dir)
 
 
 def read_identity(run_dir: Path) -> Identity | None:
-    """Who runs this run; None if nobody ever claimed it."""
+    """Return the identity of the runner of this run; None if no runner ever claimed it."""
     found = read_json(run_dir / runner.RUNNER)
     if found is None or "pid" not in found:
         return None
@@ -105,7 +105,7 @@ def read_identity(run_dir: Path) -> Identity | None:
 
 
 def give_up(run_dir: Path) -> bool:
-    """Make sure that a run nobody has claimed never starts; False when a runner was quicker."""
+    """Ensure that an unclaimed run never starts; False when a runner was quicker."""
     claim = run_dir / "given-up"
     claim.write_text("{}\n")
     try:
@@ -118,18 +118,18 @@ def give_up(run_dir: Path) -> bool:
 
 
 def read_exit(run_dir: Path) -> dict[str, object] | None:
-    """How the run ended; None while it has not, or if its runner was killed."""
+    """Return how the run ended; None while it has not, or if its runner was killed."""
     return read_json(run_dir / runner.EXIT)
 
 
 def write_control(run_dir: Path, *, time_limit_s: float, cancel: bool) -> None:
-    """Leave orders for the runner; a signal makes it read them."""
+    """Write commands for the runner; a signal makes it read them."""
     orders = {"time_limit_s": time_limit_s, "cancel": cancel}
     write_atomically(run_dir / runner.CONTROL, json.dumps(orders).encode())
 
 
 def read_control(run_dir: Path) -> dict[str, object]:
-    """The orders left so far."""
+    """Return the commands written so far."""
     return read_json(run_dir / runner.CONTROL) or {}
 
 
@@ -183,7 +183,9 @@ def _orphans(run_dir: Path, identity: Identity | None) -> dict[int, int]:
 
 
 def read_json(path: Path) -> dict[str, object] | None:
-    """A JSON object from a file; None if there is none or it was cut off by a power failure."""
+    """Read a JSON object from a file; None if there is none or it was cut off by a power
+    failure.
+    """
     try:
         found = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):

@@ -14,7 +14,8 @@ from aitne.core.units import parse_gres
 
 
 def capacities(settings: LocalSettings) -> tuple[Capacity, ...]:
-    """One per node. Declared GPUs are numbered through over all nodes; found ones are the first node's.
+    """Return the resources of each node. Declared GPUs are numbered across all nodes; detected ones
+    belong to the first node.
 
     Raises:
         SetupError: ``gpus`` is none of auto, none and a declaration.
@@ -43,7 +44,7 @@ def _host_name() -> str:
 
 
 def _declared(text: str) -> list[str | None]:
-    """``a100:4`` or ``4`` or ``a100:2,v100:2`` -> one type per GPU."""
+    """Return one type per GPU of ``a100:4`` or ``4`` or ``a100:2,v100:2``."""
     if text.strip().lower() in ("", "none"):
         return []
     try:
@@ -57,8 +58,9 @@ def _declared(text: str) -> list[str | None]:
 
 
 def _found() -> tuple[list[str | None], tuple[str, ...]]:
-    """The GPUs that NVML shows, and the feature that names their driver's CUDA; none where there is
-    no NVML or no driver."""
+    """Return the GPUs that NVML shows, and the feature that names their driver's CUDA; none without
+    NVML or a driver.
+    """
     try:
         import pynvml
     except ImportError:
@@ -86,7 +88,10 @@ def _text(name: str | bytes) -> str:
 
 
 def gpu_type(product: str) -> str | None:
-    """``NVIDIA A100-SXM4-80GB`` -> ``a100``, ``NVIDIA GeForce RTX 4090`` -> ``rtx4090``."""
+    """Return the GPU type in a product name: ``a100`` of ``NVIDIA A100-SXM4-80GB``.
+
+    ``rtx4090`` of ``NVIDIA GeForce RTX 4090``. None: the name gives no type.
+    """
     words = re.split(r"[^a-z0-9]+", product.lower())
     kept: list[str] = []
     for word in words:

@@ -1,4 +1,4 @@
-"""How a run ended, from what its runner left."""
+"""Outcome of a run, from the files that its runner left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Facts = dict[str, object]
 
 
 def read_facts(run_dir: Path, identity: launcher.Identity | None) -> Facts | None:
-    """What the runner wrote at the end; None if it was killed, and then nothing of the run is left.
+    """Return what the runner wrote at the end; None if it was killed: then the rest of the run's
+    processes are ended.
 
     Raises:
         OSError: the folder cannot be read now.
@@ -27,7 +28,7 @@ def read_facts(run_dir: Path, identity: launcher.Identity | None) -> Facts | Non
 
 
 def _moment(seconds: object) -> object:
-    """The runner writes seconds since the epoch; what is none is not taken for one."""
+    """Convert the runner's seconds since the epoch; any other value is returned unchanged."""
     known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     return datetime.fromtimestamp(float(seconds), UTC) if known else seconds  # type: ignore[arg-type]
 
@@ -35,7 +36,9 @@ def _moment(seconds: object) -> object:
 def ending_of(
     facts: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
 ) -> Ending:
-    """In the platform's words. A run without (legible) facts was lost with its node."""
+    """Return the outcome in the platform's terms. A run without readable facts was lost with its
+    node.
+    """
     lost = Ending(reason=TerminationReason.NODE_FAILED, started_at=started_at, ended_at=now)
     names = ("reason", "exit_code", "signal", "started_at", "ended_at")
     try:

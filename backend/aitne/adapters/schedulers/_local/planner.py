@@ -1,4 +1,5 @@
-"""Who starts now: first in, first out, with EASY backfill. Pure: no clock, no processes.
+"""Selection of the tasks that start now: first in, first out, with EASY backfill. Pure: no clock,
+no processes.
 
 The first waiting job that does not fit (the head) gets a reservation: the earliest time at which it fits when
 what runs ends at its time limit. A later job may start now only if the head can still start at that time,
@@ -14,14 +15,14 @@ from dataclasses import dataclass, field
 from aitne.core.units import format_memory
 
 BACKFILL_DEPTH = 500
-"""How many jobs behind the head are looked at."""
+"""How many jobs behind the head are considered."""
 FORECAST_DEPTH = 50
 """For how many waiting jobs a start time is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU: the index CUDA knows it by, and its type."""
+    """GPU of a node: the index by which CUDA knows it, and its type."""
 
     index: int
     type: str | None = None
@@ -29,7 +30,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What one node has."""
+    """Resources of one node."""
 
     name: str
     cpus: int
@@ -40,7 +41,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a job asks for: ``nodes`` times the rest."""
+    """Resources that a job requests, for each of ``nodes`` nodes."""
 
     nodes: int
     cpus: int
@@ -52,7 +53,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a job has on one node."""
+    """Resources allocated to a job on one node."""
 
     node: str
     gpus: tuple[int, ...] = ()
@@ -81,14 +82,16 @@ class Waiting:
 
 @dataclass(slots=True)
 class Plan:
-    """Who starts, with what, and why the others wait."""
+    """Result of planning: the tasks that start with their grants, and the pending reasons of the
+    others.
+    """
 
     starts: dict[int, tuple[Grant, ...]] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
 
 
 class Free:
-    """What is free on every node, and the arithmetic on it."""
+    """Free resources of every node, with the arithmetic on them."""
 
     def __init__(self, nodes: Iterable[Capacity]) -> None:
         self.nodes = {node.name: node for node in nodes}
@@ -97,7 +100,7 @@ class Free:
         self.gpus = {name: list(node.gpus) for name, node in self.nodes.items()}
 
     def copy(self) -> Free:
-        """An independent copy."""
+        """Return an independent copy."""
         twin = Free(())
         twin.nodes = self.nodes
         twin.cpus = dict(self.cpus)
@@ -106,7 +109,9 @@ class Free:
         return twin
 
     def take(self, demand: Demand, grants: Iterable[Grant]) -> None:
-        """Mark as used; nodes that are gone since (another configuration) are passed over."""
+        """Mark resources as used; nodes that no longer exist (another configuration) are
+        skipped.
+        """
         for grant in grants:
             if grant.node in self.nodes:
                 self.cpus[grant.node] -= demand.cpus
@@ -116,7 +121,7 @@ class Free:
                 ]
 
     def give(self, demand: Demand, grants: Iterable[Grant]) -> None:
-        """The inverse of ``take``."""
+        """Release resources; the inverse of ``take``."""
         for grant in grants:
             if grant.node in self.nodes:
                 self.cpus[grant.node] += demand.cpus
@@ -127,7 +132,9 @@ class Free:
                 )
 
     def choose(self, demand: Demand) -> tuple[Grant, ...] | None:
-        """The tightest nodes that fit, GPUs first so that they stay together; None if too few do."""
+        """Choose the tightest nodes that fit, GPUs first so that they stay together; None if too
+        few fit.
+        """
         fitting = [name for name in self.nodes if self._fits(name, demand)]
         if len(fitting) < demand.nodes:
             return None
@@ -140,7 +147,7 @@ class Free:
         )
 
     def fits(self, demand: Demand) -> bool:
-        """Whether there are nodes enough."""
+        """Return whether enough nodes have the resources free."""
         return sum(self._fits(name, demand) for name in self.nodes) >= demand.nodes
 
     def _fits(self, name: str, demand: Demand) -> bool:
@@ -156,7 +163,7 @@ class Free:
         return [gpu for gpu in self.gpus[name] if gpu.type == demand.gpu_type]
 
     def explain(self, demand: Demand) -> str:
-        """Why ``demand`` does not fit, with the numbers that matter."""
+        """Return why ``demand`` does not fit, with the relevant numbers."""
         if demand.nodes > 1:
             able = sum(self._fits(name, demand) for name in self.nodes)
             return (
@@ -187,7 +194,7 @@ class Free:
 
 
 def describe(demand: Demand) -> str:
-    """What is asked for on each node: ``2 CPUs, 4G and 1 a100 GPU``."""
+    """Describe the request for each node: ``2 CPUs, 4G and 1 a100 GPU``."""
     parts = [f"{demand.cpus} CPU{'s' * (demand.cpus > 1)}", format_memory(demand.memory_bytes)]
     if demand.gpus:
         kind = "" if demand.gpu_type is None else f"{demand.gpu_type} "
@@ -202,7 +209,7 @@ def _rounded(amount_bytes: int) -> str:
 def plan(
     nodes: Sequence[Capacity], running: Sequence[Running], waiting: Sequence[Waiting], now: float
 ) -> Plan:
-    """Decide. ``waiting`` is in the order of arrival."""
+    """Plan which jobs start. ``waiting`` is in the order of arrival."""
     result = Plan()
     free = Free(nodes)
     whole = free.copy()
@@ -254,7 +261,9 @@ def plan(
 def forecast(
     nodes: Sequence[Capacity], running: Sequence[Running], waiting: Sequence[Waiting], now: float
 ) -> dict[int, float]:
-    """When the first of those who wait will start at the latest, if all run to their time limits."""
+    """Return when the first of the waiting jobs start at the latest, if all run to their time
+    limits.
+    """
     free = Free(nodes)
     for each in running:
         free.take(each.demand, each.grants)
@@ -277,7 +286,9 @@ def forecast(
 def _earliest(
     free: Free, running: Sequence[Running], demand: Demand, now: float
 ) -> tuple[float, Free, list[Running]]:
-    """The earliest time at which ``demand`` fits, what is free then, and who still runs then."""
+    """Return the earliest time at which ``demand`` fits, what is free then, and the jobs that still
+    run then.
+    """
     then = free.copy()
     time = now
     ending = sorted(running, key=lambda job: job.ends_at)

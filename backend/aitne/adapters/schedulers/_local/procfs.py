@@ -1,7 +1,8 @@
-"""Processes as ``/proc`` shows them. Standard library only, quick to import: the runner uses it.
+"""Access to processes through ``/proc``. Standard library only, quick to import: the runner uses
+it.
 
-A process id alone names nobody for long. Here a process is its id and its start time, and a signal goes
-through a descriptor of the very process that was looked at.
+A process ID alone identifies a process only for a while. Here a process is its ID and its start
+time, and a signal goes through a descriptor of exactly the process that was inspected.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ _ENDED = (b"Z", b"X")
 
 
 def boot_id() -> str:
-    """Names this boot of this machine: process ids mean nothing across boots."""
+    """Return the ID of this boot of this machine: process IDs mean nothing across boots."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 def start_time(pid: int) -> int | None:
-    """In ticks since boot; None when there is no such process (a zombie is none either)."""
+    """Return the start time in ticks since boot; None when there is no such process (or it is a
+    zombie).
+    """
     fields = _stat(pid)
     return None if fields is None or fields[0] in _ENDED else int(fields[19])
 
 
 def signal_process(pid: int, started: int, number: int) -> bool:
-    """Signal the process that had this id when it started at that time, and no other."""
+    """Signal the process that had this ID when it started at that time, and no other."""
     import signal  # it costs the runner 7 ms that can wait until the script has started
 
     try:
@@ -44,7 +47,7 @@ def signal_process(pid: int, started: int, number: int) -> bool:
 
 
 def descendants(root: int) -> dict[int, int]:
-    """Every live descendant of ``root``, with its start time."""
+    """Return every live descendant of ``root``, with its start time."""
     children = _listed if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _Scanned()
     found: dict[int, int] = {}
     todo = children(root)
@@ -86,18 +89,20 @@ class _Scanned:
 
 
 def everyone() -> list[int]:
-    """The ids of all processes of this machine that can be seen."""
+    """Return the IDs of all visible processes of this machine."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def session_of(pid: int) -> int | None:
-    """The id of the session a process is in."""
+    """Return the ID of the session that a process is in."""
     fields = _stat(pid)
     return None if fields is None else int(fields[3])
 
 
 def has_variable(pid: int, assignment: bytes) -> bool:
-    """Whether the process was started with ``NAME=value`` in its environment, and may be asked."""
+    """Return True if the process was started with ``NAME=value`` in its environment; False also if
+    that cannot be read.
+    """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return assignment in file.read().split(b"\0")
@@ -106,7 +111,7 @@ def has_variable(pid: int, assignment: bytes) -> bool:
 
 
 def command_line(pid: int) -> bytes:
-    """The arguments, separated by NUL; empty for who has ended."""
+    """Return the arguments, separated by NUL; empty for a process that has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read()
@@ -115,7 +120,7 @@ def command_line(pid: int) -> bytes:
 
 
 def resident_bytes(pid: int) -> int:
-    """What lies in memory, shared pages counted in full. Cheap."""
+    """Return the resident memory in bytes, shared pages counted in full. Cheap."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE
@@ -124,7 +129,9 @@ def resident_bytes(pid: int) -> int:
 
 
 def proportional_bytes(pid: int) -> int:
-    """What lies in memory, each shared page divided among its users. Walks the page tables."""
+    """Return the resident memory in bytes, each shared page divided among its processes. Walks the
+    page tables.
+    """
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             for line in file:
@@ -136,7 +143,9 @@ def proportional_bytes(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """The fields of ``/proc/PID/stat`` from the third on (the second may hold anything)."""
+    """Return the fields of ``/proc/PID/stat`` from the third on (the second may contain
+    anything).
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()

@@ -1,4 +1,4 @@
-"""After a restart: where every task stands, from its files."""
+"""Recovery of every task's state from its files after a restart."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from aitne.adapters.schedulers._local.tasks import Book, Phase, Task
 
 
 def recall(records: Records, book: Book) -> None:
-    """Bring every task of ``book`` to where its files say it is.
+    """Bring every task of ``book`` to the state in its files.
 
-    One whose last run was begun is ``RUNNING`` if somebody claimed it (who may have ended since), else
-    ``SETTLING``. A run that nobody claimed never began: it is given up, and the task waits.
+    A task whose last run was begun is ``RUNNING`` if a runner claimed it (which may have ended
+    since), else ``SETTLING``. An unclaimed run never began: it is given up, and the task waits.
 
     Raises:
         OSError: the files cannot be read, or the disk is full.

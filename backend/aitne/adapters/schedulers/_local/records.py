@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class JobRecord(Frozen):
-    """A job as it was accepted. Never changed."""
+    """Record of a job as it was accepted. Never changed."""
 
     number: int
     """Of an array: its first task's; the tasks have the numbers from here on."""
@@ -43,12 +43,12 @@ class JobRecord(Frozen):
 
     @property
     def last_number(self) -> int:
-        """The highest number in use for it."""
+        """The highest number that the job uses."""
         return self.number + (len(self.indices) - 1 if self.indices else 0)
 
 
 class Ending(Frozen):
-    """How a task ended for good."""
+    """Final outcome of a task."""
 
     reason: TerminationReason
     exit_code: int | None = None
@@ -58,11 +58,11 @@ class Ending(Frozen):
 
 
 class TaskState(Frozen):
-    """What is known of a task beside its runs."""
+    """Stored state of a task, without its runs."""
 
     restart_count: int = 0
     closed_runs: int = 0
-    """So many of its runs are over and their outcome is accounted for."""
+    """The number of its runs that are over and whose outcome is accounted for."""
     ending: Ending | None = None
 
 
@@ -78,17 +78,17 @@ class Launch(Frozen):
 
 
 class Records:
-    """Reads and writes the folders. Every method may raise ``OSError``."""
+    """Reader and writer of the folders. Every method may raise ``OSError``."""
 
     def __init__(self, root: Path) -> None:
         self.jobs = root / "jobs"
 
     def prepare(self) -> None:
-        """Make the folder."""
+        """Create the folder of the jobs."""
         _make_private(self.jobs)
 
     def load(self) -> tuple[list[JobRecord], int]:
-        """All jobs in the order of their numbers, and the highest number ever given away.
+        """Return all jobs in the order of their numbers, and the highest number ever assigned.
 
         A folder without a record was never accepted and is deleted.
         """
@@ -127,38 +127,40 @@ class Records:
             raise
 
     def delete(self, number: int) -> None:
-        """Forget a job. The record goes first, so that a crash leaves nothing that looks whole."""
+        """Delete a job. The record goes first, so that a crash leaves nothing that looks
+        complete.
+        """
         folder = self.jobs / str(number)
         (folder / JOB).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
 
     def task_dir(self, number: int, index: int | None) -> Path:
-        """Where a task's state and runs lie."""
+        """Return the folder of a task's state and runs."""
         return self.jobs / str(number) / ("task" if index is None else f"task-{index}")
 
     def run_dir(self, number: int, index: int | None, run: int) -> Path:
-        """Where one start of a task lies."""
+        """Return the folder of one run of a task."""
         return self.task_dir(number, index) / f"run-{run}"
 
     def new_run(self, number: int, index: int | None, run: int, launch: Launch) -> Path:
-        """The folder for the next start, with what it was given."""
+        """Create the folder of the next run, with its launch record."""
         folder = self.run_dir(number, index, run)
         _make_private(folder)
         write_atomically(folder / LAUNCH, launch.model_dump_json().encode())
         return folder
 
     def read_state(self, number: int, index: int | None) -> TaskState:
-        """What was written last; the initial state if nothing was."""
+        """Return the state that was written last; the initial state if none was."""
         return _read(TaskState, self.task_dir(number, index) / STATE) or TaskState()
 
     def write_state(self, number: int, index: int | None, state: TaskState) -> None:
-        """Replace it."""
+        """Replace the stored state of a task."""
         folder = self.task_dir(number, index)
         _make_private(folder)
         write_atomically(folder / STATE, state.model_dump_json().encode())
 
     def read_launch(self, run_dir: Path) -> Launch | None:
-        """What a run was given; None if the start did not get that far."""
+        """Return the launch record of a run; None if the start did not get that far."""
         return _read(Launch, run_dir / LAUNCH)
 
 
@@ -194,7 +196,7 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = False) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """The folder and those above it that are missing, for nobody else."""
+    """Create the folder and missing ones above it, accessible only to this account."""
     if not folder.is_dir():
         _make_private(folder.parent)
         folder.mkdir(0o700, exist_ok=True)

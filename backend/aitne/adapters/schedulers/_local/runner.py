@@ -30,7 +30,7 @@ CONTROL = "control.json"
 SCRIPT = "script.sh"
 DOOR = "door"
 CLAIMED, TAKEN, FAILED = b"claimed", b"taken", b"failed"
-"""What a runner tells who started it, before it lets go of its descriptors."""
+"""Messages of a runner to its starter, before it closes its descriptors."""
 
 _AGENT = b"aitne.agent"
 """In the command line of the agent, the platform's own program, which the memory limit does not count."""
@@ -110,7 +110,7 @@ class Runner:
     # --- the start -------------------------------------------------------------------------------
 
     def claim(self) -> bool:
-        """Become the one runner of this run; False when it has one, or was given up.
+        """Become the only runner of this run; False when it has one, or was given up.
 
         The exit file's room on the disk is taken now, so that a full disk cannot swallow an outcome.
         """
@@ -159,7 +159,7 @@ class Runner:
     # --- the watch -------------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """From here on signals are orders."""
+        """Receive signals as commands from now on."""
         import signal
 
         wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -203,7 +203,9 @@ class Runner:
         self._write_exit()
 
     def _open_door(self) -> socket.socket | None:
-        """Where programs beside the job are asked for; None: there can be none."""
+        """Open the socket for requests to run programs beside the job; None: it cannot be
+        created.
+        """
         import socket
 
         door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -249,7 +251,7 @@ class Runner:
             connection.close()
 
     def _reap(self) -> bool:
-        """Collect who has ended; False when nobody is left (as subreaper we see everyone)."""
+        """Collect ended processes; False when none is left (a subreaper sees all descendants)."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -295,7 +297,9 @@ class Runner:
             self.kill_at = time.monotonic()
 
     def _end(self, reason: str) -> None:
-        """Ask the leader to end; it tells its program. Who is left after the grace time is killed."""
+        """Ask the leader to end, which passes it to its program. Processes left after the grace
+        time are killed.
+        """
         if self.reason is not None:
             return
         if self.status is None:
@@ -306,7 +310,7 @@ class Runner:
         self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + self.grace_s)
 
     def _clear_leftovers(self) -> None:
-        """The leader has ended: what it left in the background ends too."""
+        """End what the leader left in the background when it ended."""
         if self.status is None or self._leftovers_told:
             return
         self._leftovers_told = True
@@ -369,7 +373,7 @@ class Runner:
                 return
 
     def _note(self, what: str) -> None:
-        """Say in the job's log why the platform ends it, as far as the disk has room."""
+        """Write to the job's log why the platform ends it, as far as the disk has space."""
         try:
             log = os.open(self.log, os.O_WRONLY | os.O_APPEND)
         except OSError:

@@ -15,19 +15,19 @@ from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason
 
 
 class Phase(Enum):
-    """Where a task is, in the scheduler's own terms."""
+    """Phase of a task, in the scheduler's own terms."""
 
     WAITING = "waiting"
     LAUNCHING = "launching"
     RUNNING = "running"
     SETTLING = "settling"
-    """Its runner is gone; what it left is being read or cleared away."""
+    """Its runner is gone; what it left is being read or removed."""
     ENDED = "ended"
 
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """A job that is no array, or one task of an array."""
+    """Job that is no array, or one task of an array."""
 
     job: Job
     number: int
@@ -35,7 +35,7 @@ class Task:
     phase: Phase = Phase.WAITING
     grants: tuple[Grant, ...] = ()
     runs: int = 0
-    """How many starts there have been; the present run is the last of them."""
+    """The number of starts; the present run is the last of them."""
     restart_count: int = 0
     identity: Identity | None = None
     pidfd: int | None = None
@@ -45,33 +45,33 @@ class Task:
     ending: Ending | None = None
     not_before: datetime | None = None
     trouble: str | None = None
-    """Why the last start did not succeed; there will be another."""
+    """Why the last start failed; there will be another."""
     last_row: SchedulerJob | None = None
-    """What the port says of it for ever, once it has ended."""
+    """Its last record of the port, constant once it has ended."""
 
     @property
     def scheduler_id(self) -> str:
-        """As the port names it."""
+        """The ID of the task in the port."""
         base = str(self.job.record.number)
         return base if self.index is None else f"{base}_{self.index}"
 
     @property
     def ended(self) -> bool:
-        """For good."""
+        """True once the task has ended for good."""
         return self.phase is Phase.ENDED
 
     @property
     def holds_slots(self) -> bool:
-        """Whether its grants are in use."""
+        """True while the task's grants are in use."""
         return self.phase in (Phase.LAUNCHING, Phase.RUNNING, Phase.SETTLING)
 
     def state(self) -> TaskState:
-        """What belongs on disk."""
+        """The state of the task that is stored on disk."""
         closed = self.runs - 1 if self.holds_slots else self.runs
         return TaskState(restart_count=self.restart_count, closed_runs=closed, ending=self.ending)
 
     def row(self, pending: str | None, expected_start_at: datetime | None) -> SchedulerJob:
-        """What the port says of it."""
+        """Return the task as a record of the scheduler port."""
         ending = self.ending
         if ending is not None:
             state = STATE_OF_REASON[ending.reason]
@@ -104,13 +104,15 @@ class Task:
         )
 
     def waiting(self) -> Waiting:
-        """For the planner."""
+        """Return the task as input of the planner."""
         record = self.job.record
         group = record.number if record.throttle is not None else 0
         return Waiting(self.number, self.job.demand, group, record.throttle)
 
     def running(self, now: datetime, grace_s: float) -> Running:
-        """For the planner: it holds its slots until its time is up and it has been killed."""
+        """Return the task as input of the planner: it holds its slots until its time limit and the
+        kill after it.
+        """
         record = self.job.record
         started = self.started_at or now
         ends = started + timedelta(seconds=self.time_limit_s + grace_s)
@@ -145,33 +147,33 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Every task has ended."""
+        """True once every task has ended."""
         return all(task.ended for task in self.tasks)
 
     def last_ended_at(self) -> datetime | None:
-        """When the last task ended; None while one lives."""
+        """The time when the last task ended; None while one lives."""
         if not self.ended:
             return None
         return max((task.ending.ended_at for task in self.tasks if task.ending), default=None)
 
 
 class Book:
-    """All jobs in memory, found by number, by UUID, by the text ``12`` or ``12_3``."""
+    """All jobs in memory, indexed by number, by UUID, and by the text ``12`` or ``12_3``."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, Job] = {}
 
     def add(self, job: Job) -> None:
-        """Enter it."""
+        """Add a job to the book."""
         self.jobs[job.record.number] = job
 
     def tasks(self) -> Iterator[Task]:
-        """Every task."""
+        """Iterate over every task of every job."""
         for job in self.jobs.values():
             yield from job.tasks
 
     def select(self, scheduler_id: str) -> list[Task]:
-        """The tasks that an id means: one, or all of an array. None for an unknown id."""
+        """Return the tasks of an ID: one, or all of an array. Empty for an unknown ID."""
         number, underscore, index = scheduler_id.partition("_")
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
             return []
@@ -183,7 +185,7 @@ class Book:
         return [task for task in job.tasks if str(task.index) == index]
 
     def dependents(self, number: int) -> list[Job]:
-        """The jobs that live and name this one under ``after``."""
+        """Return the live jobs that name this one under ``after``."""
         return [
             job
             for job in self.jobs.values()
@@ -193,7 +195,7 @@ class Book:
 
 
 def dependency(book: Book, names: tuple[str, ...]) -> tuple[list[str], bool]:
-    """Which of ``names`` have not ended yet, and whether one of them has failed."""
+    """Return those of ``names`` that have not ended yet, and whether one of them has failed."""
     open_ones = []
     for name in names:
         tasks = book.select(name)

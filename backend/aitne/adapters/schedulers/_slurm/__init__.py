@@ -1,1 +1,1 @@
-"""What Slurm's words mean here: pure parsers and mappings, shared by every adapter that speaks to Slurm."""
+"""Pure parsers and mappings of Slurm's terms, shared by all adapters for Slurm."""

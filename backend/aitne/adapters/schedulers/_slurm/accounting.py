@@ -1,6 +1,8 @@
-"""What sacct says of jobs that the queue no longer holds (https://slurm.schedmd.com/sacct.html).
+"""Parser of sacct's records of jobs that the queue no longer holds
+(https://slurm.schedmd.com/sacct.html).
 
-Asked by name, which only ours have; comments are stored only where the site says so.
+Jobs are queried by name, which only the platform's jobs have: comments are stored only at sites
+that enable it.
 """
 
 from __future__ import annotations
@@ -35,13 +37,14 @@ FIELDS = (
 
 
 def parse(output: str) -> list[SchedulerJob]:
-    """The ended jobs and tasks in an answer of ``sacct --duplicates``, the last run of each.
+    """Return the ended jobs and tasks in the output of ``sacct --duplicates``, the last run of
+    each.
 
-    Accounting may believe for ever that a job waits or runs which slurmctld lost in a crash, so
-    a record without an end is nothing to go by and is left out. So is the end of a job that never
-    began and that nobody cancelled: a slurmctld that begins without its saved state closes what
-    accounting still had open. A restart makes one more record under the same id. Of an exit code above 128 sacct prints what is above 128; the agent's
-    own outcome beside the fence has the whole.
+    Accounting may report forever that a job waits or runs that slurmctld lost in a crash, so a
+    record without an end is ignored. So is the end of a job that never began and that no user
+    cancelled: a slurmctld that starts without its saved state closes what accounting still had
+    open. A restart adds a record under the same ID. Of an exit code above 128, sacct prints the
+    part above 128; the agent's own outcome beside the fence has the full code.
     """
     last: dict[tuple[str, str], SchedulerJob] = {}
     runs: dict[tuple[str, str], int] = {}
@@ -62,13 +65,17 @@ def parse(output: str) -> list[SchedulerJob]:
 
 
 def canceller(job: SchedulerJob) -> int | None:
-    """The uid of the account that cancelled it, as in ``CANCELLED by 1001``; None: it is not said."""
+    """Return the uid of the account that cancelled the job, as in ``CANCELLED by 1001``; None: the
+    record does not say.
+    """
     match = _CANCELLED_BY.fullmatch(job.raw["State"])
     return None if match is None else int(match[1])
 
 
 def _written_off(job: SchedulerJob) -> bool:
-    """Whoever cancels a job is named, ``CANCELLED by 1001``, but where what it waited for has failed."""
+    """Return True for a job that was cancelled without a user and not because its dependency
+    failed: a user who cancels is named, as in ``CANCELLED by 1001``.
+    """
     by_nobody = job.raw["State"] == "CANCELLED" and not job.nodes
     return by_nobody and not job.raw["Reason"].startswith("Dependency")
 
@@ -110,7 +117,9 @@ def _jobs(said: dict[str, str]) -> Iterator[SchedulerJob]:
 
 
 def _tasks(job_id: str) -> Iterator[tuple[str, int | None]]:
-    """``4`` -> itself; ``4_2`` -> task 2; ``4_[0-2,7%1]``, tasks that never began -> each of them."""
+    """Yield ``4`` itself; for ``4_2`` task 2; for ``4_[0-2,7%1]``, tasks that never began, each of
+    them.
+    """
     number, underscore, rest = job_id.partition("_")
     if not underscore:
         yield number, None

@@ -1,4 +1,4 @@
-"""What the commands of Slurm say when they do not do what was asked, and what that proves.
+"""Error messages of Slurm's commands, and what they prove about the request.
 
 The texts are those of ``slurm_strerror`` (src/common/slurm_errno.c) behind "Batch job submission
 failed: " and "allocation failure: " (src/sbatch/sbatch.c).
@@ -17,14 +17,14 @@ from aitne.core.ports.scheduler import Forecast, SubmitRequest
 
 
 class Proof(Enum):
-    """What an unsuccessful submission proves."""
+    """Proof that an unsuccessful submission gives about the job."""
 
     REFUSED = "refused"
-    """slurmctld (or sbatch itself) read the request and said no."""
+    """slurmctld (or sbatch itself) read the request and rejected it."""
     NOT_SENT = "not sent"
-    """The request cannot have been taken: trying again is safe."""
+    """The request cannot have been accepted: a retry is safe."""
     OPEN = "open"
-    """It may have been taken."""
+    """The request may have been accepted."""
 
 
 # No connection was made, no message was complete, or slurmctld answered that it takes nothing now.
@@ -98,7 +98,7 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
 
 
 def proof(said: str) -> Proof:
-    """What sbatch's words prove when it ended with an error."""
+    """Return what the output of a failed sbatch proves."""
     failed = _FAILED.search(said)
     reason = said if failed is None else failed[1]
     if _OPEN.search(reason):
@@ -111,7 +111,9 @@ def proof(said: str) -> Proof:
 
 
 def refusal(said: str, request: SubmitRequest) -> SchedulerRejected:
-    """sbatch's words -> which field Slurm does not like, and why; its own words stand behind."""
+    """Convert sbatch's message to an error that names the field and the reason, followed by the
+    message itself.
+    """
     field, why = _field(said, request)
     words = " ".join(line.removeprefix("sbatch: error: ") for line in _lines(said))
     if field is None:
@@ -155,7 +157,9 @@ def _value(field: str, request: SubmitRequest) -> str:
 
 
 def parse_id(output: str) -> str | None:
-    """sbatch --parsable's ``123`` or ``123;cluster`` -> the id; None: it is something else."""
+    """Return the ID in ``123`` or ``123;cluster`` of sbatch --parsable; None: the text is something
+    else.
+    """
     match = re.fullmatch(r"([1-9][0-9]*)(?:;[^\n]*)?", output.strip())
     return None if match is None else match[1]
 
@@ -167,7 +171,7 @@ _START = re.compile(
 
 
 def parse_forecast(said: str) -> Forecast:
-    """``sbatch --test-only`` on success."""
+    """Parse the output of a successful ``sbatch --test-only``."""
     match = _START.search(said)
     if match is None:
         return Forecast()

@@ -1,4 +1,6 @@
-"""A program beside a running job's own: a step of it that shares what the job has (``srun --overlap``)."""
+"""A program beside a running job's own: a job step that shares the job's resources (``srun
+--overlap``).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _OPTIONS = (
 
 
 class SlurmAttacher:
-    """Fulfils ``core.ports.attach.Attacher``: srun as the job's account, which Slurm itself checks too."""
+    """Implementation of ``core.ports.attach.Attacher`` by srun as the job's account, which Slurm
+    itself checks too.
+    """
 
     def __init__(self, settings: Settings, tools: Tools) -> None:
         self._site = Site(settings, tools.command)
@@ -40,7 +44,7 @@ class SlurmAttacher:
         self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """A step on that node.
+        """Start a job step on that node and return its socket.
 
         Raises:
             SchedulerRejected: the attempt does not run there, or belongs to another account.
@@ -57,7 +61,9 @@ class SlurmAttacher:
         return await self._command.connect(argv, account=run.account, env={**self._conf, **own})
 
     def _number(self, target: AttachTarget, rows: Sequence[SchedulerJob]) -> str:
-        """The job's plain number: of an array's task too, which srun knows by no other name."""
+        """Return the job's plain number, also of an array's task, which srun knows by no other
+        name.
+        """
         run = target.run
         found = [
             row
@@ -80,4 +86,4 @@ class SlurmAttacher:
         return str(found[0].raw["JobID"])
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""

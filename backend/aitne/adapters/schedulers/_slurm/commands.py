@@ -1,4 +1,4 @@
-"""Slurm's commands: what they are given beside their arguments, and how their failures are told."""
+"""Execution of Slurm's commands, with their environment and the messages of their failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Commands:
         self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
 
     async def ask(self, *argv: str, timeout_s: float) -> str:
-        """A question to Slurm under the looking-on identity; its answer.
+        """Run a query under the account that reads the queue; return its output.
 
         Raises:
             SchedulerUnavailable: there is none.
@@ -35,7 +35,7 @@ class Commands:
         return done.stdout.decode("utf-8", "replace")
 
     async def run(self, *argv: str, account: str | None = None, timeout_s: float) -> Completed:
-        """Run one that can be run again without harm; however it ends.
+        """Run a command that can be repeated without harm, whatever its exit code.
 
         Raises:
             SchedulerUnavailable: it could not be started, or did not end in time.
@@ -54,9 +54,9 @@ class Commands:
         timeout_s: float,
         test: bool = False,
     ) -> Completed:
-        """sbatch, with the environment that the job will have (``--export=ALL``).
+        """Run sbatch with the environment that the job will have (``--export=ALL``).
 
-        A ``test`` becomes no job: its environment makes sbatch print times that can be read.
+        A ``test`` submits no job: its environment makes sbatch print times that can be parsed.
 
         Raises:
             CommandTimeout: it was on its way; whether the job was taken is not known.
@@ -72,7 +72,7 @@ class Commands:
 
 
 def environment_of(account: str | None) -> Mapping[str, str]:
-    """What login(1) would set for the account, and the umask its jobs start with.
+    """Return the variables that login(1) would set for the account, and the umask of its jobs.
 
     Without SLURM_UMASK jobs would inherit the mask of the service that submits them
     (https://slurm.schedmd.com/sbatch.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES).

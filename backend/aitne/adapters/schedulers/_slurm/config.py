@@ -1,4 +1,4 @@
-"""What a site's Slurm is like, as ``scontrol show config`` tells."""
+"""Configuration of a site's Slurm, read from ``scontrol show config``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SlurmConfig:
     cluster: str = "slurm"
     release: str = "unknown"
     accounting: bool = False
-    """Whether slurmdbd keeps accounts and ended jobs."""
+    """Whether slurmdbd records accounts and ended jobs."""
     enforces: frozenset[str] = frozenset()
     """AccountingStorageEnforce."""
     stores: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class SlurmConfig:
 
     @classmethod
     def parse(cls, output: str) -> SlurmConfig:
-        """Lenient: what is missing has Slurm's default."""
+        """Parse the configuration; missing values have Slurm's default."""
         said = dict(_pairs(output))
         size = said.get("MaxArraySize", "")
         return cls(
@@ -55,7 +55,7 @@ class SlurmConfig:
         )
 
     def notes(self, *, sees_all: bool, account: str) -> Iterator[str]:
-        """Sentences for whoever starts the platform."""
+        """Yield sentences for the administrator who starts the platform."""
         if "jobs" in self.private and not sees_all:
             yield (
                 f"Slurm hides jobs of others (PrivateData=jobs), and {account} is neither operator "
@@ -88,7 +88,9 @@ def _pairs(output: str) -> Iterator[tuple[str, str]]:
 
 
 def _memory_holder(said: Mapping[str, str]) -> Holder:
-    """slurm.conf's TaskPlugin and JobAcctGatherParams, cgroup.conf's ConstrainRAMSpace."""
+    """Return what enforces memory limits: slurm.conf's TaskPlugin and JobAcctGatherParams,
+    cgroup.conf's ConstrainRAMSpace.
+    """
     if "task/cgroup" in _words(said, "TaskPlugin") and _yes(said, "ConstrainRAMSpace"):
         return Holder.CGROUP
     gathers = not _words(said, "JobAcctGatherType") <= {"jobacct_gather/none"}
@@ -97,7 +99,7 @@ def _memory_holder(said: Mapping[str, str]) -> Holder:
 
 
 def _cpu_holder(said: Mapping[str, str]) -> Holder:
-    """slurm.conf's TaskPlugin, cgroup.conf's ConstrainCores."""
+    """Return what enforces CPU limits: slurm.conf's TaskPlugin, cgroup.conf's ConstrainCores."""
     plugins = _words(said, "TaskPlugin")
     if "task/cgroup" in plugins and _yes(said, "ConstrainCores"):
         return Holder.CGROUP

@@ -1,8 +1,8 @@
-"""How a job of ours is known in Slurm: by its comment and its name, never by its id.
+"""Identification of the platform's jobs in Slurm: by comment and name, never by ID.
 
-Slurm gives ids again to other jobs after a crash of slurmctld; UUID and attempt are ours alone. The
-comment is what a record of the queue is recognised by; accounting keeps comments only where it is
-told to (AccountingStoreFlags=job_comment), but names always.
+Slurm reuses IDs for other jobs after a crash of slurmctld; UUID and attempt are unique to the
+platform. A record of the queue is recognised by its comment. Accounting stores comments only if it
+is configured to (AccountingStoreFlags=job_comment), but always stores names.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _NAME = re.compile(rf"aitne-({_UUID})-([1-9][0-9]{{0,8}})")
 
 
 def comment(job_id: UUID, attempt: int) -> str:
-    """The comment of one attempt."""
+    """Return the comment of one attempt."""
     return f"aitne:{job_id}:{attempt}"
 
 
 def name(job_id: UUID, attempt: int) -> str:
-    """The name of one attempt in Slurm; what the user called the job never gets there."""
+    """Return the name of one attempt in Slurm; it does not contain the user's name of the job."""
     return f"aitne-{job_id}-{attempt}"
 
 
 def of_comment(text: str) -> tuple[UUID, int] | None:
-    """Whose comment it is; None: not one of ours, down to the last character."""
+    """Return UUID and attempt of a comment; None: it is not exactly a comment of the platform."""
     return _read(_COMMENT, text)
 
 
 def of_name(text: str) -> tuple[UUID, int] | None:
-    """Whose name it is; None: not one of ours."""
+    """Return UUID and attempt of a job name; None: it is not a name of the platform."""
     return _read(_NAME, text)
 
 

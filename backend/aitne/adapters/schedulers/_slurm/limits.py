@@ -1,7 +1,8 @@
-"""What can never run in a partition, said with the limit.
+"""Detection of jobs that can never run in a partition, with the limit that they exceed.
 
-Slurm itself takes a job that asks for more time or nodes than its partition allows, and lets it
-wait for ever (EnforcePartLimits=NO); where it refuses, it names neither the field nor the limit.
+Slurm itself accepts a job that requests more time or nodes than its partition allows, and lets it
+wait forever (EnforcePartLimits=NO); where it rejects the job, it names neither the field nor the
+limit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _OVERRIDES = frozenset(
 
 @dataclass(frozen=True)
 class _Shape:
-    """What one node has; the many of a cluster are of few shapes."""
+    """Resources of one node. The many nodes of a cluster have few different shapes."""
 
     cpus: int
     memory_bytes: int
@@ -52,10 +53,10 @@ class _Shape:
 
 
 class Limits:
-    """One look at a cluster, ready to be asked about many jobs."""
+    """Limits of one snapshot of a cluster, to check many jobs against."""
 
     def __init__(self, cluster: Cluster, qos_flags: Mapping[str, frozenset[str]] | None) -> None:
-        """``qos_flags``: of each QOS; None: they are not known now, so any may lift a limit."""
+        """Take the flags of each QOS; None: they are not known now, so any QOS may lift a limit."""
         self.nodes = frozenset(node.name for node in cluster.nodes)
         self._partitions = {partition.name: partition for partition in cluster.partitions}
         self._qos_flags = qos_flags
@@ -66,12 +67,16 @@ class Limits:
         }
 
     def longest_s(self, partition: str) -> int | None:
-        """How long a job may run there; None: as long as it likes, or that is not known."""
+        """Return the longest time limit of the partition, in seconds; None: it has none, or it is
+        unknown.
+        """
         known = self._partitions.get(partition)
         return None if known is None else known.max_time_s
 
     def _partitions_of(self, request: SubmitRequest) -> list[Partition] | None:
-        """Where it may run; None: that cannot be told (a partition that is not known)."""
+        """Return the partitions that the job may run in; None: unknown, since it names
+        an unknown partition, or there is no default.
+        """
         if request.slurm.partition is None:
             return [p for p in self._partitions.values() if p.default] or None
         names = request.slurm.partition.split(",")
@@ -80,7 +85,9 @@ class Limits:
         return [self._partitions[name] for name in names]
 
     def why_never(self, request: SubmitRequest) -> SchedulerRejected | None:
-        """Why no partition that it may go to can ever run it; None: one can, or Slurm must say."""
+        """Return why no partition that the job may run in can ever run it; None: one can, or only
+        Slurm can decide.
+        """
         partitions = self._partitions_of(request)
         if partitions is None:
             return None
@@ -125,7 +132,9 @@ class Limits:
             )
 
     def _overridden(self, request: SubmitRequest) -> bool:
-        """Whether a QOS may lift the partition's limits: the job's, or any where it names none."""
+        """Return True if a QOS may override the partition's limits: that of the job, or any QOS if
+        the job names none.
+        """
         if self._qos_flags is None:
             return True
         if request.slurm.qos is not None:

@@ -1,4 +1,4 @@
-"""Nodes, partitions and reservations, as ``scontrol --oneliner show`` prints them."""
+"""Parsers of nodes, partitions and reservations, as ``scontrol --oneliner show`` prints them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _BASE = {
 
 
 def pairs(line: str) -> dict[str, str]:
-    """One line's ``Key=value`` pairs; free text at its end is a value like others.
+    """Return one line's ``Key=value`` pairs; free text at its end is a value like others.
 
-    Values hold spaces (``OS=Linux 6.1 #1 SMP``). Of a key that stands there twice the first counts:
-    what somebody wrote as a reason comes last and cannot change the facts.
+    Values may contain spaces (``OS=Linux 6.1 #1 SMP``). Of a repeated key the first counts: the
+    text of a reason comes last and cannot change the facts.
     """
     found: dict[str, str] = {}
     cut = _FREE_TEXT.search(line)
@@ -57,7 +57,7 @@ def _lines(output: str, first_key: str) -> Iterator[dict[str, str]]:
 
 
 def node_state(words: Iterable[str]) -> NodeState:
-    """``IDLE``, ``DRAIN`` -> state. A word may carry squeue's suffixes (``DOWN*``)."""
+    """Return the state of ``IDLE``, ``DRAIN``. A flag may have squeue's suffixes (``DOWN*``)."""
     found = set()
     for word in words:
         plain = word.upper().rstrip("*~#!%$@^-+")
@@ -82,7 +82,7 @@ def node_state(words: Iterable[str]) -> NodeState:
 
 
 def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
-    """``gpu:h200:4(S:0-1),shard:8`` -> how many of each (name, type); lenient."""
+    """Return the count of each (name, type) in ``gpu:h200:4(S:0-1),shard:8``; lenient."""
     counts: dict[tuple[str, str | None], int] = {}
     for part in re.split(r",(?![^()]*\))", text.strip()):
         match = _GRES.fullmatch(part)
@@ -97,7 +97,8 @@ def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
 def _used(
     said: dict[str, str], total: dict[tuple[str, str | None], int]
 ) -> dict[tuple[str, str | None], int]:
-    """How many of each are given to jobs: as GresUsed says, or AllocTRES where a site counts them.
+    """Return how many of each GRES are allocated: from GresUsed, or from AllocTRES where the site
+    counts it.
 
     GresUsed of 22.05 says how many GPUs shards are taken from, not how many shards.
     """
@@ -116,7 +117,7 @@ def _used(
 
 
 def parse_nodes(output: str, cluster: str, seen_at: datetime) -> tuple[Node, ...]:
-    """The answer of ``scontrol --details --oneliner show node``."""
+    """Parse the output of ``scontrol --details --oneliner show node``."""
     return tuple(_node(said, cluster, seen_at) for said in _lines(output, "NodeName"))
 
 
@@ -158,7 +159,7 @@ def _node(said: dict[str, str], cluster: str, seen_at: datetime) -> Node:
 
 
 def parse_partitions(output: str) -> tuple[Partition, ...]:
-    """The answer of ``scontrol --oneliner show partition``."""
+    """Parse the output of ``scontrol --oneliner show partition``."""
     return tuple(
         Partition(
             name=said["PartitionName"],
@@ -180,7 +181,9 @@ def parse_partitions(output: str) -> tuple[Partition, ...]:
 
 
 def parse_reservations(output: str) -> tuple[Reservation, ...]:
-    """The answer of ``scontrol --oneliner show reservation``; a sentence where there is none."""
+    """Parse the output of ``scontrol --oneliner show reservation``, which is a sentence where there
+    is none.
+    """
     return tuple(
         Reservation(
             name=said["ReservationName"],
@@ -199,7 +202,7 @@ def _number(text: str | None) -> int:
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
-    """A list with commas; None for all of them, or for nothing said."""
+    """Parse a list with commas; None for all of them, or for no value."""
     if not text or text in ("ALL", "(null)", "N/A"):
         return None
     return tuple(text.split(","))

@@ -29,7 +29,7 @@ _OURS = frozenset({
 def options(
     request: SubmitRequest, *, accounting: bool, allowed: Sequence[str] = ()
 ) -> Iterator[str]:
-    """All options of sbatch for ``request``; the script goes in on stdin.
+    """Yield all options of sbatch for ``request``; the script goes in on stdin.
 
     ``accounting``: whether the site keeps accounts in slurmdbd. ``allowed``: the options that its
     ``[slurm] extra`` opens.
@@ -84,8 +84,11 @@ def options(
 
 
 def requeues(request: SubmitRequest) -> bool:
-    """Whether Slurm may start it again by itself. How often is nothing that Slurm can be told:
-    the restart count comes back with every poll, and who polls ends a job that had enough."""
+    """Return whether Slurm may requeue the job by itself.
+
+    Slurm has no option for the number of requeues: the restart count comes with every poll, and the
+    controller ends a job that has had enough.
+    """
     if request.session:
         return False
     if request.slurm.requeue is not None:
@@ -94,14 +97,16 @@ def requeues(request: SubmitRequest) -> bool:
 
 
 def gres_option(request: SubmitRequest) -> str:
-    """``gpu:a100:4,shard:2``: per node, GPUs and the others by name; empty for none."""
+    """Return ``gpu:a100:4,shard:2``: per node, GPUs and the others by name; empty for none."""
     wants = request.resources
     parts = [f"gpu:{wants.gpu}"] if wants.gpu.count else []
     return ",".join([*parts, *(f"{name}:{count}" for name, count in wants.gres.items())])
 
 
 def _log(request: SubmitRequest) -> PurePath:
-    """Where the log goes; in the folder's own name a ``%`` is no pattern."""
+    """Return the path of the log; a ``%`` in the job folder's name is escaped, since it is no
+    pattern.
+    """
     folder = request.job_dir.replace("%", "%%")
     if request.array is None:
         return PurePath(folder) / log_name(None)

@@ -1,9 +1,9 @@
-"""What squeue says, record by record (``squeue --Format``, https://slurm.schedmd.com/squeue.html).
+"""Parser of squeue's records (``squeue --Format``, https://slurm.schedmd.com/squeue.html).
 
-Comments and names of other people's jobs can hold anything, newlines and separators included. So a
-record ends with a mark that is drawn anew for every query, its fields are separated by a character
-that can only make more of them, and one counts as ours only with exactly our number of fields and a
-comment of ours, whole.
+Comments and names of other users' jobs can contain anything, including newlines and separators. So
+a record ends with a mark that is random for every query. Its fields are separated by a character
+that can only add fields, and a record counts as one of the platform's only if it has exactly the
+expected number of fields and a complete comment of the platform.
 """
 
 from __future__ import annotations
@@ -46,23 +46,27 @@ SEPARATOR = "\x1f"
 
 
 def new_mark() -> str:
-    """What ends each record of one answer. A digit at its front would be read as a field's width."""
+    """Return a new mark that ends each record of one query. It does not begin with a digit, which
+    squeue would read as a field's width.
+    """
     return f"\x1e{secrets.token_hex(8)}"
 
 
 def format_option(fields: Sequence[str], mark: str) -> str:
-    """The value of ``--Format``: each field at full length (size 0), the last one and ``mark``."""
+    """Return the value of ``--Format``: each field at full length (size 0), the last one and
+    ``mark``.
+    """
     *first, last = fields
     return ",".join([*(f"{field}:0{SEPARATOR}" for field in first), f"{last}:0{mark}"])
 
 
 def records(output: str, mark: str) -> Iterator[str]:
-    """The records of one answer, each without its mark."""
+    """Yield the records of one answer, each without its mark."""
     return iter(output.split(f"{mark}\n")[:-1])
 
 
 def parse_record(record: str, fields: Sequence[str]) -> SchedulerJob | None:
-    """One record; None: not ours."""
+    """Parse one record; None: it is not one of the platform's jobs."""
     values = record.split(SEPARATOR)
     if len(values) != len(fields):
         return None
@@ -115,7 +119,7 @@ def _job(ours: tuple[Any, int], said: dict[str, str]) -> SchedulerJob:
 
 
 def node_names(text: str) -> tuple[str, ...]:
-    """``n[1-2]`` -> names; ``(null)``, ``None assigned`` and nothing at all -> none."""
+    """Return the names in ``n[1-2]``; none for ``(null)``, ``None assigned`` and an empty text."""
     if text in ("", "(null)", "N/A", "None assigned"):
         return ()
     try:
@@ -125,14 +129,14 @@ def node_names(text: str) -> tuple[str, ...]:
 
 
 class Queue:
-    """One squeue after the other: a record that has not changed stays the very same object."""
+    """Successive results of squeue: a record that has not changed stays the same object."""
 
     def __init__(self, fields: Sequence[str]) -> None:
         self._fields = tuple(fields)
         self._known: dict[str, SchedulerJob | None] = {}
 
     def read(self, output: str, mark: str) -> list[SchedulerJob]:
-        """All jobs of ours in one answer."""
+        """Return all of the platform's jobs in one answer."""
         known, self._known = self._known, {}
         for record in records(output, mark):
             self._known[record] = (

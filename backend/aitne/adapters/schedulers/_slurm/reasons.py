@@ -1,4 +1,4 @@
-"""Why a job waits, in plain words (https://slurm.schedmd.com/job_reason_codes.html)."""
+"""Pending reasons of jobs in plain words (https://slurm.schedmd.com/job_reason_codes.html)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _UNFULFILLED = re.compile(r"[a-z]+:([0-9]+(?:_(?:[0-9]+|\*))?)(?:\+[0-9]+)?\((?:
 
 
 def sentence(reason: str, dependency: str = "") -> str:
-    """Slurm's reason for a job that waits -> a sentence for its owner.
+    """Convert Slurm's pending reason to a sentence for the job's owner.
 
     ``dependency`` is what is left of the job's dependencies, as squeue prints it. A reason that is
     not known is shown as it is.

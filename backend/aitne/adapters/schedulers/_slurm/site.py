@@ -1,4 +1,4 @@
-"""One site's Slurm, asked with its commands: what it is like, its queue, its accounting, its nodes."""
+"""Queries of one site's Slurm by its commands: its configuration, queue, accounting and nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARGIN_S = 5.0
 """How much longer than Slurm's own MessageTimeout a command may take: then it says what failed."""
 _ACCOUNTING_TIMEOUT_S = 60.0
 _CANCELLER_TIMEOUT_S = 5.0
-"""Who cancelled a job is worth no longer wait: a poll may depend on it."""
+"""The account that cancelled a job is worth no longer wait: a poll may depend on it."""
 _NAMES_AT_ONCE = 500
 """Names of about 50 bytes in one argument, which may have 128 KiB."""
 _LOOK_BACK = "now-30days"
@@ -51,7 +51,7 @@ class _Snapshot:
 
 
 class Site:
-    """Everything here only looks, under the looking-on identity.
+    """Queries without side effects, under the account that reads the queue.
 
     Every method may raise ``SchedulerUnavailable``.
     """
@@ -71,20 +71,20 @@ class Site:
 
     @property
     def timeout_s(self) -> float:
-        """How long a command may take before it is ended."""
+        """The seconds after which a command is terminated."""
         return (self._config or SlurmConfig()).message_timeout_s + _MARGIN_S
 
     @property
     def settle_s(self) -> float:
-        """slurmctld may read a request even after sbatch has given up."""
+        """The seconds in which slurmctld may still read a request after sbatch has given up."""
         return 2 * (self._config or SlurmConfig()).message_timeout_s + _MARGIN_S
 
     def trouble(self) -> None:
-        """Slurm did not answer just now."""
+        """Record that Slurm did not answer just now."""
         self._trouble_at = time.monotonic()
 
     async def ask(self, *argv: str, timeout_s: float | None = None) -> str:
-        """One command's answer."""
+        """Run one command and return its output."""
         try:
             return await self.commands.ask(*argv, timeout_s=timeout_s or self.timeout_s)
         except SchedulerUnavailable:
@@ -92,7 +92,7 @@ class Site:
             raise
 
     async def config(self) -> SlurmConfig:
-        """What it is like; asked once."""
+        """Return the site's configuration; it is read once."""
         if self._config is None:
             self._config = SlurmConfig.parse(await self.ask("scontrol", "show", "config"))
         return self._config
@@ -100,13 +100,14 @@ class Site:
     # --- jobs ------------------------------------------------------------------------------------
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """One squeue for all jobs that slurmctld holds, ended ones for MinJobAge."""
+        """Return all jobs that slurmctld holds, ended ones for MinJobAge, by one squeue."""
         output, mark = await self._squeue()
         return self._queue.read(output, mark)
 
     async def _squeue(self, *more: str) -> tuple[str, str]:
-        """Its answer and the mark at the end of each record; without ``--array`` in ``more`` the waiting
-        tasks of an array have one record."""
+        """Run squeue and return its output and the mark at the end of each record; without
+        ``--array`` in ``more`` the waiting tasks of an array have one record.
+        """
         while True:
             mark = queue.new_mark()
             form = queue.format_option(self._fields, mark)
@@ -121,7 +122,7 @@ class Site:
                     raise
 
     def _leave_out(self, unknown: str) -> bool:
-        """Do without a field that this release's squeue does not have; False: that cannot be."""
+        """Omit a field that this release's squeue does not have; False: it cannot be omitted."""
         gone = {field for field in self._fields if field.lower() == unknown.lower()}
         if not gone or not gone <= queue.OPTIONAL:
             return False
@@ -130,7 +131,7 @@ class Site:
         return True
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """The queue by name, then accounting for what it does not hold."""
+        """Search the queue by name, then accounting for what it does not hold."""
         found: list[SchedulerJob] = []
         for start in range(0, len(runs), _NAMES_AT_ONCE):
             found += await self._find_some(runs[start : start + _NAMES_AT_ONCE])
@@ -181,8 +182,10 @@ class Site:
     async def live(
         self, runs: Sequence[Run], *, single_tasks: bool = True
     ) -> Sequence[SchedulerJob]:
-        """What slurmctld itself holds for these attempts, whatever ids it has; ``single_tasks``: with a
-        record for each task."""
+        """Return the records that slurmctld itself holds for these attempts, under any ID.
+
+        ``single_tasks``: with one record for each task.
+        """
         scope = ("--array",) if single_tasks else ()
         output, mark = await self._squeue(*scope, f"--name={_names(runs)}")
         read = (queue.parse_record(text, self._fields) for text in queue.records(output, mark))
@@ -192,7 +195,7 @@ class Site:
     async def ended(
         self, runs: Sequence[Run], *, timeout_s: float = _ACCOUNTING_TIMEOUT_S
     ) -> Sequence[SchedulerJob]:
-        """What accounting knows of these attempts, as far as they have ended."""
+        """Return the records of accounting for those of these attempts that have ended."""
         output = await self.ask(
             "sacct",
             self._mine or "--allusers",
@@ -211,7 +214,9 @@ class Site:
     # --- the cluster -----------------------------------------------------------------------------
 
     async def cluster(self) -> Cluster:
-        """Nodes, partitions and reservations from slurmctld, the names of QOS from accounting."""
+        """Return nodes, partitions and reservations from slurmctld, the names of QOS from
+        accounting.
+        """
         config = await self.config()
         show = ("scontrol", "--details", "--oneliner", "show")
         said_nodes, said_partitions, said_reservations, qos = await asyncio.gather(
@@ -235,19 +240,21 @@ class Site:
         return cluster
 
     async def limits(self) -> Limits:
-        """What partitions allow, as it was within the last half minute."""
+        """Return the limits of the partitions, at most half a minute old."""
         while self._snapshot is None or time.monotonic() - self._snapshot.at > _LIMITS_S:
             await self.cluster()
         return self._snapshot.limits
 
     async def has_node(self, name: str) -> bool:
-        """Whether there is a node of exactly this name. One that may be new is looked for anew."""
+        """Return whether a node of exactly this name exists. An unknown name causes a new query."""
         if name in (await self.limits()).nodes:
             return True
         return any(node.name == name for node in (await self.cluster()).nodes)
 
     async def _qos_flags(self, config: SlurmConfig) -> QosFlags | None:
-        """Every QOS with its flags. None: slurmdbd does not tell, which must stop no submission."""
+        """Return every QOS with its flags. None: slurmdbd does not answer, which must stop no
+        submission.
+        """
         if not config.accounting:
             return {}
         if self._qos is not None and time.monotonic() - self._qos[0] < _QOS_S:
@@ -274,7 +281,7 @@ def _cancellers(rows: Iterable[SchedulerJob]) -> dict[_Key, int]:
 
 
 def _accounts(uids: Collection[int]) -> Mapping[int, str]:
-    """The names of accounts, as this machine knows them."""
+    """Return the names of accounts, as this machine knows them."""
     names = {}
     for uid in uids:
         try:
@@ -289,7 +296,7 @@ def _key(row: SchedulerJob) -> _Key:
 
 
 def _missing(runs: Sequence[Run], rows: Sequence[SchedulerJob]) -> list[Run]:
-    """Those without a record. Of an array's task the other tasks' records say nothing."""
+    """Return the attempts without a record. Records of other tasks of an array do not count."""
     there: set[tuple[UUID, int, str]] = set()
     for row in rows:
         task = "" if row.array_task_id is None else str(row.array_task_id)

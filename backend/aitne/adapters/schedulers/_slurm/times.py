@@ -17,7 +17,9 @@ _STATUS = re.compile(r"([0-9]{1,10})(?::([0-9]{1,5}))?")
 
 
 def parse_time(text: str) -> datetime | None:
-    """``1795266493`` -> a moment; ``N/A``, ``Unknown``, ``None``, ``0`` and the like -> None."""
+    """Return the time of ``1795266493``; None for ``N/A``, ``Unknown``, ``None``, ``0`` and the
+    like.
+    """
     if not (text.isascii() and text.isdigit()):
         return None
     seconds = int(text)
@@ -25,7 +27,9 @@ def parse_time(text: str) -> datetime | None:
 
 
 def parse_limit(text: str) -> int | None:
-    """``1-00:30:00`` -> seconds; ``UNLIMITED``, ``NOT_SET``, ``NONE`` and the like -> None."""
+    """Return the seconds of ``1-00:30:00``; None for ``UNLIMITED``, ``NOT_SET``, ``NONE`` and the
+    like.
+    """
     try:
         return parse_duration(text)
     except ValueError:
@@ -33,12 +37,12 @@ def parse_limit(text: str) -> int | None:
 
 
 def parse_minutes(text: str) -> int | None:
-    """sacct's TimelimitRaw, in minutes -> seconds."""
+    """Return the seconds of sacct's TimelimitRaw, which is in minutes."""
     return int(text) * 60 if text.isascii() and text.isdigit() else None
 
 
 def parse_exit(text: str) -> tuple[int | None, int | None]:
-    """How a job's script ended -> (exit code, signal), at most one of them known.
+    """Parse how a job's script ended: (exit code, signal), at most one of them not None.
 
     Newer releases of squeue (and sacct always) print ``code:signal``, older ones the number that
     wait(2) gives.
@@ -56,7 +60,7 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
 
 
 def real_signal(number: int | None) -> int | None:
-    """The signal that ended a script; None: none did.
+    """Return the signal that ended a script; None: none did.
 
     A "signal" above the ordinary ones is a mark of Slurm's own (53: the log could not be opened; 125:
     out of memory).

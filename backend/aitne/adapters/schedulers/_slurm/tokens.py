@@ -19,14 +19,15 @@ from pathlib import Path
 from aitne.core.errors import SetupError
 
 LIFETIME_S = 60
-"""Long enough for any one request, short enough to be of little use to whoever finds one. It also bounds
-how late a submission can arrive that a stopped slurmrestd still holds: after that Slurm refuses it."""
+"""Long enough for any one request, short enough to be of little use to a thief. It also bounds how
+late a submission can arrive that a stopped slurmrestd still holds: after that Slurm rejects it.
+"""
 _MIN_KEY_BYTES = 32  # HS256 wants a key as long as its hash (RFC 7518, 3.2)
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 
 class TokenMint:
-    """Mints and keeps tokens; each is used for half of its life."""
+    """Mint that keeps its tokens; each is used for half of its life."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class TokenMint:
 
     @classmethod
     def from_file(cls, path: Path) -> TokenMint:
-        """A mint with the key that lies in ``path``.
+        """Return a mint with the key in the file ``path``.
 
         Raises:
             SetupError: it cannot be read, others can read it, or it is no key.
@@ -50,7 +51,7 @@ class TokenMint:
         return cls(_read_key(path))
 
     def token(self, user: str) -> str:
-        """A token that speaks for ``user``."""
+        """Return a token that authenticates ``user``."""
         now = self._clock()
         until, token = self._kept.get(user, (0.0, ""))
         # A clock that was set back must not keep a token alive, so both ends are looked at.
@@ -64,7 +65,7 @@ class TokenMint:
 
 
 def sign(key: bytes, user: str, issued_at: int, expires_at: int) -> str:
-    """One token (RFC 7519), its times in seconds since 1970."""
+    """Sign one token (RFC 7519), its times in seconds since 1970."""
     claims = {"exp": expires_at, "iat": issued_at, "sun": user}
     body = b".".join(
         _encode(json.dumps(part, separators=(",", ":")).encode()) for part in (_HEADER, claims)

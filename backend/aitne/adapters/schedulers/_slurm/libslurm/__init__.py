@@ -1,1 +1,1 @@
-"""What the adapter ``pyslurm`` is made of."""
+"""Parts of the adapter ``pyslurm``."""

@@ -1,4 +1,4 @@
-"""pyslurm, asked in a process of its own (``worker.py``)."""
+"""Client of pyslurm, which runs in a process of its own (``worker.py``)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _EXIT_S = 1.0
 
 
 class Hello(Frozen):
-    """What the process says first."""
+    """First message of pyslurm's process: its versions and what it lacks."""
 
     pyslurm: str
     interface: int
-    """Of the libslurm that it works with, such as 45 in libslurm.so.45."""
+    """The number of the libslurm that it uses, such as 45 in libslurm.so.45."""
     missing: tuple[str, ...]
 
 
 class Library:
-    """One process, started by the first question and again by the next one after its end."""
+    """One process, started by the first query and, after its end, again by the next one."""
 
     def __init__(self, conf: Path | None) -> None:
         self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
@@ -40,7 +40,7 @@ class Library:
         self._turn = asyncio.Lock()
 
     async def hello(self) -> Hello:
-        """Start it anew.
+        """Start the process anew and return its first message.
 
         Raises:
             SetupError: there is no pyslurm, or its process ends at once; with what was said.
@@ -50,7 +50,7 @@ class Library:
             return await self._begin()
 
     async def jobs(self, timeout_s: float) -> Sequence[bytes]:
-        """The records of all of the platform's jobs that slurmctld holds, each as JSON.
+        """Return the records of all of the platform's jobs that slurmctld holds, each as JSON.
 
         Raises:
             SchedulerUnavailable: slurmctld did not answer, or the process ended.
@@ -82,7 +82,7 @@ class Library:
         return records
 
     async def close(self) -> None:
-        """End the process."""
+        """End the process of pyslurm."""
         async with self._turn:
             await self._end()
 
@@ -127,18 +127,22 @@ class _Worker:
         self._listener = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
-        """Keep the last of what libslurm writes, and its pipe empty."""
+        """Keep the last of what libslurm writes to stderr, and keep the pipe empty."""
         stderr = self._process.stderr
         while stderr is not None and (more := await stderr.read(_LAST_WORDS)):
             self._words = (self._words + more)[-_LAST_WORDS:]
 
     async def line(self) -> bytes:
-        """What it says next; nothing: it has ended. Raises ``ValueError`` at an endless line."""
+        """Return the next line of the process; empty: it has ended. Raises ``ValueError`` if a line
+        is too long.
+        """
         stdout = self._process.stdout
         return b"" if stdout is None else await stdout.readline()
 
     async def ask(self) -> tuple[list[bytes], str | None]:
-        """The records, and why there are none. Raises ``OSError`` or ``ValueError``: it has ended."""
+        """Return the records, and why there are none. Raises ``OSError`` or ``ValueError``: the
+        process has ended.
+        """
         stdin = self._process.stdin
         if stdin is None or self._process.returncode is not None:
             raise BrokenPipeError
@@ -153,7 +157,7 @@ class _Worker:
         return records, None if end is None else str(end)
 
     async def end(self, grace_s: float) -> str:
-        """End it; the last of what it wrote on stderr, or how it ended."""
+        """End the process; return the last of what it wrote to stderr, or how it ended."""
         process = self._process
         try:
             async with asyncio.timeout(grace_s):

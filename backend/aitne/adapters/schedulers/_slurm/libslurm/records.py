@@ -1,4 +1,4 @@
-"""What pyslurm says of a job, in the platform's terms."""
+"""Conversion of pyslurm's records of jobs to the platform's terms."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from aitne.core.states import JobState
 
 
 def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
-    """The rows of one record: none for a job that is not the platform's, and one for all tasks of an
-    array that waits as a whole.
+    """Return the rows of one record: none for a job that is not the platform's, and one for all
+    tasks of an array that waits as a whole.
 
     Raises:
         SchedulerUnavailable: libslurm left tasks of a long array out.
@@ -40,7 +40,7 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
 
 
 def doubtful(job: SchedulerJob) -> bool:
-    """Whether the exit code may be 128 more than pyslurm says.
+    """Return True if the exit code may be 128 more than pyslurm reports.
 
     ``_get_exit_code`` in its ``utils/helpers.pyx`` takes 128 from whatever is not smaller.
     """
@@ -89,7 +89,7 @@ def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
 
 
 def _dependency(value: object) -> str:
-    """As squeue would print it: ``afterok:12(unfulfilled)``."""
+    """Return the dependency as squeue would print it: ``afterok:12(unfulfilled)``."""
     if not isinstance(value, Mapping):
         return ""
     kinds = ((kind, jobs) for kind, jobs in value.items() if isinstance(jobs, list))

@@ -1,10 +1,10 @@
-"""The process that holds pyslurm: it answers each line ``jobs`` with all of the platform's jobs.
+"""The process that runs pyslurm: it answers each line ``jobs`` with all of the platform's jobs.
 
-A process of its own, since libslurm ends the program that it is in when it dislikes slurm.conf, since
-pyslurm changes how that program binds libraries, and since pyslurm lets no other Python thread run
-while it waits for slurmctld. It is run by its path and imports nothing but pyslurm.
+It is a process of its own since libslurm ends its program when slurm.conf is invalid, since pyslurm
+changes how that program binds libraries, and since pyslurm lets no other Python thread run while it
+waits for slurmctld. It is run by its path and imports nothing but pyslurm.
 
-It speaks JSON, a line for each thing: first ``Hello``, then for each question the records, one after the
+It writes JSON, one value per line: first ``Hello``, then for each query the records, one after the
 other, and ``{"end": null}``, or ``{"end": "why there is no answer"}``.
 """
 
@@ -38,18 +38,19 @@ FIELDS = (
     "array_tasks_waiting",
 )
 OURS = "aitne:"
-"""What the comment of a job begins with that is worth being looked at."""
+"""The beginning of the comments of jobs that are reported."""
 
 
 def record(job: Any) -> dict[str, Any]:
-    """One of pyslurm's jobs as JSON can say it."""
+    """Return one of pyslurm's jobs as JSON-compatible data."""
     return {field: getattr(job, field) for field in FIELDS}
 
 
 def interface() -> int:
-    """The number of the libslurm that pyslurm has loaded: each release of Slurm counts one more.
+    """Return the number of the libslurm that pyslurm has loaded: each release of Slurm increases it
+    by one.
 
-    What pyslurm was compiled for is no proof.
+    The version that pyslurm was compiled for proves nothing.
     """
     library = ctypes.CDLL(None)
     library.slurm_api_version.restype = ctypes.c_long
@@ -57,7 +58,7 @@ def interface() -> int:
 
 
 def missing(pyslurm: Any) -> list[str]:
-    """What is used here and this pyslurm does not have."""
+    """Return the names that the worker uses and that this pyslurm lacks."""
     names = [f"Job.{field}" for field in FIELDS]
     names += ["Job", "Jobs.load", "PyslurmError"]
     return [name for name in sorted(names) if not _has(pyslurm, name)]
@@ -74,7 +75,7 @@ def _say(thing: Any) -> None:
 
 
 def main() -> None:
-    """Greet, then answer until nobody asks any more."""
+    """Write the first message, then answer queries until stdin ends."""
     # pyslurm comes without types.
     pyslurm: Any = importlib.import_module("pyslurm")
     lacks = missing(pyslurm)

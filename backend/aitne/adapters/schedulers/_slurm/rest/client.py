@@ -1,4 +1,6 @@
-"""One question to slurmrestd, and whether it can have had any effect (https://slurm.schedmd.com/rest.html)."""
+"""One request to slurmrestd, and whether it can have had any effect
+(https://slurm.schedmd.com/rest.html).
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,21 @@ _CONNECTIONS = 8
 
 
 class NotReached(SchedulerUnavailable):
-    """The question certainly had no effect: it never left, or was turned down before slurmctld."""
+    """Failure of a request that certainly had no effect: it was not sent, or rejected before
+    slurmctld.
+    """
 
     code = "scheduler_not_reached"
 
 
 class NoAnswer(SchedulerUnavailable):
-    """The question was sent, and no answer of Slurm's came: what was done is unknown."""
+    """Failure of a request that was sent without an answer of Slurm: its effect is unknown."""
 
     code = "scheduler_no_answer"
 
 
 class TooLarge(NoAnswer):
-    """The answer is longer than whoever asked wants to read."""
+    """Failure of a request whose answer is longer than the caller's limit."""
 
     code = "scheduler_answer_too_large"
 
@@ -45,27 +49,29 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What slurmrestd said."""
+    """Response of slurmrestd to one request."""
 
     status: int
     body: Mapping[str, Any]
     problems: tuple[Problem, ...] = ()
     refusals: tuple[Problem, ...] = ()
-    """What could not be done to single tasks of a job, where the whole is called a success."""
+    """Errors for single tasks of a job, where the request as a whole succeeded."""
 
     @property
     def ok(self) -> bool:
-        """Whether it was done, or found."""
+        """True if the request succeeded."""
         return self.status < 400 and not self.problems
 
     @property
     def said(self) -> str:
-        """All its complaints in one line."""
+        """All errors of the response in one line."""
         return "; ".join(problem.text for problem in self.problems) or f"HTTP {self.status}"
 
 
 class RestClient:
-    """Keeps a few connections open. ``url`` is ``http(s)://host:port`` or ``unix:/path``."""
+    """Client that keeps a few connections open. ``url`` is ``http(s)://host:port`` or
+    ``unix:/path``.
+    """
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.url = url
@@ -82,7 +88,7 @@ class RestClient:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the HTTP connections to slurmrestd."""
         await self._http.aclose()
 
     async def ask(
@@ -96,7 +102,7 @@ class RestClient:
         timeout_s: float,
         most_bytes: int = MAX_BODY_BYTES,
     ) -> Answer:
-        """Ask, and read the answer to its end.
+        """Send a request and read the whole response.
 
         Raises:
             NotReached: nobody listens there, so nothing was done.

@@ -1,4 +1,6 @@
-"""What a refusal of Slurm's means (the numbers are those of slurm/slurm_errno.h, stable over releases)."""
+"""Meaning of Slurm's errors (the numbers are those of slurm/slurm_errno.h, stable over
+releases).
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from aitne.adapters.schedulers._slurm.rest.client import Answer
 
 
 class Meaning(Enum):
-    """What has become of a submission."""
+    """Result of a submission that failed."""
 
     REJECTED = "rejected"
-    """slurmctld understood and said no."""
+    """slurmctld understood the request and rejected it."""
     NOT_NOW = "not now"
-    """It is not in Slurm; later it may be taken."""
+    """It is not in Slurm; later it may be accepted."""
     TOKEN = "token"  # noqa: S105 - a word
-    """It is not in Slurm: who asked was not believed."""
+    """It is not in Slurm: the token was rejected."""
     UNREADABLE = "unreadable"
-    """slurmrestd itself did not understand it; it went no further."""
+    """slurmrestd itself did not understand it; it was not passed on."""
     UNKNOWN = "unknown"
     """It may be in Slurm."""
 
@@ -42,7 +44,7 @@ _NOT_NOW = frozenset(
 
 
 def meaning(answer: Answer) -> Meaning:
-    """What a submission's answer that is not ``ok`` says of the job."""
+    """Return what a submission's answer that is not ``ok`` means for the job."""
     if answer.status == 401:
         return Meaning.TOKEN
     numbers = {problem.number for problem in answer.problems}
@@ -63,7 +65,7 @@ def meaning(answer: Answer) -> Meaning:
 
 
 def refused_token(answer: Answer) -> bool:
-    """Whether a question (not a submission) failed because the token was not believed.
+    """Return True if a query (not a submission) failed because the token was rejected.
 
     22.05 has no number of its own for that: it says the same when slurmctld is away.
     """

@@ -24,8 +24,8 @@ _RAW = (
 
 
 def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
-    """The rows of one record: none for a job that is not the platform's, and one for all tasks of an
-    array that waits as a whole.
+    """Return the rows of one record: none for a job that is not the platform's, and one for all
+    tasks of an array that waits as a whole.
 
     Raises:
         SchedulerUnavailable: Slurm left tasks of a long array out.

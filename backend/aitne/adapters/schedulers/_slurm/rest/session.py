@@ -1,4 +1,4 @@
-"""slurmrestd in use: as whom, in which version, and whether to rely on it at this moment."""
+"""Use of slurmrestd: with which token and version, and whether to rely on it at this moment."""
 
 from __future__ import annotations
 
@@ -31,39 +31,41 @@ from aitne.core.errors import (
 )
 
 PROBE_S = 5.0
-"""Within this time slurmrestd has to answer the questions that decide whether it is used."""
+"""The time limit of the queries that decide whether slurmrestd is used."""
 SUBMIT_S = 30.0
 """Slurm's default MessageTimeout three times: what takes longer is looked for."""
 LOOK_UP_S = 10.0
 AGAIN_S = 5.0
-"""So long after a failure nobody waits for slurmrestd."""
+"""The time after a failure in which slurmrestd is not used."""
 
 Headers = Callable[[str | None], Awaitable[Mapping[str, str]]]
-"""The headers that speak for an account (None: for whoever looks on)."""
+"""The headers that authenticate an account (None: the one that reads the queue)."""
 
 
 class TokenRefused(SchedulerUnavailable):
-    """slurmrestd or slurmctld does not believe our token; nothing was done."""
+    """Failure because slurmrestd or slurmctld rejects the token; nothing was done."""
 
     code = "scheduler_token_refused"
 
 
 class UnknownVersion(SchedulerUnavailable):
-    """slurmrestd serves no version that is known here."""
+    """Failure because slurmrestd serves no version that is known here."""
 
     code = "scheduler_unknown_version"
 
 
 class NotUnderstood(SchedulerUnavailable):
-    """slurmrestd could not read the submission; nothing was done."""
+    """Failure because slurmrestd could not read the submission; nothing was done."""
 
     code = "scheduler_not_understood"
 
 
 class RestSession:
-    """Asks only while the last question with a token was answered: a submission is then never the
-    one that finds out that its token is not believed, which 22.05 does not tell apart from a lost
-    connection."""
+    """Client that sends requests only while the last query with a token was answered.
+
+    So a submission is never the request that finds out that its token is rejected, which 22.05 does
+    not distinguish from a lost connection.
+    """
 
     def __init__(
         self,
@@ -81,11 +83,11 @@ class RestSession:
         self._opening = asyncio.Lock()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to slurmrestd."""
         await self._client.close()
 
     async def api(self) -> Api:
-        """The version in use, after a look at whether slurmrestd and its token are good.
+        """Return the version in use, after a check whether slurmrestd and its token are usable.
 
         Raises:
             UnknownVersion: it serves none that is known here.
@@ -108,7 +110,7 @@ class RestSession:
             return self._api
 
     async def submit(self, script: str, job: Record, account: str | None) -> str:
-        """Submit; the id in Slurm. ``job`` is of the spoken version.
+        """Submit a job and return its ID in Slurm. ``job`` is of the spoken version.
 
         Raises:
             SchedulerRejected: Slurm said no; the message is its own.
@@ -152,7 +154,8 @@ class RestSession:
                 )
 
     async def job(self, scheduler_id: str, account: str | None) -> Sequence[Record]:
-        """All records of a job and its tasks, in the spoken version; none: Slurm does not know it.
+        """Return all records of a job and its tasks, in the spoken version; none: Slurm does not
+        know it.
 
         Raises:
             SchedulerUnavailable: nothing is known.
@@ -166,7 +169,7 @@ class RestSession:
     async def jobs(
         self, since: int | None, *, most_bytes: int
     ) -> tuple[int, Sequence[Record]] | None:
-        """When the list was made, and all jobs; None: nothing has changed since ``since``.
+        """Return the time of the list and all jobs; None: nothing has changed since ``since``.
 
         Raises:
             SchedulerUnavailable: nothing is known, or it is more than ``most_bytes``.
@@ -187,7 +190,7 @@ class RestSession:
         return at, self._jobs(answer, api)
 
     async def live_jobs(self) -> int:
-        """How many jobs wait or run in the whole of Slurm."""
+        """Return the number of jobs that wait or run in the whole of Slurm."""
         api = await self.api()
         answer = await self._read(f"{api.prefix}/diag", None)
         found = answer.body.get("statistics")
@@ -202,7 +205,7 @@ class RestSession:
         return sum(count for count in counts if isinstance(count, int))
 
     async def cancel(self, scheduler_id: str, account: str | None) -> None:
-        """End a job. One that has ended, or that nobody knows, is no error.
+        """Cancel a job. One that has ended, or is unknown, is no error.
 
         Raises:
             SchedulerUnavailable: whether it was ended is not known.
@@ -283,5 +286,5 @@ class RestSession:
 
 
 def _unusable(error: SchedulerUnavailable) -> NotReached:
-    """What follows for the questions that are not asked now."""
+    """Return the error for the queries that are not sent now."""
     return error if isinstance(error, NotReached) else NotReached(error.message)

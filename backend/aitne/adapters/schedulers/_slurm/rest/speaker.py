@@ -1,4 +1,4 @@
-"""As whom slurmrestd is spoken to (https://slurm.schedmd.com/rest_quickstart.html#security)."""
+"""Authentication at slurmrestd (https://slurm.schedmd.com/rest_quickstart.html#security)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aitne.core.settings import Settings
 from aitne.core.unix_account import own_account_name
 
 PERMITTED_S = 30.0
-"""So long an account that could be acted for is not asked about again."""
+"""The time for which a permitted account is not checked again."""
 _LIFESPAN_S = 600
 _TIMEOUT_S = 10.0
 _TOKEN = re.compile(r"SLURM_JWT=([A-Za-z0-9_.-]+)")
@@ -43,7 +43,7 @@ class Speaker:
         self._tokens: dict[str, tuple[float, str]] = {}
 
     async def headers(self, account: str | None) -> Mapping[str, str]:
-        """For ``account``; None: for whoever looks on.
+        """Return the headers for ``account``; None: for the one that reads the queue.
 
         Raises:
             NotAllowed: nothing may be done as ``account`` here.
@@ -67,7 +67,9 @@ class Speaker:
         self._permitted[account] = self._clock() + PERMITTED_S
 
     async def _token(self, account: str | None, name: str) -> str:
-        """Without the key: of slurmctld, which knows by munge who asks."""
+        """Return a token. Without the key, slurmctld issues it, which authenticates the caller by
+        munge.
+        """
         until, token = self._tokens.get(name, (0.0, ""))
         if self._clock() < until:
             return token

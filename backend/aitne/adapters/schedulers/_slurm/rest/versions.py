@@ -1,4 +1,4 @@
-"""Which versions of slurmrestd's interface there are, and what each is good at."""
+"""Versions of slurmrestd's interface and their capabilities."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Api:
 
     @property
     def prefix(self) -> str:
-        """Where its paths begin."""
+        """The prefix of this version's paths."""
         return f"/slurm/v0.0.{self.number}"
 
     def __str__(self) -> str:

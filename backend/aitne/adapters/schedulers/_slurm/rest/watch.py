@@ -1,4 +1,4 @@
-"""The poll over slurmrestd, where that is cheaper than squeue: a small queue that mostly stands still.
+"""The poll over slurmrestd, where that is cheaper than squeue: a small queue that rarely changes.
 
 ``jobs?update_time=`` costs 2 ms while nothing has changed, without a process; but a single change brings
 all jobs as JSON, 0.4 ms of slurmrestd's time each (10,000: 7 s, and 60 ms of squeue's).
@@ -21,7 +21,7 @@ _MOST_BYTES = 4 << 20
 
 
 class Watch:
-    """Remembers the last list and when it was made."""
+    """Poll that remembers the last list and its time."""
 
     def __init__(
         self, session: RestSession, *, clock: Callable[[], float] = time.monotonic
@@ -33,7 +33,7 @@ class Watch:
         self._too_many_until = 0.0
 
     async def poll(self) -> Sequence[SchedulerJob] | None:
-        """All jobs of ours; None: squeue is the better one to ask now.
+        """Return all of the platform's jobs; None: squeue is cheaper now.
 
         Raises:
             SchedulerUnavailable: nothing is known.

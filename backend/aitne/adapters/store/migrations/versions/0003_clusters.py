@@ -1,4 +1,4 @@
-"""What is said of a cluster as a whole, and whether its scheduler answers."""
+"""Table of the clusters as a whole, and whether their schedulers answer."""
 
 from __future__ import annotations
 

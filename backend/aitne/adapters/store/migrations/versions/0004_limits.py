@@ -1,4 +1,4 @@
-"""What projects and their members may use, and what is in use."""
+"""Tables of the limits of projects and their members, and of current usage."""
 
 from __future__ import annotations
 

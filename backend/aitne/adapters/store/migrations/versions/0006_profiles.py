@@ -1,4 +1,4 @@
-"""How the ranks of distributed jobs exchange: the last that each has said."""
+"""Table of the profiles of distributed jobs: the latest report of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notifications, to whom they go and how."""
+"""Tables of notifications, their recipients and their deliveries."""
 
 from __future__ import annotations
 

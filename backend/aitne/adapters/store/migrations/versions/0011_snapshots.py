@@ -1,4 +1,4 @@
-"""What a job ran on, and what a sweep found."""
+"""Tables of job snapshots and of the results of sweeps."""
 
 from __future__ import annotations
 

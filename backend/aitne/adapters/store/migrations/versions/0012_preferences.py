@@ -1,4 +1,6 @@
-"""What a user prefers in the portal, and what the table of jobs is sorted and filtered by."""
+"""Table of users' preferences for the portal, and the columns by which the table of jobs is sorted
+and filtered.
+"""
 
 from __future__ import annotations
 
