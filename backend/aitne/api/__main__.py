@@ -29,9 +29,9 @@ _BACKLOG = 2_048
 
 
 class _Server(uvicorn.Server):
-    """Listens with and without TLS, and at its stop first ends what would not end by itself.
+    """Server that listens with and without TLS, and ends endless streams before it stops.
 
-    uvicorn has one way for all its sockets.
+    uvicorn itself has one mode for all of its sockets.
     """
 
     def __init__(
@@ -132,13 +132,14 @@ def listen_for_proxy(path: Path) -> socket.socket:
 
 
 def allow_many_connections() -> None:
-    """Use what the machine allows: a login shell's soft limit of 1,024 is too few for the open pages of many people."""
+    """Raise the limit of open files to the hard limit: a login shell's soft limit of 1,024 is too
+    low for the open pages of many users."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def serve(settings: Settings) -> None:
-    """Run until a signal says stop."""
+    """Serve requests until a signal stops the process."""
     allow_many_connections()
     listener, with_tls = listen(settings.bind, settings.port), None
     if settings.tls.enabled:
@@ -176,7 +177,7 @@ async def serve(settings: Settings) -> None:
 
 
 def main() -> int:
-    """Start, and say in a sentence why not if that cannot be."""
+    """Start the API process and return its exit status; print the reason if it cannot start."""
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

@@ -1,4 +1,4 @@
-"""What the API says and is told about logging in and about one's own account."""
+"""Requests and answers of the API for login and for the user's own account."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Code = Annotated[
 
 
 class LoginButton(Frozen):
-    """A provider that the browser is sent to."""
+    """Identity provider that the browser can be sent to."""
 
     name: str = Field(description="The source.", examples=["oidc"])
     label: str = Field(description="What the button says.", examples=["University login"])
@@ -32,7 +32,7 @@ class LoginButton(Frozen):
 
 
 class LoginSources(Frozen):
-    """The ways into this platform."""
+    """Identity sources of this platform."""
 
     title: str = Field(description="The platform's name.")
     form: bool = Field(description="Whether a name and a password are taken.")
@@ -40,7 +40,7 @@ class LoginSources(Frozen):
 
 
 class EnrolmentView(Frozen):
-    """What an authenticator has to learn. It is shown this once."""
+    """Secret for an authenticator app. It is shown only once."""
 
     secret: str = Field(description="To be typed in where no camera is.")
     uri: str = Field(description="The same for programs, `otpauth://…`.")
@@ -48,7 +48,8 @@ class EnrolmentView(Frozen):
 
 
 class SecondFactorNeeded(Frozen):
-    """The first step was right; `POST /auth/totp` with the ticket and a code is the second."""
+    """Answer to a correct first step: `POST /auth/totp` with the ticket and a code is the second
+    step."""
 
     second_factor_required: bool = Field(True, description="Always true.")
     ticket: str = Field(description="Works for one login.")
@@ -66,7 +67,7 @@ class SecondStepUse(Strict):
 
 
 class SignedIn(Me):
-    """Who is logged in now, after the second step."""
+    """The user who is logged in after the second step."""
 
     recovery_codes: list[str] = Field(
         description="Of a second factor that was just set up, shown this once; else empty."
@@ -74,7 +75,7 @@ class SignedIn(Me):
 
 
 class FactorView(Frozen):
-    """How it stands with the second factor."""
+    """State of the user's second factor."""
 
     enabled: bool = Field(description="Whether a code is asked for.")
     required: bool = Field(description="Whether this platform wants one.")
@@ -84,7 +85,7 @@ class FactorView(Frozen):
 
 
 class AccountView(Frozen):
-    """One's own account."""
+    """The user's own account, with its login settings."""
 
     name: UserName = Field(description="The login name.")
     display_name: str = Field(description="The full name.")
@@ -100,25 +101,25 @@ class AccountView(Frozen):
 
 
 class SignInView(SignIn):
-    """One browser that is logged in."""
+    """One browser in which the user is logged in."""
 
     current: bool = Field(description="Whether this request came by it.")
 
 
 class SignInList(Frozen):
-    """Where one is logged in, used last first."""
+    """Sign-ins of the user, most recently used first."""
 
     items: list[SignInView] = Field(description="The sign-ins.")
 
 
 class Ended(Frozen):
-    """How many ended."""
+    """Number of sign-ins that were revoked."""
 
     ended: int = Field(description="How many sign-ins that were.")
 
 
 class NewPassword(Strict):
-    """One's own password."""
+    """New password for the user's own account."""
 
     password: Password = Field(description="The new one.")
     current_password: str | None = Field(
@@ -134,28 +135,29 @@ class CodeUse(Strict):
 
 
 class IdentityProof(Strict):
-    """A proof of who is at the browser: one of the two."""
+    """Proof of identity: one of the two fields."""
 
     code: Code | None = None
-    """Of the authenticator, or a recovery code."""
+    """Code of the authenticator app, or a recovery code."""
     password: str | None = Field(None, max_length=1_024, description="One's own password.")
 
 
 class RecoveryCodes(Frozen):
-    """For who lost the device. Each works once; they are shown this once."""
+    """Recovery codes for a user who has lost the device. Each works once; they are shown only
+    once."""
 
     recovery_codes: list[str] = Field(description="The codes.", examples=[["abcde-fghjk"]])
 
 
 class ResetLink(Frozen):
-    """Lets whoever opens it set a new password, once, until ``expires_at``."""
+    """Link that sets a new password for the account, once, until ``expires_at``."""
 
     url: str = Field(description="To be handed over by a way that is safe.")
     expires_at: UtcTime = Field(description="Until when it works.")
 
 
 class ResetUse(Strict):
-    """A new password, by a link."""
+    """New password, set through a link."""
 
     token: str = Field(min_length=1, max_length=200, description="What follows `#token=`.")
     password: Password = Field(description="The new one.")
@@ -163,13 +165,13 @@ class ResetUse(Strict):
 
 
 class ResetDone(Frozen):
-    """Whose password it is now."""
+    """Account whose password was set."""
 
     name: UserName = Field(description="The login name.")
 
 
 class ProtectionView(Frozen):
-    """How an account is protected, for administrators."""
+    """Protection of an account, for administrators."""
 
     source: str = Field(description="Who vouches for it.", examples=["password"])
     has_password: bool = Field(description="Whether the platform knows a password of it.")

@@ -1,4 +1,4 @@
-"""What administrators ask the API for, and what it answers, where that differs from the core models."""
+"""Requests and answers of the API for administrators, where they differ from the core models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Text = Annotated[str | None, Field(min_length=1, max_length=500, pattern=r"^[^\
 
 
 class AuditWhere(Strict):
-    """Which entries of the audit log."""
+    """Filter on entries of the audit log."""
 
     actor: _Text = Field(
         None, description="What this person did, or an administrator as somebody.", examples=["ada"]
@@ -44,16 +44,16 @@ class AuditWhere(Strict):
     )
 
     def filter(self) -> AuditFilter:
-        """The same for the store."""
+        """Return the filter as the store takes it."""
         return AuditFilter(**{name: getattr(self, name) for name in AuditFilter.model_fields})
 
 
 class AuditQuery(AuditWhere, PageQuery):
-    """Which entries of the audit log, and how many at a time."""
+    """Filter on entries of the audit log, with the page to return."""
 
 
 class AuditExportQuery(AuditWhere):
-    """Which entries of the audit log, and how they are written."""
+    """Filter on entries of the audit log, with the format of the export."""
 
     format: Literal["jsonl", "csv"] = Field(
         "jsonl",
@@ -71,7 +71,7 @@ class AuditPage(Frozen):
 
 
 class AnnouncementQuery(PageQuery):
-    """Which announcements to list."""
+    """Selection of announcements: the user's current ones, or all."""
 
     all: AskedFlag = Field(
         False, description="Also past and future ones, for whomever; administrators only."
@@ -79,7 +79,7 @@ class AnnouncementQuery(PageQuery):
 
 
 class AnnouncementView(Announcement):
-    """An announcement as the one who asks sees it."""
+    """Announcement with the user's own state of it."""
 
     dismissed: bool = Field(description="You have put it away.")
     dismissible: bool = Field(description="You may put it away; critical ones stay.")
@@ -96,7 +96,7 @@ class AnnouncementPage(Frozen):
 
 
 class NewAnnouncement(Strict):
-    """Something that people should know."""
+    """Announcement to all users, or to the members of some projects."""
 
     text: AnnouncementText = Field(
         description="Plain text.", examples=["The file system is slow until noon."]
@@ -115,7 +115,8 @@ class NewAnnouncement(Strict):
 
 
 class AnnouncementChanges(Strict):
-    """What is not given stays. ``ends_at`` null: until it is deleted."""
+    """Changes of an announcement; omitted fields keep their values. ``ends_at`` null: shown until
+    it is deleted."""
 
     text: AnnouncementText | None = Field(None, description="Plain text.")
     severity: Severity | None = Field(None, description="How much it matters.")
@@ -126,7 +127,7 @@ class AnnouncementChanges(Strict):
     ends_at: UtcTime | None = Field(None, description="Until when; null: until it is deleted.")
 
     def given(self) -> dict[str, object]:
-        """The fields to be set. Only an end may be taken away."""
+        """Return the fields to set. Only ``ends_at`` can be set to null."""
         return {
             name: value
             for name, value in self.model_dump(exclude_unset=True).items()
@@ -135,7 +136,7 @@ class AnnouncementChanges(Strict):
 
 
 class NewMaintenance(Strict):
-    """A time in which no new work begins."""
+    """Period of maintenance, in which no new work starts."""
 
     starts_at: UtcTime | None = Field(None, description="When it begins; omitted: now.")
     ends_at: UtcTime | None = Field(
@@ -147,7 +148,7 @@ class NewMaintenance(Strict):
 
 
 class NodeEventPage(Frozen):
-    """What became of a node, newest first."""
+    """One page of a node's history, newest first."""
 
     items: list[NodeEvent] = Field(description="What happened.")
     next_cursor: str | None = Field(description="The next page; null on the last one.")
@@ -155,7 +156,7 @@ class NodeEventPage(Frozen):
 
 
 class NodeDrain(NodeEvent):
-    """The last time a node was drained through the platform."""
+    """Last drain of a node through the platform."""
 
     node: str = Field(description="The node.", examples=["gpu03"])
 
@@ -173,7 +174,7 @@ class SettingList(Frozen):
 
 
 class UserQuery(PageQuery):
-    """Which accounts to list."""
+    """Search in the accounts, with the page to return."""
 
     q: str | None = Field(
         None,

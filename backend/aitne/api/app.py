@@ -1,4 +1,4 @@
-"""The application: routers, errors and the edge around them. Nothing is made at import."""
+"""The application: routers, error handlers and middleware. Nothing is created at import."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ log = logging.getLogger(__name__)
 
 
 def create_app(platform: Platform) -> FastAPI:
-    """The API over a platform whose store is started.
+    """Return the API application of a platform whose store is started.
 
-    ``app.state.streams.close()`` ends what would never end by itself; a server that stops calls it.
+    ``app.state.streams.close()`` ends streams that would not end by themselves; a server calls it
+    when it stops.
     """
 
     @asynccontextmanager
@@ -115,7 +116,7 @@ def create_app(platform: Platform) -> FastAPI:
 
 # Not inside ``create_app``: FastAPI remembers each endpoint for good, and with it what it encloses.
 async def openapi(request: Request) -> JSONResponse:
-    """The document of this application."""
+    """Return the OpenAPI document of this application."""
     return cast(JSONResponse, request.app.state.spec())
 
 
@@ -130,7 +131,7 @@ async def _start(scheduler: Scheduler | None) -> None:
 
 
 def bare_app(**options: Any) -> FastAPI:
-    """The routes alone, with no platform behind them: enough to describe them."""
+    """Return the application with its routes alone, without a platform: enough to describe them."""
     app = FastAPI(
         title="Aitne",
         version=__version__,
@@ -147,7 +148,8 @@ def bare_app(**options: Any) -> FastAPI:
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """Every part's routes. What FastAPI derives of them is a tenth of a second, and the same for all."""
+    """Return the routes of all routers. FastAPI needs a tenth of a second to derive them, so they
+    are shared."""
     together = APIRouter(
         generate_unique_id_function=_operation_id,
         dependencies=[Depends(validation.refuse_repeated_parameters)],
@@ -188,7 +190,8 @@ def _routes() -> list[BaseRoute]:
 
 
 def anonymous_paths() -> set[str]:
-    """The paths of the routes that read a body and need no login: ``limit_address`` marks those.
+    """Return the paths of the routes that read a body and need no login: ``limit_address`` marks
+    those.
 
     JupyterHub authenticates itself in the body that it sends to the token endpoint.
     """
@@ -205,5 +208,5 @@ def anonymous_paths() -> set[str]:
 
 
 def _operation_id(route: APIRoute) -> str:
-    """The handler's name: stable, and good to read in a generated client."""
+    """Return the handler's name as operation id: stable, and readable in a generated client."""
     return route.name

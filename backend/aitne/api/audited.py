@@ -1,7 +1,8 @@
-"""The one place that writes the audit log: every request of a known person that may change something.
+"""The one place that writes the audit log: every request of an authenticated user that may change
+something.
 
-The entry is written when the answer begins and before it is sent: what was answered is recorded.
-Logging in knows nobody yet; it writes its own entries.
+The entry is written when the answer begins and before it is sent, so that it records the outcome. A
+login has no authenticated user yet; it writes its own entries.
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ from aitne.services.audit import AuditService
 
 _CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 READS = frozenset({"plan_job", "import_job", "look_at_invitation"})
-"""Operations that change nothing, though they are asked for with a body."""
+"""Operations that change nothing, although they have a body."""
 _ACTOR, _NOTES = "aitne.actor", "aitne.notes"
 
 
 def acts(connection: HTTPConnection, actor: Actor) -> None:
-    """Note who makes this request: it is theirs in the audit log."""
+    """Set the actor of this request, under whom the audit log records it."""
     connection.scope[_ACTOR] = actor
 
 
 def actor_of(scope: Scope) -> Actor | None:
-    """Return who makes this request, if that is known yet."""
+    """Return the actor of this request; None before authentication."""
     actor: Actor | None = scope.get(_ACTOR)
     return actor
 
 
 async def get_notes(connection: HTTPConnection) -> dict[str, Any]:
-    """What the entry of this request is to say beside its status. Never a secret."""
+    """Return the details of this request's entry beside its status, for the caller to add to. Never
+    a secret."""
     notes: dict[str, Any] = connection.scope.setdefault(_NOTES, {})
     return notes
 
@@ -44,14 +46,14 @@ NotesDep = Annotated[dict[str, Any], Depends(get_notes)]
 
 
 class Audited:
-    """The layer of the application that writes the entries. Plain ASGI: streams pass through."""
+    """Middleware that writes the entries. Plain ASGI: streams pass through."""
 
     def __init__(self, app: ASGIApp, *, audit: AuditService) -> None:
         self._app = app
         self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request and write its entry."""
         if scope["type"] != "http" or scope["method"] not in _CHANGES:
             await self._app(scope, receive, send)
             return
@@ -93,7 +95,8 @@ class Audited:
 
 
 def _object(scope: Scope, location: str | None) -> str | None:
-    """The path's parameters; of something new, where it is now: below what was asked, else its last part."""
+    """Return the path's parameters; for a new object, its location below the request's path, else
+    the last part of it."""
     named = "/".join(str(value) for value in scope.get("path_params", {}).values())
     if named or location is None:
         return named or None

@@ -1,7 +1,7 @@
-"""A whole request body for each operation that takes one, for the OpenAPI document.
+"""A complete request body for each operation that takes one, for the OpenAPI document.
 
-A field's own examples say how the field is written; these say what a request looks like. A test
-reads each of them with the operation's model, so that none grows old.
+A field's own examples show how the field is written; these show a whole request. A test validates
+each of them with the operation's model, so that none becomes outdated.
 """
 
 from __future__ import annotations

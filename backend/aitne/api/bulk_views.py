@@ -1,4 +1,4 @@
-"""What the API is told and says of many jobs at once."""
+"""Requests and answers of the API for many jobs at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aitne.services.bulk import MOST, Cancelled, CancelOutcome
 
 
 class CancelJobs(Strict):
-    """Either ``ids``, or ``filter`` and ``expected``."""
+    """Jobs to cancel: either ``ids``, or ``filter`` and ``expected``."""
 
     ids: list[UUID] | None = Field(
         None, min_length=1, max_length=MOST, description="End these jobs and sessions."
@@ -36,30 +36,30 @@ class CancelJobs(Strict):
 
 
 class CancelResults(Frozen):
-    """What became of each."""
+    """Outcome of the cancellation for each job."""
 
     asked: Annotated[int, Field(description="So many end now.")]
     items: list[Cancelled]
 
     @classmethod
     def of(cls, items: Sequence[Cancelled]) -> Self:
-        """Count those that end."""
+        """Return the outcomes with the number of jobs that are cancelled."""
         asked = sum(each.outcome is CancelOutcome.ASKED for each in items)
         return cls(asked=asked, items=list(items))
 
 
 class JobCounts(Frozen):
-    """How many jobs there are of each state; a state without any is left out."""
+    """Number of jobs in each state; a state without any is omitted."""
 
     total: int
-    """How many match."""
+    """Number of jobs that match."""
     live: Annotated[int, Field(description="So many have not ended.")]
     states: dict[JobState, int]
-    """How many of each state."""
+    """Number of jobs in each state."""
 
     @classmethod
     def of(cls, states: Mapping[JobState, int]) -> Self:
-        """Sum them up."""
+        """Return the counts with their sum and the number of jobs that have not ended."""
         return cls(
             total=sum(states.values()),
             live=sum(count for state, count in states.items() if state in LIVE),

@@ -1,4 +1,4 @@
-"""What the API is told about images and datasets, and its lists of them."""
+"""Requests and answers of the API for images and datasets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ImageList(Frozen):
 
 
 class ImageChanges(Strict):
-    """What is not given stays as it is."""
+    """Changes of an image; omitted fields keep their values."""
 
     state: ImageState | None = Field(None, description="Retire it, or offer it again.")
     projects: list[ProjectName] | None = Field(
@@ -25,7 +25,7 @@ class ImageChanges(Strict):
 
 
 class ImageVerification(Strict):
-    """What a verification of an image found."""
+    """Result of a verification of an image."""
 
     damage: str | None = Field(
         min_length=1, max_length=2_000, description="What is wrong, as a sentence; null: nothing."
@@ -33,7 +33,7 @@ class ImageVerification(Strict):
 
 
 class ArtifactList(Frozen):
-    """What an image's artifacts were."""
+    """Artifacts of an image that was deleted."""
 
     items: list[Artifact]
 
@@ -45,24 +45,24 @@ class DatasetList(Frozen):
 
 
 class DatasetChanges(Strict):
-    """What can be changed of a version."""
+    """Changes of one version of a dataset."""
 
     retired: Flag = Field(description="Whether new jobs may not name it.")
 
 
 class DatasetVerification(Strict):
-    """What a verification of a dataset found."""
+    """Result of a verification of a dataset."""
 
     manifest: ManifestDigest = Field(description="The manifest that the files were compared with.")
     damaged_files: int = Field(ge=0, le=1 << 62, description="How many were missing or differed.")
 
 
 class ManifestSummary(Frozen):
-    """What a manifest amounts to."""
+    """Summary of a manifest: digest, numbers of files and links, size."""
 
     digest: ManifestDigest
-    """What names the manifest: SHA-256 of its content."""
+    """Identifier of the manifest: the SHA-256 of its content."""
     files: int
     links: int
-    """How many symbolic links it has."""
+    """Number of symbolic links."""
     size_bytes: int = Field(description="Of the files.")

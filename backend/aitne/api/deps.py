@@ -1,4 +1,4 @@
-"""Who asks, and for what: the dependencies that every route shares."""
+"""Dependencies that all routes share: platform, caller, scopes, rate limits."""
 
 from __future__ import annotations
 
@@ -27,34 +27,35 @@ CSRF_HEADER = "x-csrf-token"
 
 
 def cookie_name(settings: Settings) -> str:
-    """The login cookie's name: cookies ignore ports, so two platforms on one host must differ."""
+    """Return the login cookie's name: cookies ignore ports, so two platforms on one host must
+    differ."""
     identity = f"{settings.data_dir}\0{settings.portal_url}".encode()
     return f"aitne_{hashlib.sha256(identity).hexdigest()[:8]}"
 
 
 def browser_cookie_name(settings: Settings) -> str:
-    """The name of the cookie of a browser that has logged in before."""
+    """Return the name of the cookie that marks a browser that has logged in before."""
     return f"{cookie_name(settings)}_browser"
 
 
 # All of these are coroutines that wait for nothing: FastAPI calls a plain function in another thread.
 async def get_platform(request: Request) -> Platform:
-    """The platform this application was created with."""
+    """Return the platform that this application was created with."""
     return cast(Platform, request.app.state.platform)
 
 
 async def get_metrics(request: Request) -> Metrics:
-    """The metrics of this application."""
+    """Return the metrics of this application."""
     return cast(Metrics, request.app.state.metrics)
 
 
 async def get_written(request: Request) -> WrittenJobs:
-    """What this application has written out before."""
+    """Return this application's cache of serialized jobs."""
     return cast(WrittenJobs, request.app.state.written)
 
 
 async def get_written_cluster(request: Request) -> WrittenCluster:
-    """The nodes and partitions as they were written out last."""
+    """Return this application's cache of serialized nodes and partitions."""
     return cast(WrittenCluster, request.app.state.written_cluster)
 
 
@@ -66,16 +67,16 @@ WrittenDep = Annotated[WrittenJobs, Depends(get_written)]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The actor, and for a browser's login its CSRF token."""
+    """The actor of a request, and for a browser's login its CSRF token."""
 
     actor: Actor
     csrf: str | None = None
     acting_until: datetime | None = None
-    """When the actor is the caller again, who looks at the platform as somebody else."""
+    """End of the impersonation, if the actor is an administrator who acts as another user."""
 
 
 def visit_of(request: Request) -> Visit:
-    """Where a request comes from."""
+    """Return the origin of a request: address, user agent and browser cookie."""
     address = request.client.host if request.client else None
     settings: Settings = request.app.state.platform.settings
     browser = request.cookies.get(browser_cookie_name(settings))
@@ -83,12 +84,12 @@ def visit_of(request: Request) -> Visit:
 
 
 def rates_of(request: Request) -> Rates:
-    """What counts the requests of this application."""
+    """Return the rate limits of this application."""
     return cast(Rates, request.app.state.rates)
 
 
 async def limit_address(request: Request) -> None:
-    """Pass while the address does not ask too much without a login. Raises ``RateLimited``."""
+    """Count a request without a login against the limit of its address. Raises ``RateLimited``."""
     rates_of(request).logins.take(network_of(visit_of(request).address))
 
 
@@ -96,13 +97,14 @@ Limited = Annotated[None, Depends(limit_address)]
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
-    """The token of an ``Authorization: Bearer`` header, if there is one."""
+    """Return the token of an ``Authorization: Bearer`` header, or None."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
 def check_origin(request: Request, settings: Settings, *, required: bool) -> None:
-    """Refuse a request that a page of another origin made. What is no browser sends neither header.
+    """Reject a request from a page of another origin. Other clients than browsers send neither
+    header.
 
     A session's page shares the portal's site (cookies and SameSite ignore ports), never its origin.
     """
@@ -132,7 +134,7 @@ def _check_browser(request: Request, settings: Settings, csrf: str) -> None:
 
 
 async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDep) -> Caller:
-    """Who asks. A token wins over a cookie.
+    """Return the authenticated caller. A token takes precedence over a cookie.
 
     Raises:
         NotAuthenticated: no credential, or one that is not valid.
@@ -160,7 +162,8 @@ async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDe
 
 
 def _counted(request: Request, caller: Caller) -> Caller:
-    """The caller, unless they change too much at once."""
+    """Return the caller, after counting a change against the user's limit. Raises
+    ``RateLimited``."""
     if request.method not in SAFE_METHODS:
         rates_of(request).changes.take(caller.actor.impersonator or caller.actor.name)
     return caller
@@ -180,17 +183,17 @@ def _require(actor: Actor, scope: Scope) -> Actor:
 
 
 async def get_reader(caller: CallerDep) -> Actor:
-    """An actor who may look."""
+    """Return the actor if its scopes permit reading. Raises ``NotAllowed``."""
     return _require(caller.actor, Scope.READ)
 
 
 async def get_writer(caller: CallerDep) -> Actor:
-    """An actor who may change things."""
+    """Return the actor if its scopes permit changes. Raises ``NotAllowed``."""
     return _require(caller.actor, Scope.WRITE)
 
 
 async def get_admin(caller: CallerDep) -> Actor:
-    """An administrator."""
+    """Return the actor if it is an administrator. Raises ``NotAllowed``."""
     if caller.actor.user.role is not Role.ADMIN:
         raise NotAllowed("Only an administrator may do this.")
     return _require(caller.actor, Scope.ADMIN)

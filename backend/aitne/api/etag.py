@@ -1,13 +1,13 @@
-"""ETag and If-Match (RFC 9110, sections 8.8.3 and 13.1.1): who changes something changes what was seen.
+"""ETag and If-Match (RFC 9110, sections 8.8.3 and 13.1.1): an update applies to the version read.
 
     @router.patch("/things/{name}")
     async def update_thing(name: Name, body: ThingChanges, actor: Writer, platform: PlatformDep,
                            tags: TagsDep) -> Thing:
         return tags.of(await platform.things.update(actor, name, ..., check=tags.expect))
 
-The store calls ``check`` with what is there, in the transaction that changes it: of two that saw the
-same, the second is refused. A GET of one object answers ``tags.of(object)`` too. Without If-Match an update is carried out, as
-scripts expect; the portal always sends it.
+The store calls ``check`` with the current object, in the transaction that changes it: of two updates
+of the same version, the second is rejected. A GET of one object answers ``tags.of(object)`` too.
+Without If-Match an update is carried out, as scripts expect; the portal always sends it.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ IfMatch = Annotated[
 
 
 def etag_of(model: BaseModel) -> str:
-    """A strong tag: equal for equal contents, in every process of the platform."""
+    """Return a strong tag: equal for equal contents, in every process of the platform."""
     text = model.model_dump_json(by_alias=True)
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
 
 
 class Tags:
-    """The tags of one request and its answer."""
+    """ETags of one request and its answer."""
 
     def __init__(self, response: Response, if_match: str | None) -> None:
         self._response = response
         self._if_match = if_match
 
     def of(self, model: Model) -> Model:
-        """The model, after putting its tag into the answer."""
+        """Return the model, after setting its tag as the answer's ETag."""
         self._response.headers["ETag"] = etag_of(model)
         return model
 
@@ -70,7 +70,7 @@ class Tags:
 
 
 async def get_tags(response: Response, if_match: IfMatch = None) -> Tags:
-    """The tags of this request."""
+    """Return the tags of this request."""
     return Tags(response, if_match)
 
 

@@ -1,8 +1,9 @@
 """Fair sharing of the API among users: the requests of one user cannot delay those of the others.
 
-The API is one process with one event loop. A user whose requests have taken much of it of late waits while
-others' requests are served, and gets one at a time while others are active. Nothing is refused before
-many requests of a user wait. Weighted fair queueing with measured costs, after Demers, Keshav and Shenker 1989.
+The API is one process with one event loop. Requests of a user that have used much of it recently
+wait while others' requests are served, and run one at a time while others are active. None is
+rejected before many requests of the user wait. This is weighted fair queueing with measured costs,
+after Demers, Keshav and Shenker 1989.
 """
 
 from __future__ import annotations
@@ -27,32 +28,33 @@ from aitne.services.secrets import hashed
 
 PATHS = "/api/"
 MOST_RUNNING = 8
-"""Requests of one user at a time."""
+"""Maximum number of running requests of one user."""
 MOST_HEAVY_RUNNING = 4
-"""Requests of all heavy users at a time."""
+"""Maximum number of running requests of all heavy users together."""
 MOST_WAITING = 64
-"""Requests of one user that wait; one more is refused."""
+"""Maximum number of waiting requests of one user; further ones are rejected."""
 HEAVY_S = 1.0
-"""A user is heavy whose requests have taken so much of the event loop, where older use counts less."""
+"""Seconds of the event loop, with older use discounted, from which a user is heavy."""
 HALF_LIFE_S = 10.0
 ACTIVE_S = 2.0
-"""A user is active for so long after a request."""
+"""Seconds after a request for which a user is active."""
 LONGEST_WAIT_S = 1.0
-"""A heavy user gets a turn after this time, whatever others do."""
+"""Seconds after which a heavy user's request runs even if other users are active."""
 _WAIT_COST = 0.1
-"""Of a second in which a request waits for a database or a scheduler."""
+"""Cost of a second in which a request waits for a database or a scheduler, in seconds of the event
+loop."""
 _MOST_KNOWN = 20_000
 
 
 @dataclass(slots=True)
 class RunningRequest:
-    """A request that has its turn."""
+    """A request that is being served."""
 
     user: str
     heavy: bool
     began: float
     loop_s: float = 0.0
-    """What it has taken of the event loop."""
+    """Seconds of the event loop that it has used."""
     counted: bool = False
     ended: bool = False
 
@@ -69,13 +71,13 @@ class RequestQueue:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._usage: OrderedDict[str, _Usage] = OrderedDict()
-        """By user, the latest request last."""
+        """Use by user, the latest request last."""
         self._running: Counter[str] = Counter()
         self._heavy = self._light = 0
         self._waiting: dict[str, deque[tuple[float, asyncio.Future[RunningRequest]]]] = {}
 
     async def begin(self, user: str) -> RunningRequest:
-        """Wait for the turn of a request.
+        """Wait until a request of ``user`` may run.
 
         Raises:
             RateLimited: too many requests of the user wait already.
@@ -105,7 +107,7 @@ class RequestQueue:
             timer.cancel()
 
     def end(self, request: RunningRequest) -> None:
-        """Note what a request has taken, and give the next ones their turn. Idempotent."""
+        """Record the cost of a request, and start the next ones. Idempotent."""
         if request.ended:
             return
         request.ended = True
@@ -114,14 +116,14 @@ class RequestQueue:
         self.pause(request)
 
     def pause(self, request: RunningRequest) -> None:
-        """Count a request no longer, because it waits for its client."""
+        """Stop counting a request, because it waits for its client."""
         if request.counted:
             request.counted = False
             self._count(request, -1)
             self._run_waiting()
 
     def resume(self, request: RunningRequest) -> None:
-        """Count a request again that has not ended."""
+        """Count a request again if it has not ended."""
         if not request.counted and not request.ended:
             request.counted = True
             self._count(request, 1)
@@ -169,7 +171,7 @@ class RequestQueue:
         return request
 
     def _run_waiting(self) -> None:
-        """Start what may run, first of the users that have used least."""
+        """Start waiting requests that may run, first those of the users that have used least."""
         now = self._clock()
         for user in sorted(self._waiting, key=self._used):
             waiting = self._waiting[user]
@@ -187,18 +189,18 @@ class RequestQueue:
 
 
 class FairShare:
-    """The layer of the application that gives requests their turn. Plain ASGI: streams pass through."""
+    """Middleware that schedules requests. Plain ASGI: streams pass through."""
 
     def __init__(self, app: ASGIApp, *, cookie: str) -> None:
-        """Wrap ``app``. ``cookie`` is the name of the portal's."""
+        """Wrap ``app``. ``cookie`` is the name of the portal's login cookie."""
         self._app = app
         self._cookie = cookie
         self._queue = RequestQueue()
         self._users: OrderedDict[str, str] = OrderedDict()
-        """By the hash of a credential that has been valid."""
+        """User by the hash of a credential that has been valid."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; its turn ends when the answer begins, for a stream has no end."""
+        """Serve one request; it is counted until the answer begins, because a stream has no end."""
         if scope["type"] != "http" or not scope["path"].startswith(PATHS):
             await self._app(scope, receive, send)
             return
@@ -242,7 +244,7 @@ class FairShare:
         return None if secret is None else hashed(secret)
 
     def _user(self, scope: Scope, credential: str | None) -> str:
-        """Return whose request it is; without a known credential its network's."""
+        """Return the user of a request; without a known credential, its network."""
         user = None if credential is None else self._users.get(credential)
         if user is not None:
             return user

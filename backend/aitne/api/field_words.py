@@ -1,9 +1,9 @@
-"""Descriptions of fields for the OpenAPI document, from where the code has them already.
+"""Descriptions of fields for the OpenAPI document, taken from the code.
 
 A field's docstring, the string below it, is its description. Pydantic could read those too
-(``use_attribute_docstrings``), at every start of every program; here they are read when somebody
-asks for the document. Pydantic leaves out a description beside a reference to another model, so
-that too is put in here. ``COMMON`` says what a name means wherever it stands.
+(``use_attribute_docstrings``), at every start of every program; here they are read only when the
+document is requested. Pydantic omits a description beside a reference to another model, so that is
+added here. ``COMMON`` describes names that have the same meaning in all models.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def describe(schemas: dict[str, Any]) -> None:
 
 
 def _models() -> dict[str, list[type[BaseModel]]]:
-    """By name; two modules may each have one of the same name."""
+    """Return all models by name; several modules may have one of the same name."""
     found: dict[str, list[type[BaseModel]]] = {}
     for model in _below(BaseModel):
         found.setdefault(model.__name__, []).append(model)
@@ -114,7 +114,7 @@ def _names(model: type[BaseModel]) -> set[str]:
 
 
 def _words(model: type[BaseModel]) -> dict[str, str]:
-    """What the code says of each field, by the name that the document has for it."""
+    """Return the description of each field in the code, by the field's name in the document."""
     strings = _docstrings(model)
     return {
         field.alias or name: field.description or strings.get(name, "")
@@ -129,7 +129,8 @@ def _below(parent: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Its own and those of the classes above it; the nearest one counts."""
+    """Return the docstrings of the fields, also inherited ones; the nearest class takes
+    precedence."""
     found: dict[str, str] = {}
     for parent in reversed(model.__mro__):
         if issubclass(parent, BaseModel) and parent is not BaseModel:
@@ -159,5 +160,5 @@ def _own(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _for_readers(docstring: str) -> str:
-    """In Markdown, and with JSON's word for Python's."""
+    """Return a docstring as Markdown, with JSON's null instead of None."""
     return re.sub(r"\bNone\b", "null", inspect.cleandoc(docstring).replace("``", "`"))

@@ -1,4 +1,4 @@
-"""A job as the API shows it."""
+"""Representation of a job in the API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from aitne.core.states import JobState, TerminationReason
 
 
 class Action(StrEnum):
-    """What the one who asks may do with the job now."""
+    """Action that the user may perform on the job now."""
 
     OPEN = "open"
     EXTEND = "extend"
@@ -41,11 +41,11 @@ class Action(StrEnum):
 
 
 class JobView(Frozen):
-    """A job, session or array task, flat, with its stages and what may be done with it."""
+    """A job, session or array task, flat, with its stages and the permitted actions."""
 
     id: UUID
     type: JobType
-    """A batch job, or a session."""
+    """Batch job or session."""
     name: str
     owner: str
     project: str
@@ -54,15 +54,15 @@ class JobView(Frozen):
     template_version: str | None
     parameters: dict[str, Scalar]
     image: str
-    """``bare``, ``name:version``, or the path of an image of the owner's own."""
+    """``bare``, ``name:version``, or the path of the owner's own image."""
     runtime: Annotated[str, Field(description="What runs the image; bare without one.")]
     image_digest: Annotated[
         str | None, Field(description="Fixed when the job was made; null without a known image.")
     ]
     container: ContainerOptions
-    """How the image is run."""
+    """Options of the container."""
     environment: EnvironmentSpec
-    """What is loaded on the node before the program."""
+    """Environment that is loaded on the node before the program."""
     datasets: Annotated[tuple[DatasetUse, ...], Field(description="The versions that it reads.")]
     commands: tuple[str, ...]
     distributed: Annotated[
@@ -70,64 +70,64 @@ class JobView(Frozen):
     ]
     env: dict[str, str]
     secrets: tuple[str, ...]
-    """Names of the owner's secrets that its programs get."""
+    """Names of the owner's secrets that the job's programs get."""
     workdir: str | None
     resources: Resources
     max_duration_s: int
-    """Ended after so many seconds."""
+    """Time limit in seconds, after which the job is ended."""
     inactivity_duration_s: Annotated[
         int | None,
         Field(description="Sessions: ended after so long without activity; null: never."),
     ]
     array: str | None
-    """The indices of an array job's tasks, such as ``0-9%2``; null: no array job."""
+    """Indices of an array job's tasks, such as ``0-9%2``; null: not an array job."""
     sweep: Annotated[SweepSpec | None, Field(description="What its tasks try; null: no sweep.")]
     continues: Annotated[
         UUID | None, Field(description="Of a session: the ended one whose work it takes up.")
     ]
     after: tuple[UUID, ...]
-    """Jobs that must have succeeded before it begins."""
+    """Jobs that must complete successfully before this one starts."""
     retry: RetryPolicy
-    """When it runs again by itself."""
+    """Conditions under which the platform starts a further attempt."""
     slurm: SlurmSpec
-    """What only Slurm knows."""
+    """Options for Slurm alone."""
     state: JobState
     reason: Annotated[TerminationReason | None, Field(description="Why it ended.")]
     message: Annotated[str | None, Field(description="Why it waits or why it ended, in words.")]
     attempt: int
-    """How many times it was tried, this one included."""
+    """Number of the attempt, counted from 1."""
     restart_count: int
-    """How many times the scheduler began it again."""
+    """Number of times that the scheduler restarted the job."""
     exit_code: int | None
-    """Of its program; null: none yet, or a signal ended it."""
+    """Exit code of the program; null: none yet, or a signal ended it."""
     signal: int | None
-    """The number of the signal that ended its program; null: none did."""
+    """Number of the signal that ended the program; null: none did."""
     nodes: tuple[str, ...]
-    """The names of the nodes that it runs or ran on."""
+    """Names of the nodes on which the job runs or ran."""
     account: Annotated[str | None, Field(description="The Unix account it runs as.")]
     partition: Annotated[str | None, Field(description="Where the scheduler put it.")]
     priority: Annotated[
         int | None, Field(description="The scheduler's number while it waits: higher is sooner.")
     ]
     array_job_id: UUID | None
-    """Of an array task: its array job."""
+    """For an array task: its array job."""
     array_task_id: int | None
-    """Of an array task: its index."""
+    """For an array task: its index."""
     scheduler_id: str | None
-    """What the scheduler calls it."""
+    """Id of the job in the scheduler."""
     created_at: UtcTime
     submitted_at: UtcTime | None
-    """When the scheduler took it."""
+    """Time at which the scheduler accepted the job."""
     allocated_at: UtcTime | None
-    """When it was given its nodes."""
+    """Time at which nodes were allocated."""
     started_at: UtcTime | None
     ready_at: UtcTime | None
-    """Sessions: when the app answered."""
+    """For sessions: time at which the app answered."""
     ended_at: UtcTime | None
     expires_at: UtcTime | None
-    """When it is ended because its time is over; null: it has none yet."""
+    """Time at which the job reaches its time limit; null: not yet known."""
     expected_start_at: UtcTime | None
-    """When the scheduler means to begin it; null: it does not say."""
+    """Start time that the scheduler expects; null: unknown."""
     idle_ends_at: Annotated[
         UtcTime | None,
         Field(description="When it is ended unless somebody works in it again; null: not soon."),
@@ -138,23 +138,24 @@ class JobView(Frozen):
     ]
     url: Annotated[str | None, Field(description="Sessions: where Open leads, once READY.")]
     entry_points: tuple[EntryPoint, ...]
-    """Sessions: the ways in, the one that Open leads to first; empty for a job."""
+    """For sessions: the apps that can be opened, the default one first; empty for a job."""
     cancel_requested: bool
-    """Somebody has asked for its end."""
+    """Whether cancellation was requested."""
     version: Annotated[int, Field(description="Grows with every change.")]
     stages: list[Stage]
-    """The steps on its way."""
+    """Stages of the job."""
     actions: list[Action]
-    """What you may do with it now."""
+    """Actions that the user may perform on the job now."""
 
     @classmethod
     def of(cls, job: Job, actions: Sequence[str]) -> JobView:
-        """Draw the view. Everything in it was validated when it was stored, so no second time."""
+        """Return the view of a job. Its fields were validated when they were stored, so not
+        again."""
         return cls.model_construct(**drawn(job, actions))
 
 
 def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
-    """The fields of a view. A list is written out from these: it has no use for the models."""
+    """Return the fields of a view. A list is serialized from these, without models."""
     spec = job.spec
     return {
         **{name: getattr(job, name) for name in _FROM_JOB},

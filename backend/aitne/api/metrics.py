@@ -1,4 +1,4 @@
-"""What this process measures of itself, and what it reads from the store when it is asked."""
+"""Metrics that this process measures, and those that it reads from the store on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class Metrics:
-    """The metrics of one application; each has a registry of its own, so tests may make many."""
+    """Metrics of one application; each has a registry of its own, so that tests can create many."""
 
     def __init__(self) -> None:
         # A second series for each, which nobody asks for.
@@ -55,16 +55,16 @@ class Metrics:
         return Gauge(metric.name, metric.help, metric.labels, registry=self.registry)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Note one finished request; ``route`` is the template, never the path."""
+        """Record one finished request; ``route`` is the template, never the path."""
         self._duration.labels(method, route, str(status)).observe(seconds)
 
     def auth_failed(self, credential: str, error: AitneError) -> None:
-        """Note a refused credential. A database that does not answer refuses nobody."""
+        """Count a rejected credential. An unavailable database does not count as a rejection."""
         if not isinstance(error, Unavailable):
             self._failures.labels(f"{credential}_{error.code}").inc()
 
     async def render(self, store: Store, hung_restarts: Mapping[str, float]) -> bytes:
-        """Everything in Prometheus' text format. ``hung_restarts`` counts by process."""
+        """Return all metrics in Prometheus' text format. ``hung_restarts`` counts by process."""
         counts = await store.count_by_state()
         for state in JobState:
             self._jobs.labels(state.value).set(counts.get(state, 0))
@@ -81,7 +81,8 @@ class Metrics:
 
 
 class _CountersElsewhere(Collector):
-    """The counters of processes without a port: the controller's, from its lease, and the supervisor's."""
+    """Counters of processes without a port: the controller's, from its lease, and the
+    supervisor's."""
 
     def __init__(self) -> None:
         self.counters: dict[str, dict[str, float]] = {}

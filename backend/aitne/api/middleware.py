@@ -1,4 +1,4 @@
-"""What holds for every request: its size, its time, its headers, and that a bug stays inside.
+"""Middleware for every request: limits of size, measured times, security headers, errors.
 
 Plain ASGI: streams pass through unbuffered.
 """
@@ -18,10 +18,11 @@ from aitne.core.manifest import MOST_BYTES
 
 MAX_BODY_BYTES = 1 << 20
 MAX_ANONYMOUS_BODY_BYTES = 16 << 10
-"""For a route that needs no login."""
+"""Maximum size of a body for a route that needs no login."""
 MAX_QUERY_BYTES = 8 << 10
 UPLOADS = "/api/v1/manifests/"
-"""Below here bodies are read bit by bit and written to disk, and may be larger."""
+"""Prefix of the routes that read bodies in chunks and write them to disk, so that they may be
+larger."""
 
 _ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -35,7 +36,8 @@ _API_CSP = "default-src 'none'; frame-ancestors 'none'"
 
 
 def portal_csp(nonce: str) -> str:
-    """The policy of a page of the portal: scripts come from files only, styles also with the nonce."""
+    """Return the content security policy of a page of the portal: scripts come from files only,
+    styles also with the nonce."""
     return (
         f"default-src 'self'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; "
         "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
@@ -44,7 +46,7 @@ def portal_csp(nonce: str) -> str:
 
 
 class Edge:
-    """The outermost layer of the application."""
+    """The outermost middleware of the application."""
 
     def __init__(
         self,
@@ -63,7 +65,8 @@ class Edge:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; the time is taken when its answer begins, for a stream has no end."""
+        """Serve one request; its time is measured until the answer begins, because a stream has no
+        end."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""Notifications and webhooks as the API says and is told them."""
+"""Requests and answers of the API for notifications and webhooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from aitne.core.webhooks import LONGEST_URL
 
 
 class NotificationView(Frozen):
-    """Something you were told."""
+    """One notification to the user."""
 
     id: int = Field(description="Grows with time.", examples=[17])
     kind: NotificationKind = Field(description="What happened.")
@@ -42,12 +42,12 @@ class NotificationView(Frozen):
 
     @classmethod
     def of(cls, found: Notification) -> NotificationView:
-        """As its owner sees it."""
+        """Return a notification as its owner sees it."""
         return cls(**found.model_dump(exclude={"owner", "event_id"}))
 
 
 class NotificationPage(Frozen):
-    """One page of your inbox, newest first."""
+    """One page of the user's notifications, newest first."""
 
     items: list[NotificationView] = Field(description="What is on this page.")
     next_cursor: str | None = Field(description="For the next page; null: this is the last.")
@@ -56,7 +56,7 @@ class NotificationPage(Frozen):
 
 
 class NotificationQuery(Strict):
-    """Which to list, and how many at a time."""
+    """Selection of notifications, with the page to return."""
 
     unread: AskedFlag = Field(False, description="Only those that you have not read.")
     cursor: str | None = Field(None, max_length=500, description="next_cursor of the page before.")
@@ -64,7 +64,7 @@ class NotificationQuery(Strict):
 
 
 class ReadNotifications(Strict):
-    """Which to mark as read."""
+    """Notifications to mark as read."""
 
     ids: list[Annotated[int, Field(ge=1, le=2**53)]] | None = Field(
         None, max_length=500, description="Omitted: all.", examples=[[17, 18]]
@@ -72,13 +72,13 @@ class ReadNotifications(Strict):
 
 
 class UnreadCount(Frozen):
-    """How many you have not read."""
+    """Number of unread notifications."""
 
     unread: int = Field(description="How many.", examples=[3])
 
 
 class NotificationSettingsView(Frozen):
-    """What you are told, and how."""
+    """Notification settings of the user: channels, address, choices by kind."""
 
     channels: list[str] = Field(
         description="What this site has; `browser` is the inbox and the portal.",
@@ -95,7 +95,7 @@ class NotificationSettingsView(Frozen):
 
 
 class NotificationSettingsChanges(NotificationChoices):
-    """What you are to be told, and how."""
+    """New notification settings of the user."""
 
     choices: dict[NotificationKind, dict[ChannelName, Flag]] = Field(
         description="Per kind and channel, whether you are told. What is left out is as usual.",
@@ -106,12 +106,12 @@ class NotificationSettingsChanges(NotificationChoices):
     )
 
     def to_choices(self) -> NotificationChoices:
-        """Without the address, which is the user's."""
+        """Return the choices without the mail address, which belongs to the user."""
         return NotificationChoices(choices=self.choices, quiet_until=self.quiet_until)
 
 
 class WebhookUrl(Strict):
-    """Where a new webhook leads."""
+    """URL of a new webhook."""
 
     url: str = Field(
         min_length=1,
@@ -122,7 +122,7 @@ class WebhookUrl(Strict):
 
 
 class WebhookChanges(Strict):
-    """What is not given stays."""
+    """Changes of a webhook; omitted fields keep their values."""
 
     url: str | None = Field(
         None, min_length=1, max_length=LONGEST_URL, description="Where it leads."
@@ -142,7 +142,7 @@ class WebhookView(Frozen):
 
     @classmethod
     def of(cls, webhook: Webhook) -> WebhookView:
-        """As its owner sees it."""
+        """Return a webhook as its owner sees it."""
         return cls(
             id=webhook.id,
             url=webhook.url,
@@ -154,7 +154,7 @@ class WebhookView(Frozen):
 
 
 class WebhookSecret(WebhookView):
-    """A webhook with its secret, which is shown this once."""
+    """A webhook with its secret, which is shown only once."""
 
     secret: str = Field(
         description="Signs each message: HMAC-SHA256 over `<t>.<body>`.", examples=["whsec_..."]
@@ -162,13 +162,13 @@ class WebhookSecret(WebhookView):
 
 
 class WebhookList(Frozen):
-    """Your webhooks."""
+    """Webhooks of the user, without their secrets."""
 
     items: list[WebhookView] = Field(description="Oldest first.")
 
 
 class DeliveryView(Frozen):
-    """One message on its way."""
+    """One delivery of a notification."""
 
     id: int = Field(description="Grows with time.")
     kind: str = Field(description="Of the notification, or `test`.", examples=["job_finished"])
@@ -183,7 +183,7 @@ class DeliveryView(Frozen):
 
     @classmethod
     def of(cls, delivery: Delivery) -> DeliveryView:
-        """As its owner sees it."""
+        """Return a delivery as its owner sees it."""
         waiting = delivery.state is DeliveryState.WAITING
         return cls(
             **delivery.model_dump(
@@ -196,13 +196,13 @@ class DeliveryView(Frozen):
 
 
 class DeliveryList(Frozen):
-    """The last messages, newest first."""
+    """The last deliveries, newest first."""
 
     items: list[DeliveryView] = Field(description="The last 20.")
 
 
 class IdleGpuJobs(Frozen):
-    """Jobs that leave their GPUs idle."""
+    """Batch jobs that leave their GPUs idle."""
 
     items: list[JobView] = Field(description="Longest first.")
     gpus: int = Field(description="How many GPUs they hold together.")

@@ -1,4 +1,5 @@
-"""The platform as OAuth2 provider of its own JupyterHub (RFC 6749 code flow with PKCE, RFC 7636)."""
+"""The platform as OAuth2 provider of its own JupyterHub (RFC 6749 code flow with PKCE, RFC
+7636)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ async def authorize(
     code_challenge: Parameter = "",
     code_challenge_method: Parameter = "",
 ) -> Response:
-    """Send the browser back to the Hub with a code, by way of the login page if need be."""
+    """Redirect the browser to the Hub with a code, through the login page if necessary."""
     platform.oauth.check_client(client_id, redirect_uri)
     try:
         platform.oauth.check_request(
@@ -84,7 +85,7 @@ async def token(request: Request, platform: PlatformDep, metrics: MetricsDep) ->
 
 @router.get("/userinfo")
 async def userinfo(request: Request, platform: PlatformDep) -> UserInfo:
-    """Who the access token is about. It is good for this one question."""
+    """Return the user of the access token. The token is valid for this request only."""
     return await platform.oauth.userinfo(bearer(request.headers) or "")
 
 

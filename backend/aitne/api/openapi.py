@@ -1,6 +1,6 @@
 """The OpenAPI document. ``python -m aitne.api.openapi`` prints it; no database is needed.
 
-The portal's client and the SDK are generated from it, and a test holds it against the stored one.
+The portal's client and the SDK are generated from it, and a test compares it with the stored one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _WRITES = frozenset({"post", "put", "patch", "delete"})
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """The document of an application's routes."""
+    """Return the OpenAPI document of an application's routes."""
     spec = get_openapi(
         title="Aitne",
         version="1",
@@ -103,7 +103,7 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """The schema without what only makes generated clients worse."""
+    """Return the schema without details that only make generated clients worse."""
     if isinstance(schema, list):
         return [_plain(each) for each in schema]
     if isinstance(schema, float) and schema.is_integer():
@@ -127,12 +127,12 @@ def _plain(schema: Any) -> Any:
 
 
 def _first_sentence(text: str) -> str:
-    """Of a docstring, without its full stop."""
+    """Return the first sentence of a docstring, without its full stop."""
     return re.split(r"[.;:](?:\s|$)", " ".join(text.split()), maxsplit=1)[0]
 
 
 def _finish(method: str, operation: dict[str, Any]) -> None:
-    """Say how each operation is allowed, and that whatever fails is a problem."""
+    """Add to an operation its security, its summary and the problem response."""
     name = operation["operationId"]
     operation["security"] = [] if name in _NO_LOGIN else [{"token": []}, {"login": []}]
     for parameter in operation.get("parameters", []):
@@ -161,12 +161,12 @@ def _finish(method: str, operation: dict[str, Any]) -> None:
 
 
 def render(app: FastAPI) -> str:
-    """The document as it is stored: two spaces, a newline at its end."""
+    """Return the document as it is stored: two spaces, a newline at its end."""
     return json.dumps(document(app), indent=2, ensure_ascii=False) + "\n"
 
 
 def main() -> None:
-    """Print the document."""
+    """Print the OpenAPI document to the standard output."""
     from aitne.api.app import bare_app
 
     sys.stdout.write(render(bare_app()))

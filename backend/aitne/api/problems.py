@@ -1,4 +1,4 @@
-"""RFC 9457 problems: every answer that is not a success has this one shape.
+"""RFC 9457 problems: the one format of all error responses.
 
 One table maps the domain's errors, which know no HTTP, to status codes.
 """
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 CATCH_ALL = "/{path:path}"
-"""The portal's route, which stands behind all others."""
+"""Path of the portal's route, which comes after all others."""
 _MAX_PROBLEMS = 50
 _LONGEST_VALUE = 500
 
@@ -67,38 +67,40 @@ _CODES = {
 
 
 class FieldProblemView(Frozen):
-    """One field that is wrong, as the user wrote it, and what would have been accepted."""
+    """One invalid field, named as in the request, and what is allowed."""
 
     field: str
-    """Where, as a dotted path: ``resources.gpu``."""
+    """Dotted path of the field: ``resources.gpu``."""
     message: str
     value: str | None
-    """What was given, as text; null: nothing."""
+    """The value that was given, as text; null: none."""
     allowed: str | None
-    """What would have been accepted; null: see the message."""
+    """What is allowed; null: see the message."""
 
 
 class Problem(Frozen):
-    """What went wrong (RFC 9457): ``detail`` says why and what to do, ``code`` is for programs."""
+    """An error (RFC 9457): ``detail`` describes the reason and the remedy, ``code`` is for
+    programs."""
 
     type: str = Field(examples=["urn:aitne:problem:invalid_input"])
     """The kind of problem, as a URI."""
     title: str
-    """What the status means."""
+    """Meaning of the status."""
     status: int
     """The HTTP status."""
     detail: str
-    """Why, and what to do."""
+    """Reason, and remedy."""
     instance: str
-    """The path that was asked for."""
+    """Path of the request."""
     code: str
-    """The kind of problem for programs: a word that stays."""
+    """Kind of the problem for programs; stable."""
     problems: tuple[FieldProblemView, ...] = ()
-    """Each field that is wrong."""
+    """Each invalid field."""
 
 
 def status_of(error: AitneError) -> int:
-    """The status of the nearest class in the table; 500 for what nobody can do anything about."""
+    """Return the status of the nearest class in the table; 500 for errors that users cannot
+    resolve."""
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
 
 
@@ -111,7 +113,7 @@ def problem_response(
     problems: Sequence[FieldProblem] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Write one problem."""
+    """Return a response with one problem document."""
     problem = Problem(
         type=f"urn:aitne:problem:{code}",
         title=HTTPStatus(status).phrase,
@@ -127,7 +129,7 @@ def problem_response(
 
 
 def internal_error(instance: str, error: BaseException) -> Response:
-    """A bug: the log has the trace, the client its number and nothing else."""
+    """Return the response to a bug: the log has the trace, the client only its number."""
     number = secrets.token_hex(6)
     log.error("error %s at %s", number, _printable(instance), exc_info=error)
     return problem_response(
@@ -139,7 +141,7 @@ def internal_error(instance: str, error: BaseException) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Have the application answer every error with a problem."""
+    """Install handlers so that the application answers every error with a problem."""
     app.add_exception_handler(AitneError, _domain)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(HTTPException, _http)
@@ -203,7 +205,8 @@ def _is_portal(route: object) -> bool:
 
 
 def _methods_at(request: Request) -> set[str]:
-    """All that some route takes at this path: a route for each method, as FastAPI has them."""
+    """Return the methods that the routes of this path accept: FastAPI has a route for each
+    method."""
     found: set[str] = set()
     for route in iter_route_contexts(request.app.routes):
         if not _is_portal(route) and route.path_regex.match(request.scope["path"]):
@@ -222,5 +225,5 @@ def _shown(problem: FieldProblem) -> dict[str, str | None]:
 
 
 def _printable(text: str) -> str:
-    """The text with lone surrogates, which no encoding takes, written out."""
+    """Return the text with lone surrogates, which cannot be encoded, escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

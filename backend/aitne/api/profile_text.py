@@ -17,13 +17,13 @@ _Family = CounterMetricFamily | GaugeMetricFamily
 
 
 def wanted(accept: str | None) -> bool:
-    """Whether who asks wants text rather than JSON."""
+    """Return whether an Accept header prefers text to JSON."""
     kinds = [each.partition(";")[0].strip() for each in (accept or "").split(",")]
     return "text/plain" in kinds and "application/json" not in kinds
 
 
 def render(profile: Profile) -> bytes:
-    """Every number that there is; what is not known is left out."""
+    """Return every known number of the profile; unknown ones are omitted."""
     registry = CollectorRegistry()
     registry.register(_Families(profile))
     return generate_latest(registry)

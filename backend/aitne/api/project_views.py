@@ -1,4 +1,4 @@
-"""What the API is told about projects, and its lists of them."""
+"""Requests and answers of the API for projects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ End = Annotated[AwareDatetime, Field(examples=["2027-01-01T00:00:00Z"])]
 
 
 class NewProject(Strict):
-    """A project. An administrator's has no members yet; everybody else's has its maker as manager."""
+    """A project. One that an administrator creates has no members yet; any other has its creator as
+    manager."""
 
     name: ProjectName = Field(description="Its name, which stays.", examples=["vision"])
     title: str = Field(
@@ -34,14 +35,14 @@ class NewProject(Strict):
 
 
 class ProjectChanges(Strict):
-    """What can be changed of a project itself. What is not given stays."""
+    """Changes of a project's title and description; omitted fields keep their values."""
 
     title: str | None = Field(None, max_length=_TITLE_LENGTH, description="Its title.")
     description: _Words | None = Field(None, description="What it is about.")
 
 
 class Approval(Strict):
-    """What an approved project gets. What is not given is as it was asked for, or none."""
+    """Grants of an approved project. Omitted fields are as requested, or none."""
 
     expires_at: End | None = Field(None, description="Its end; null: the one that was asked for.")
     budget: Budget | None = Field(None, description="Hours that it may use.")
@@ -49,32 +50,32 @@ class Approval(Strict):
 
 
 class Refusal(Strict):
-    """Why not, for whoever asked."""
+    """Reason for declining a project's request."""
 
     reason: str = Field(min_length=1, max_length=_WORDS_LENGTH, description="In a sentence or two.")
 
 
 class Closing(Strict):
-    """Why a project is closed, for its members."""
+    """Reason for closing a project, for its members."""
 
     reason: _Words = Field("", description="In a sentence or two.", examples=["The grant is over."])
 
 
 class NewEnd(Strict):
-    """When a project ends."""
+    """New end of a project."""
 
     expires_at: End | None = Field(description="null: it has no end.")
 
 
 class TimeWish(Strict):
-    """A later end, and what for."""
+    """Request for a later end, with a reason."""
 
     until: End = Field(description="The end that is asked for.")
     reason: _Words = Field("", description="For the administrator.")
 
 
 class NewInvitationBody(Strict):
-    """A link to a project."""
+    """Invitation link to create for a project."""
 
     role: ProjectRole = Field(ProjectRole.MEMBER, description="What those who join will be.")
     max_uses: int = Field(1, ge=1, le=1_000, description="How many may join by it.", examples=[1])
@@ -84,26 +85,26 @@ class NewInvitationBody(Strict):
 
 
 class InvitationLink(Frozen):
-    """An invitation with its link, which is shown this once: only a hash of it is stored."""
+    """An invitation with its link, which is shown only once: only a hash of it is stored."""
 
     invitation: Invitation = Field(description="The invitation.")
     url: str = Field(description="Whoever opens this and logs in can join.")
 
 
 class InvitationList(Frozen):
-    """A project's invitations, newest first, those that are over too."""
+    """Invitations to a project, newest first, including expired ones."""
 
     items: list[Invitation] = Field(description="All of them.")
 
 
 class InvitationToken(Strict):
-    """What follows `/invite#` in an invitation's link."""
+    """Secret of an invitation: the part of its link after `/invite#`."""
 
     token: str = Field(min_length=1, max_length=200, description="The secret part of the link.")
 
 
 class MemberChanges(Strict):
-    """A membership. What is not given stays as it is."""
+    """A membership; omitted fields keep their values."""
 
     limits: Limits | None = Field(None, description="The member's own; replaces all of them.")
     role: ProjectRole | None = Field(None, description="What the member may do in the project.")
@@ -113,13 +114,13 @@ class MemberChanges(Strict):
 
 
 class MembershipList(Frozen):
-    """Members with their own limits."""
+    """Members of a project with their own limits."""
 
     items: list[Member] = Field(description="All of them, by name.")
 
 
 class SyncRequest(Strict):
-    """``digest`` of the differences that were shown, so that no others are brought in line."""
+    """``digest`` of the differences that were shown, so that no others are applied."""
 
     digest: str = Field(max_length=64)
-    """That of the differences that were shown."""
+    """Digest of the differences that were shown."""

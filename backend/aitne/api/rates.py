@@ -1,6 +1,7 @@
-"""Who asks too much at once waits: a bucket of tokens per user for changes, per address for logins.
+"""Rate limits: a token bucket per user for changes, and per address for logins.
 
-Each process counts for itself. What is generous to people stops a script that runs wild.
+Each process counts for itself. The limits are generous for interactive use, and stop a script that
+sends requests in a loop.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from aitne.core.errors import RateLimited
 from aitne.core.identity_settings import RateSettings
 
 _MOST_KEYS = 20_000
-"""Of those that were used last; who is forgotten begins with a full bucket."""
+"""Maximum number of buckets; the least recently used is removed, and begins full again."""
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class _Bucket:
 
 
 class Buckets:
-    """One bucket per key, which fills up by ``per_minute`` and holds at most ``burst``."""
+    """Token buckets by key, which fill up by ``per_minute`` and hold at most ``burst``."""
 
     def __init__(
         self, per_minute: int, burst: int, clock: Callable[[], float] = time.monotonic
@@ -35,7 +36,7 @@ class Buckets:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, key: str) -> None:
-        """Use one token up.
+        """Take one token from the bucket of ``key``.
 
         Raises:
             RateLimited: there is none; it says when there will be one.
@@ -59,7 +60,7 @@ class Buckets:
 
 
 class Rates:
-    """The buckets of one application."""
+    """Token buckets of one application."""
 
     def __init__(self, settings: RateSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.changes = Buckets(settings.changes_per_minute, settings.changes_burst, clock)

@@ -1,4 +1,5 @@
-"""Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+"""Streams of server-sent events to clients
+(https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from aitne.services.events import EventHub, Subscription
 
 HEARTBEAT_S = 15.0
 RECHECK_S = 60.0
-"""A login that ended, or a membership that changed, shows in an open stream after this long."""
+"""Seconds after which an open stream notices that a login ended or a membership changed."""
 
 _COMMENT = b": still here\n\n"
 
@@ -25,7 +26,7 @@ async def event_stream(
     again: Callable[[], Awaitable[Actor]],
     metrics: Metrics,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield ``hello``, what was missed, then what comes; end when the actor's login ends."""
+    """Yield ``hello``, missed events, then new ones; end when the actor's login ends."""
     with events.subscribe(actor, after=last_event_id) as subscription:
         metrics.sse_clients.inc()
         try:
@@ -48,7 +49,8 @@ async def event_stream(
 async def while_allowed(
     pieces: AsyncGenerator[bytes, None], again: Callable[[], Awaitable[object]]
 ) -> AsyncGenerator[bytes, None]:
-    """Give the pieces on until ``again`` refuses, which is asked every minute, in silence too."""
+    """Yield the chunks until ``again`` raises, which is called every minute, also while there are
+    none."""
     clock = asyncio.get_running_loop().time
     checked = clock()
     coming: asyncio.Task[bytes | None] | None = None

@@ -1,4 +1,5 @@
-"""The portal's files. What is no file and no API path is a page of the portal itself."""
+"""The portal's files. A path that is neither a file nor part of the API is a page of the portal
+itself."""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ NOT_BUILT = (
     "builds it; the API itself is described at /api/v1/openapi.json.\n"
 )
 _NONCE = "NONCE-OF-THE-PAGE"
-"""Stands in the built page where the nonce of each answer goes."""
+"""Placeholder in the built page for the nonce of each answer."""
 _RESERVED = ("api/", "agent/", "internal/")
 _PACKED = frozenset({".js", ".css", ".svg"})
-"""Text, which is a third of its size compressed."""
+"""Suffixes of text files, which are compressed to a third of their size."""
 
 
 def portal_dir() -> Path | None:
-    """Where the built portal lies: beside the sources in a checkout, in the package in a wheel."""
+    """Return the folder of the built portal: beside the sources in a checkout, in the package in a
+    wheel; None if there is none."""
     package = Path(str(files("aitne")))
     for place in (package.parents[1] / "frontend" / "dist", package / "_data" / "portal"):
         if (place / "index.html").is_file():
@@ -38,7 +40,7 @@ def portal_dir() -> Path | None:
 
 
 def portal_router(root: Path | None) -> APIRouter:
-    """The routes that serve ``root``; with None a sentence that says what to do."""
+    """Return the routes that serve ``root``; with None, a message that says what to do."""
     router = APIRouter(include_in_schema=False)
     known = {} if root is None else _scan(root)
 
@@ -73,12 +75,14 @@ def portal_router(root: Path | None) -> APIRouter:
 
 @lru_cache(maxsize=512)
 def _packed(file: Path) -> bytes:
-    """An asset never changes under its name, so that each is compressed once."""
+    """Return the compressed file. An asset never changes under its name, so each is compressed
+    once."""
     return gzip.compress(file.read_bytes(), mtime=0)
 
 
 def _page(root: Path) -> Response:
-    """The portal's page with a nonce of its own. It is not kept: the next answer has another one."""
+    """Return the portal's page with a new nonce. It is not cached: the next answer has another
+    one."""
     nonce = secrets.token_urlsafe(18)
     page = (root / "index.html").read_text().replace(_NONCE, nonce)
     return HTMLResponse(

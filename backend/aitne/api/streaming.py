@@ -1,4 +1,4 @@
-"""Answers without an end in sight, which stop when the client goes and when the server stops."""
+"""Streaming answers, which stop when the client disconnects and when the server stops."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from starlette.types import Receive, Scope, Send
 from aitne.core.errors import RateLimited
 
 MAX_STREAMS_PER_USER = 64
-"""Each tab of the portal has one, and each followed log."""
+"""Maximum number of streams: each tab of the portal has one, and each followed log."""
 _RETRY_S = 5.0
 
 
 class OpenStreams:
-    """The streams that are open now. A server that stops closes them first: they never would."""
+    """Streams that are open now. A server that stops closes them first: they would not end by
+    themselves."""
 
     def __init__(self) -> None:
         self._pumps: dict[asyncio.Task[None], str | None] = {}
         self._closed = False
 
     def check(self, user: str) -> None:
-        """Pass while the user may open another stream. Raises ``RateLimited``."""
+        """Check that the user may open another stream. Raises ``RateLimited``."""
         if sum(name == user for name in self._pumps.values()) >= MAX_STREAMS_PER_USER:
             raise RateLimited(
                 f"You have {MAX_STREAMS_PER_USER} open streams. Close a tab of the portal or a "
@@ -35,9 +36,10 @@ class OpenStreams:
             )
 
     def add(self, pump: asyncio.Task[None], user: str | None) -> None:
-        """Hold a stream of ``user`` until it ends; end it at once when the server is stopping already.
+        """Register a stream of ``user`` until it ends; end it at once if the server is already
+        stopping.
 
-        None: it has limits of its own.
+        None: the stream has limits of its own.
         """
         self._pumps[pump] = user
         pump.add_done_callback(self._discard)
@@ -48,25 +50,26 @@ class OpenStreams:
         self._pumps.pop(pump, None)
 
     def end(self, user: str) -> None:
-        """End the streams of a user, who may open them again with a credential that is valid."""
+        """End the streams of a user, who may open them again with a valid credential."""
         for pump, name in tuple(self._pumps.items()):
             if name == user:
                 pump.cancel()
 
     def close(self) -> None:
-        """End them all, and every one that is still to come."""
+        """End all streams, also those that are added later."""
         self._closed = True
         for pump in tuple(self._pumps):
             pump.cancel()
 
 
 def streams_of(app: FastAPI) -> OpenStreams:
-    """The open streams of this application."""
+    """Return the open streams of this application."""
     return cast(OpenStreams, app.state.streams)
 
 
 class Stream(Response):
-    """Send what an async generator yields. However it ends, the generator is closed."""
+    """Response that sends what an async generator yields. The generator is always closed at the
+    end."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class Stream(Response):
         self._user = user
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the stream ends, the client goes or the server stops."""
+        """Send until the stream ends, the client disconnects or the server stops."""
         await send(
             {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
         )

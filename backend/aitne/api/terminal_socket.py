@@ -1,7 +1,7 @@
-"""The WebSocket of a terminal: messages in and out, and what ends it.
+"""The WebSocket of a terminal: messages in both directions, and its end.
 
-Cookies play no part: a page of another origin could open a WebSocket with them. The first message brings
-a ticket that only ``POST /jobs/{id}/terminal`` gives, with all its checks.
+Cookies are not used: a page of another origin could open a WebSocket with them. The first message
+has a ticket that only ``POST /jobs/{id}/terminal`` issues, with all its checks.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from aitne.services.terminal import WINDOW_BYTES, Over, Taken, Terminal
 log = logging.getLogger(__name__)
 
 MOST_WAITING, MOST_OF_ONE_ADDRESS = 512, 32
-"""WebSockets that have brought no ticket yet, which need no login: in all, and of one address."""
+"""Maximum number of WebSockets that have sent no ticket yet, which need no login: in all, and of
+one address."""
 _FIRST_WITHIN_S = 15.0
 _LONGEST_TEXT = 1 << 20
 FAILED, REFUSED, GOING_AWAY = 1011, 4000, 1001
-"""Codes of the WebSocket's end, beside 1000 for a program that has ended."""
+"""Close codes of the WebSocket, beside 1000 for a program that has ended."""
 
 
 class _Open(Strict):
@@ -74,10 +75,10 @@ _LATER: TypeAdapter[_Resize | _Ack | _Eof | _Close] = TypeAdapter(
 
 
 class UnauthenticatedSockets:
-    """The WebSockets of one application that have brought no ticket yet.
+    """WebSockets of one application that have sent no ticket yet.
 
-    Where there are too many, the one that has waited longest makes room: a client with a ticket brings it at
-    once, so idle connections keep no other client out.
+    If there are too many, the one that has waited longest is closed: a client with a ticket sends
+    it at once, so that idle connections do not block other clients.
     """
 
     def __init__(self) -> None:
@@ -103,7 +104,7 @@ class UnauthenticatedSockets:
 
 
 async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
-    """From the handshake to the end."""
+    """Serve one terminal from the handshake to the end."""
     platform: Platform = websocket.app.state.platform
     origin = websocket.headers.get("origin")
     if origin is not None and origin != platform.settings.portal_url:
@@ -135,7 +136,7 @@ class _Connection:
         self._job_id = job_id
         self._hold = hold
         self._dropped = False
-        """Whether the connection broke, rather than that somebody closed it."""
+        """Whether the connection broke, rather than being closed by the client."""
 
     async def run(self) -> None:
         first = _parsed(_FIRST, await self._first_message())
@@ -243,7 +244,8 @@ def _parsed(adapter: TypeAdapter[Any], text: str) -> Any:
 
 
 async def _tell(websocket: WebSocket, error: AitneError) -> None:
-    """The problem as a message, then the end: a browser sees no status of a refused WebSocket."""
+    """Send the problem as a message and close: a browser cannot read the status of a rejected
+    WebSocket."""
     problem = {
         "status": status_of(error),
         "code": error.code,

@@ -9,10 +9,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class TrustedProxy:
-    """Takes a client's address from ``X-Forwarded-For`` on connections of the proxy's UNIX socket.
+    """Middleware that takes a client's address from ``X-Forwarded-For`` on connections of the
+    proxy's UNIX socket.
 
-    Permissions of the socket keep other accounts of the machine out. Over TCP any local process could name
-    any address, so the header counts for nothing there.
+    The permissions of the socket exclude other accounts of the machine. Over TCP any local process
+    could send any address, so the header is ignored there.
     """
 
     def __init__(self, app: ASGIApp) -> None:

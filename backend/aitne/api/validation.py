@@ -1,4 +1,5 @@
-"""From pydantic's errors to field problems: paths as the user wrote them, and what is allowed."""
+"""Conversion of pydantic's errors into field problems: paths as in the request, and what is
+allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from starlette.requests import HTTPConnection
 from aitne.core.errors import FieldProblem, InvalidInput
 
 MAX_ERRORS = 50
-"""Errors of one request that are reported; the others are only counted."""
+"""Maximum number of errors of one request that are reported; further ones are only counted."""
 _MAX_SUGGESTIONS = 5
 _MAX_SUGGESTION_CHARACTERS = 64
 _BODY, _QUERY = "body", "query"
@@ -44,7 +45,7 @@ _MESSAGES = {
 
 
 async def refuse_repeated_parameters(connection: HTTPConnection) -> None:
-    """Refuse a query parameter that has one value and is sent twice. Raises ``InvalidInput``."""
+    """Reject a query parameter that has one value and is sent twice. Raises ``InvalidInput``."""
     sent = Counter(name for name, _ in connection.query_params.multi_items())
     for name in [name for name, count in sent.items() if count > 1]:
         models = _models(connection.scope.get("endpoint"), query=True)
@@ -89,7 +90,7 @@ def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[F
 
 
 def _walk(path: Sequence[Any], body: Any, kind: str) -> list[Any]:
-    """The part of pydantic's path that exists in what was sent: union tags are left out."""
+    """Return the part of pydantic's path that exists in the request: union tags are omitted."""
     if kind == "json_invalid":
         return []
     names: list[Any] = []
@@ -134,7 +135,7 @@ def _problem(field: str, part: Mapping[str, Any]) -> FieldProblem:
 
 
 def _begun(message: str) -> str:
-    """As part of a sentence; a name in capitals stays one."""
+    """Return a message as part of a sentence, in lower case unless it begins with an acronym."""
     return message if message[1:2].isupper() else message[:1].lower() + message[1:]
 
 
@@ -143,7 +144,7 @@ def _text(value: Any) -> str:
 
 
 def _known_fields(endpoint: object, path: Iterable[Any], *, query: bool) -> list[str]:
-    """The fields that exist where an unknown one was sent."""
+    """Return the names of the fields that exist where an unknown one was sent."""
     models: Iterable[type[BaseModel]] = _models(endpoint, query=query)
     for part in path:
         models = [
@@ -157,7 +158,7 @@ def _known_fields(endpoint: object, path: Iterable[Any], *, query: bool) -> list
 
 @cache
 def _models(endpoint: object, *, query: bool) -> tuple[type[BaseModel], ...]:
-    """The models of the body, or of the query, of the function that serves a route."""
+    """Return the models of the body, or of the query, of the function that serves a route."""
     if not inspect.isfunction(endpoint):
         return ()
     models: list[type[BaseModel]] = []

@@ -1,4 +1,4 @@
-"""What the API says and is told, where that differs from the core models."""
+"""Requests and answers of the API, where they differ from the core models."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SessionFile(JobFile):
 
 
 class JobPageQuery(Strict):
-    """Which page of a list of jobs, how long, and in which order."""
+    """Page of a list of jobs: position, length and order."""
 
     sort: JobSort = Field(JobSort.CREATED, description="What the list is sorted by.")
     order: Literal["asc", "desc"] = Field("desc", description="Which way.")
@@ -51,15 +51,15 @@ class JobPageQuery(Strict):
 
 
 class JobQuery(JobPageQuery, SessionSearch):
-    """Which sessions to list, and how many at a time."""
+    """Filter on sessions, with the page to return."""
 
 
 class AnyJobQuery(JobPageQuery, JobSearch):
-    """Which jobs to list, and how many at a time."""
+    """Filter on jobs, with the page to return."""
 
 
 class LogQuery(Strict):
-    """Which part of a log. Offsets and lengths are bytes."""
+    """Part of a log to return. Offsets and lengths are bytes."""
 
     offset: int = Field(0, ge=0, description="The first byte.")
     limit: int = Field(1 << 20, ge=1, le=8 << 20, description="At most so many bytes.")
@@ -73,18 +73,18 @@ class LogQuery(Strict):
 
 
 class SampleSummary(Frozen):
-    """The whole run in three numbers; None while nothing was measured."""
+    """Summary of a run in three numbers; None if nothing was measured."""
 
     cpu_mean: float | None
-    """CPUs in use, on average: 1.0 is one core busy."""
+    """CPUs in use, on average: 1.0 is one busy core."""
     cpu_max: float | None
-    """The most CPUs in use."""
+    """Maximum of CPUs in use."""
     memory_max_bytes: int | None
-    """The most memory in use, in bytes."""
+    """Maximum of memory in use, in bytes."""
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> Self:
-        """Sum up samples of one node each."""
+        """Return the summary of samples of one node each."""
         if not samples:
             return cls(cpu_mean=None, cpu_max=None, memory_max_bytes=None)
         cpu = [sample.cpu for sample in samples]
@@ -96,23 +96,24 @@ class SampleSummary(Frozen):
 
 
 class JobMetrics(Frozen):
-    """What a job used, measurement by measurement and in sum."""
+    """Resources that a job used: each measurement, and a summary."""
 
     samples: list[Sample]
     """The measurements, oldest first."""
     summary: SampleSummary
-    """The whole run."""
+    """Summary of the whole run."""
 
 
 class EventList(Frozen):
-    """A job's history."""
+    """History of a job."""
 
     items: list[Event]
-    """Oldest first."""
+    """Events, oldest first."""
 
 
 class JobQueue(Frozen):
-    """A job's place in line, by the scheduler's priority, among the jobs of this platform."""
+    """Position of a job in the queue, by the scheduler's priority, among the jobs of this
+    platform."""
 
     place: Annotated[
         QueuePlace | None,
@@ -125,45 +126,45 @@ class JobQueue(Frozen):
 
 
 class JobRecord(Frozen):
-    """The scheduler's raw record; null: it has none, or has said nothing yet."""
+    """The scheduler's raw record; null: none, or not reported yet."""
 
     record: dict[str, Any] | None
-    """Its fields as the scheduler names them."""
+    """Fields as the scheduler names them."""
 
 
 class SessionUrl(Frozen):
-    """Where the session answers, on the sessions' own origin."""
+    """URL of the session, on the origin of the sessions."""
 
     url: str
 
 
 class Extension(Strict):
-    """How much longer a session may run."""
+    """Time by which to extend a session."""
 
     duration: Seconds = Field(description="Such as 1h; it is added to the time that is left.")
 
 
 class TemplateProblem(Frozen):
-    """A template file that was refused; the others serve."""
+    """A template file that was rejected; other templates are not affected."""
 
     path: str
-    """The file."""
+    """Path of the file."""
     line: int | None
-    """The line in the file; null: the whole file."""
+    """Line in the file; null: the whole file."""
     reason: str
-    """What is wrong with it."""
+    """Error in the file."""
 
 
 class TemplateList(Frozen):
-    """``problems`` is filled for administrators only."""
+    """Templates; ``problems`` is filled for administrators only."""
 
     items: list[Template]
     problems: list[TemplateProblem]
-    """The files that were refused."""
+    """Files that were rejected."""
 
 
 class NodeList(Frozen):
-    """The nodes as last seen; ``stale`` when that was too long ago to rely on."""
+    """Nodes in their last known state; ``stale`` if that is too old to rely on."""
 
     items: list[Node]
     as_of: UtcTime | None
@@ -174,25 +175,25 @@ class NodeList(Frozen):
 
 
 class PartitionList(Frozen):
-    """The partitions, the default one first; the names that a job may use beside them."""
+    """Partitions, the default one first, and the QOS and reservations that jobs may name."""
 
     items: list[PartitionSummary]
     qos: list[str]
     """Names of qualities of service."""
     reservations: list[Reservation]
-    """Those that are known now."""
+    """Reservations that are known now."""
     as_of: UtcTime | None
     stale: bool
 
 
 class Drain(Strict):
-    """Why a node gets no new work."""
+    """Reason for draining a node."""
 
     reason: str = Field(min_length=1, max_length=200, description="For those who wonder.")
 
 
 class Login(Strict):
-    """A name and its password."""
+    """A user name and its password."""
 
     username: str = Field(max_length=200)
     """The login name."""
@@ -200,17 +201,18 @@ class Login(Strict):
 
 
 class LoginLinkUse(Strict):
-    """What follows `#link=` in a login link."""
+    """Secret of a login link: the part after `#link=`."""
 
     token: str = Field(min_length=1, max_length=200)
-    """What follows ``#token=`` in the link."""
+    """Secret of the link: the part after ``#link=``."""
 
 
 class LoginLink(Frozen):
-    """Works once, until ``expires_at``. Whoever opens it is logged in: do not share it."""
+    """Link that works once, until ``expires_at``. It logs in any browser that opens it: do not
+    share it."""
 
     url: str
-    """To be opened once in a browser."""
+    """URL to open once in a browser."""
     expires_at: UtcTime
 
 
@@ -221,44 +223,45 @@ class MeUser(Frozen):
     display_name: str
     role: Role
     default_project: str
-    """The project of a job that names none."""
+    """Project of jobs that name none."""
 
 
 class PlatformInfo(Frozen):
-    """What platform this is."""
+    """Description of the platform: title, version, cluster, scheduler."""
 
     title: str
     version: str
     cluster: str
     scheduler: str
-    """What runs its jobs: ``local``, ``slurm_cli``, …"""
+    """Scheduler that runs its jobs: ``local``, ``slurm_cli``, …"""
     sessions_origin: str
-    """The origin that sessions answer at; JupyterHub's where each user has a host of its own."""
+    """Origin of sessions; JupyterHub's where each user has a host of its own."""
     shared_account: str | None
-    """The account of the machine that all users' jobs run as, where users trust each other; else null."""
+    """Unix account under which all users' jobs run, where users trust each other; else null."""
     user_domains: bool
     """Whether each user's sessions have an origin of their own."""
     sessions_address: str | None
-    """The ``host:port`` to connect to where a program does not find ``*.localhost``; null: a session's
-    URL is enough."""
+    """The ``host:port`` to connect to where a program cannot resolve ``*.localhost``; null: a
+    session's URL is enough."""
 
 
 class Impersonation(Frozen):
-    """An administrator looks at the platform as the user."""
+    """State while an administrator acts as the user."""
 
     by: str = Field(description="The administrator.", examples=["root"])
     until: UtcTime = Field(description="When it ends by itself.")
 
 
 class Me(Frozen):
-    """Who is logged in. ``csrf_token`` goes into ``X-CSRF-Token``; null for a token's bearer."""
+    """The current user. ``csrf_token`` is sent as ``X-CSRF-Token``; null if a token authenticates
+    the request."""
 
     user: MeUser
-    """Who is logged in."""
+    """The user who is logged in."""
     projects: list[str]
-    """The names of those that one belongs to."""
+    """Names of the user's projects."""
     csrf_token: str | None
-    """To be sent as ``X-CSRF-Token``; null for a token's bearer."""
+    """Value for ``X-CSRF-Token``; null if a token authenticates the request."""
     platform: PlatformInfo
     impersonation: Impersonation | None = Field(
         None, description="Set while an administrator looks at the platform as this user."
@@ -266,7 +269,7 @@ class Me(Frozen):
 
 
 class NewToken(Strict):
-    """What a personal access token is to be."""
+    """Personal access token to create."""
 
     name: str = Field(min_length=1, max_length=100, description="What it is for.")
     scopes: list[Scope] = Field(
@@ -281,7 +284,7 @@ class NewToken(Strict):
 
 
 class TokenSecret(Token):
-    """A new token with its secret, which is shown this once."""
+    """A new token with its secret, which is shown only once."""
 
     model_config = ConfigDict(json_schema_extra={"description": "Shown once: it is not stored."})
 
@@ -295,20 +298,21 @@ class TokenList(Frozen):
 
 
 class NewUser(Strict):
-    """An account. Without a password the user can log in by a link or a token only."""
+    """Account to create. Without a password the user can log in only by a link or a token."""
 
     name: UserName
     password: Password | None = None
     display_name: str = Field("", max_length=200)
     role: Role = Role.USER
-    """What the account may do."""
+    """Role of the account."""
     default_project: ProjectName | None = Field(
         None, description="Made if it is missing; omitted: a project of the user's own name."
     )
 
 
 class UserChanges(Strict):
-    """What is not given stays. ``role``, ``disabled`` and ``source`` are for administrators."""
+    """Changes of an account; omitted fields keep their values. Only administrators may set
+    ``role``, ``disabled`` and ``source``."""
 
     display_name: str | None = Field(None, max_length=200)
     role: Role | None = None
@@ -340,7 +344,7 @@ class ProjectList(Frozen):
 
 
 class PageQuery(Strict):
-    """Which page, and how long."""
+    """Page of a list: position and length."""
 
     cursor: str | None = Field(None, max_length=500, description="next_cursor of the page before.")
     limit: int = Field(100, ge=1, le=500, description="How many on a page.")

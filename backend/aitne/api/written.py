@@ -1,4 +1,4 @@
-"""Jobs as JSON, kept while they stay as they are: lists are asked for again and again."""
+"""Cache of jobs as JSON: the same lists are requested frequently."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 
 MOST = 2_000
-"""About 4 MB. When it is full the oldest goes."""
+"""Maximum number of entries, about 4 MB. When it is full, the oldest is removed."""
 
 _Key = tuple[UUID, int, tuple[str, ...], bool]
 
 
 class WrittenJobs:
-    """A view depends on the job's row, whose version grows with every change, on the actions, and on whether
-    it shows values of environment variables."""
+    """Cache of views. A view depends on the job's row, whose version grows with every change, on
+    the actions, and on whether it shows values of environment variables."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._known: dict[_Key, bytes] = {}
 
     def write(self, job: Job, actions: Sequence[str], actor: Actor) -> bytes:
-        """The job's view as JSON."""
+        """Return the view of a job as JSON."""
         key = (job.id, job.version, tuple(actions), sees_env_values(actor, job))
         text = self._known.get(key)
         if text is None:
@@ -37,6 +37,6 @@ class WrittenJobs:
         return text
 
     def page(self, items: Sequence[bytes], next_cursor: str | None, total: int) -> bytes:
-        """A page of views."""
+        """Return a page of views as JSON."""
         rest = to_json({"next_cursor": next_cursor, "total": total})
         return b'{"items":[' + b",".join(items) + b"]," + rest[1:]

@@ -1,4 +1,5 @@
-"""Nodes and partitions as JSON, written once for all who look, and told apart by an ETag."""
+"""Cache of nodes and partitions as JSON, serialized once for all clients and identified by an
+ETag."""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer. The ETag leaves out when each node was seen, which changes without any news."""
+    """One answer. The ETag ignores the time at which each node was last seen, which changes without
+    other news."""
 
     body: bytes
     etag: str
 
     def to(self, request: Request) -> Response:
-        """The page, or 304 to whoever has it."""
+        """Return the page, or 304 to a client that has it."""
         # A browser keeps it and asks each time whether it still holds.
         headers = {"ETag": self.etag, "Cache-Control": "private, no-cache"}
         if self.etag in request.headers.get("if-none-match", ""):
@@ -31,18 +33,18 @@ class Page:
 
 
 class WrittenCluster:
-    """Keeps the pages of the last look."""
+    """Cache of the pages of the last poll."""
 
     def __init__(self) -> None:
         self._look: Look | None = None
         self._pages: dict[str, Page] = {}
 
     def nodes(self, look: Look) -> Page:
-        """``NodeList``."""
+        """Return the page of ``NodeList``."""
         return self._page("nodes", look)
 
     def partitions(self, look: Look) -> Page:
-        """``PartitionList``."""
+        """Return the page of ``PartitionList``."""
         return self._page("partitions", look)
 
     def _page(self, kind: str, look: Look) -> Page:

@@ -1,6 +1,6 @@
 """Floor 3: the command line.
 
-``commands`` says with Typer what can be typed and writes the help; ``verbs`` does what the verbs
-typed all day say, and knows no Typer. `aitne ps` is faster than Typer loads: ``quick`` reads a
-plain command line of such a verb itself.
+``commands`` defines with Typer the verbs and their help; ``verbs`` implements the most frequent
+verbs without Typer. `aitne ps` takes less time than loading Typer: ``quick`` reads a plain command
+line of such a verb itself.
 """

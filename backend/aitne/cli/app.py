@@ -1,4 +1,4 @@
-"""The Typer application. Its verbs are imported when they are asked for."""
+"""The Typer application. Its verbs are imported when they are used."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ aitne ps --help                              what a verb can do
 
 
 class Later(typer.core.TyperCommand):
-    """A verb whose name and purpose are known; the rest is imported when it is used."""
+    """A verb of which only name and summary are known; the rest is imported when it is used."""
 
     def __init__(self, name: str) -> None:
         _, panel, summary = VERBS[name]
         super().__init__(name, help=summary, rich_help_panel=panel, rich_markup_mode=MARKUP)
 
     def load(self) -> Any:
-        """The verb itself."""
+        """Import and return the verb's own command."""
         module = import_module(f"aitne.cli.commands.{VERBS[str(self.name)][0]}")
         return typer.main.get_command(module.apps[self.name])
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """What Typer calls when the verb was typed; from here on the verb itself acts."""
+        """Return the context of the imported verb. Typer calls this for the verb that was typed."""
         return self.load().make_context(*arguments, **options)
 
 
@@ -56,7 +56,7 @@ def root(
 
 
 def command() -> Any:
-    """The whole command line, ready to be run."""
+    """Return the whole command line, ready to run."""
     app = typer.Typer(
         name="aitne",
         help=root.__doc__,

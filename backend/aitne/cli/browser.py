@@ -7,7 +7,7 @@ import sys
 
 
 def show(url: str) -> bool:
-    """Open ``url`` if there is a display to see it on; whether a browser was started."""
+    """Open ``url`` if there is a display; return whether a browser was started."""
     graphical = (
         sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )

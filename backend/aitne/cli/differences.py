@@ -1,4 +1,4 @@
-"""How the differences between a folder and its manifest are shown."""
+"""Output of the differences between a folder and its manifest."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from aitne.client.manifests import Difference, Verification
 
 MOST_SHOWN = 50
-"""So many lines can still be read on a terminal."""
+"""Maximum number of lines that are shown on a terminal."""
 
 
 def show(found: Sequence[Difference], file: TextIO) -> None:
-    """The first of them as a table, and how many more there are."""
+    """Print the first differences as a table, and the number of further ones."""
     shown = found[:MOST_SHOWN]
     rows = [(each.kind, each.path, each.reason) for each in shown]
     output.table(("WHAT", "PATH", "WHY"), rows, file=file)
@@ -26,14 +26,14 @@ def show(found: Sequence[Difference], file: TextIO) -> None:
 
 
 def write(report: Path, found: Sequence[Difference]) -> None:
-    """All of them to a file, one a line: what, path, why, with tabs between."""
+    """Write all differences to a file, one a line: kind, path and reason, separated by tabs."""
     report.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with report.open("w", encoding="utf-8") as file:
         file.writelines(f"{each.kind}\t{each.path}\t{each.reason}\n" for each in found)
 
 
 def summary(found: Verification) -> str:
-    """How many there are, as the end of a sentence."""
+    """Return the numbers of differences, as the end of a sentence."""
     untold = len(found.differences) - found.damaged_files
     words = []
     if found.damaged_files:
@@ -50,5 +50,5 @@ def summary(found: Verification) -> str:
 
 
 def several(count: int, what: str) -> str:
-    """``1 path``, ``2 paths``."""
+    """Return a count with its noun: ``1 path``, ``2 paths``."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

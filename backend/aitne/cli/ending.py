@@ -1,4 +1,4 @@
-"""Clearing up when a verb is ended from outside, as it does when it fails."""
+"""Cleanup when a signal ends a verb, as after an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _ASKED = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def tidily() -> Iterator[None]:
-    """Within this, SIGTERM and a closed terminal undo what was begun instead of leaving it."""
+    """Undo unfinished work on SIGTERM or a closed terminal: within this context they raise
+    ``SystemExit``."""
 
     def end(number: int, _: FrameType | None) -> None:
         # Once: what is undone must not be broken off by the second of two signals.

@@ -1,4 +1,4 @@
-"""From an error to a sentence on stderr and an exit status."""
+"""Conversion of an error into a message on stderr and an exit status."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ FAILED, INVALID, NOT_FOUND, INTERRUPTED = 1, 2, 3, 130
 
 
 class Declined(AitneError):
-    """The user was asked and said no."""
+    """The user answered a question with no."""
 
     code = "declined"
 
 
 class JobFailed(AitneError):
-    """What was waited for did not end well. Its record was the answer; this is the reason."""
+    """The job that the command waited for failed. Its record was the answer; this is the reason."""
 
     code = "job_failed"
 
 
 def status_of(error: BaseException) -> int:
-    """The exit status that stands for ``error``."""
+    """Return the exit status that stands for ``error``."""
     if isinstance(error, Ambiguous | NotFound | NotAllowed):
         return NOT_FOUND
     if isinstance(error, InvalidInput):
@@ -36,7 +36,7 @@ def status_of(error: BaseException) -> int:
 
 
 def report(error: Exception, *, as_json: bool) -> int:
-    """Say what went wrong and return the exit status."""
+    """Print an error and return the exit status."""
     if os.environ.get("AITNE_DEBUG"):
         traceback.print_exception(error)
     if _is_usage(error):

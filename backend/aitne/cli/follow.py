@@ -1,4 +1,4 @@
-"""Following a job: its stages on stderr, its log on stdout, and how it ended."""
+"""Following of a job: its stages on stderr, its log on stdout, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ WAITING = frozenset({"PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STA
 
 
 class Narrator:
-    """Tells each stage when it begins, has a new reason, or ends; nothing twice."""
+    """Printer of a job's stages: each is printed when it begins, has a new reason, or ends; never
+    twice."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[int, str, str], str | None] = {}
 
     def tell(self, job: Job) -> None:
-        """Say what is new about the job."""
+        """Print the stages that have changed."""
         for stage in job.stages:
             # A session that is ready stays in that stage: for who waits it is reached.
             status = "done" if stage.key == job.state.lower() == "ready" else stage.status
@@ -42,7 +43,7 @@ def _line(stage: Stage, status: str) -> str:
 
 
 def until_ready(client: Client, job: Job) -> Job:
-    """Follow a session until it can be worked in or has ended."""
+    """Follow a session until it is ready or has ended."""
     narrator = Narrator()
 
     def ready(now: Job) -> bool:
@@ -77,14 +78,15 @@ def to_the_end(client: Client, job: Job, log: BinaryIO) -> Job:
 
 
 def log_stream(*, as_json: bool) -> BinaryIO:
-    """Where a followed log goes: stdout belongs to the JSON document when there is one."""
+    """Return the stream for a followed log: stderr with ``as_json``, because stdout has the JSON
+    document, else stdout."""
     stream = sys.stderr if as_json else sys.stdout
     stream.flush()
     return stream.buffer
 
 
 def ending(job: Job) -> str:
-    """Why it ended, in a sentence."""
+    """Return the reason of a job's end, as a sentence."""
     if job.message:
         return job.message
     if job.signal is not None:
@@ -95,7 +97,7 @@ def ending(job: Job) -> str:
 
 
 def check(job: Job) -> None:
-    """Return if all went well, and say of a sweep that it has reached its goal.
+    """Return if the job succeeded, and print if a sweep has reached its goal.
 
     Raises:
         JobFailed: the job did not end as it should; the message says why.

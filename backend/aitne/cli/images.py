@@ -1,4 +1,4 @@
-"""Looking after the catalogue's images: what may come in, what is damaged, what can go."""
+"""Maintenance of the catalogue's images: import checks, verification, garbage collection."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def matching(images: Sequence[Image], reference: str | None) -> list[Image]:
-    """All, those of a name, or one version. Raises ``NotFound`` if a reference fits none."""
+    """Return all images, those of a name, or one version. Raises ``NotFound`` if none matches."""
     found = [
         image for image in images if reference is None or reference in (image.name, image.reference)
     ]
@@ -42,7 +42,7 @@ def matching(images: Sequence[Image], reference: str | None) -> list[Image]:
 
 
 def damage(image: Image, daemon: Daemon) -> str | None:
-    """What is wrong with an image's artifacts, in a sentence; None: nothing.
+    """Return the damage of an image's artifacts as a sentence; None: they are intact.
 
     Raises:
         SetupError: that cannot be told, because a daemon is silent or a file is closed to us.
@@ -62,22 +62,22 @@ def damage(image: Image, daemon: Daemon) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Rubbish:
-    """What nobody needs, as far as can be seen before the catalogue is asked for each image."""
+    """Candidates for garbage collection, before the catalogue is asked for each image."""
 
     retired: tuple[Image, ...]
     files: tuple[store.Leftover, ...]
     layers: tuple[store.Leftover, ...]
     scratch: tuple[store.Leftover, ...]
-    """What killed work has left among temporary files."""
+    """Temporary files of killed processes."""
 
     @property
     def size_bytes(self) -> int:
-        """Of all of it."""
+        """Return the size of all candidates in bytes."""
         images = sum(a.size_bytes for image in self.retired for a in image.artifacts)
         return images + sum(each.size_bytes for each in (*self.files, *self.layers, *self.scratch))
 
     def lines(self) -> list[tuple[str, str]]:
-        """What and how large, for people."""
+        """Return pairs of description and size for display."""
         images = [
             (
                 f"retired: {image.reference}",
@@ -99,7 +99,7 @@ class Rubbish:
 
 
 def find(images: Sequence[Image], settings: Settings) -> Rubbish:
-    """What could be removed."""
+    """Return the images and files that could be removed."""
     return Rubbish(
         retired=tuple(image for image in images if image.state == ImageState.RETIRED),
         files=tuple(_unknown(images, settings)),
@@ -114,7 +114,8 @@ def _unknown(images: Sequence[Image], settings: Settings) -> list[store.Leftover
 
 
 def remove(rubbish: Rubbish, client: Client, settings: Settings) -> dict[str, Any]:
-    """Remove it; an image that a job uses stays, which is said.
+    """Remove the candidates and return the result; an image that a job uses is kept, and listed as
+    such.
 
     Raises:
         SetupError: a file cannot be removed by us.
@@ -168,7 +169,7 @@ def check_import(name: str, version: str, digest: str | None, cuda: str | None) 
 
 
 def apps_with(python: str | None) -> dict[str, ImageApp]:
-    """The apps of an image with JupyterLab for that interpreter. Raises ``InvalidInput``."""
+    """Return the apps of an image with JupyterLab for that interpreter. Raises ``InvalidInput``."""
     if python is None:
         return {}
     try:

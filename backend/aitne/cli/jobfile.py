@@ -1,7 +1,7 @@
-"""Job files: YAML to the JSON that the API takes, and back from a field to its line.
+"""Job files: conversion of YAML to the JSON that the API takes, and lookup of a field's line.
 
-What a job file may say is the platform's to judge; here only the YAML is read. It is read as
-YAML 1.2 means it: ``on`` and ``no`` are words, ``1:30:00`` is text, a date is text.
+The platform validates the contents of a job file; here only the YAML is parsed. It is parsed as
+YAML 1.2: ``on`` and ``no`` are strings, ``1:30:00`` is text, a date is text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from aitne.core.errors import InvalidInput
 
 MAX_BYTES = 4 << 20
 MAX_FIELDS = 100_000
-"""More than any job has; what aliases of aliases could multiply to without end."""
+"""Maximum number of fields, more than any job has: nested aliases could multiply them without
+limit."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -62,7 +63,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 
 
 class JobFileSource:
-    """A job file as it was read: ``content`` for the API, and where each field stands."""
+    """A job file as it was read: ``content`` for the API, and the line of each field."""
 
     def __init__(self, name: str, content: dict[str, Any], lines: dict[str, int]) -> None:
         self.name = name
@@ -70,7 +71,8 @@ class JobFileSource:
         self._lines = lines
 
     def line_of(self, field: str) -> int | None:
-        """The line of a dotted field; of its nearest parent if the field itself is absent."""
+        """Return the line of a dotted field, or of its nearest parent if the field is absent; None:
+        neither exists."""
         while field:
             if field in self._lines:
                 return self._lines[field]
@@ -78,12 +80,12 @@ class JobFileSource:
         return None
 
     def locate(self, error: InvalidInput) -> JobFileInvalid:
-        """The same error, which knows where in the file its fields stand."""
+        """Return the same error with the lines of its fields in the file."""
         return JobFileInvalid(error, self)
 
 
 class JobFileInvalid(InvalidInput):
-    """The platform refuses what a job file says; ``source`` knows the lines."""
+    """A job file that the platform rejects; ``source`` has the lines."""
 
     def __init__(self, error: InvalidInput, source: JobFileSource) -> None:
         super().__init__(error.message, error.problems)
@@ -138,7 +140,7 @@ def _parse(name: str, text: bytes) -> tuple[dict[str, Any], dict[str, int]]:
 
 
 def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) -> None:
-    """Collect the line of each field; refuse a key that comes twice or is not text."""
+    """Collect the line of each field; reject a key that is duplicated or not text."""
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
             _note_line(name, item, f"{prefix}{number}", lines)
@@ -179,7 +181,8 @@ def _sentence(name: str, error: yaml.YAMLError) -> str:
 
 
 def _absolute_paths(content: dict[str, Any], path: str | None) -> None:
-    """Relative folders count from the job file's own, which only this machine knows."""
+    """Make relative folders absolute, starting from the job file's own folder, which only this
+    machine knows."""
     folder = os.getcwd() if path is None else os.path.dirname(os.path.abspath(path))
     environment = content.get("environment")
     places = [(content, "workdir")]

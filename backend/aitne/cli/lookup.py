@@ -1,4 +1,4 @@
-"""From what a person types to the job that is meant."""
+"""Lookup of the job that a command-line argument names."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _PREFIX = re.compile(r"[0-9a-f]{4}[0-9a-f-]*", re.IGNORECASE)
 LOOKED_THROUGH = 2_000
-"""A short id is looked up among so many of the newest jobs."""
+"""Number of the newest jobs in which a short id is looked up."""
 _LONGEST_INDEX = 9
 
 
 def connect(url: str | None, data_dir: str | None) -> Client:
-    """A client for the platform that is meant."""
+    """Return a client for the selected platform."""
     return Client(url=url, data_dir=data_dir)
 
 
 def find_job(client: Client, text: str, *, sessions: bool = False) -> Job:
-    """A job by its id, a unique beginning of that, or the exact name of a live one; ``JOB_3`` is task 3 of
-    an array job.
+    """Return a job by its id, a unique beginning of that, or the exact name of a live one;
+    ``JOB_3`` is task 3 of an array job.
 
     Raises:
         NotFound: there is none.
@@ -35,7 +35,7 @@ def find_job(client: Client, text: str, *, sessions: bool = False) -> Job:
 
 
 def find_ended(client: Client, text: str, *, sessions: bool = False) -> Job:
-    """As ``find_job``; the name of none that lives means the last one that had it.
+    """Return a job as ``find_job`` does; a name that no live job has selects the last job with it.
 
     Raises:
         NotFound: there is none.

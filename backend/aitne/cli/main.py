@@ -1,4 +1,4 @@
-"""The entry point: read the command line, run the verb, turn what happened into an exit status.
+"""The entry point: read the command line, run the verb, return the exit status.
 
 Status 0 is done, 1 failed, 2 invalid, 3 not found or not allowed, 130 interrupted.
 """
@@ -16,12 +16,12 @@ INTERRUPTED = 130
 
 
 def run() -> None:
-    """What the ``aitne`` program calls."""
+    """Run the ``aitne`` program and exit with its status."""
     sys.exit(main(sys.argv[1:]))
 
 
 def main(given: list[str]) -> int:
-    """Run one command line and return its exit status. Nothing expected leaves a traceback."""
+    """Run one command line and return its exit status. Expected errors print no traceback."""
     argv = arrange(given)
     try:
         status = _dispatch(argv)

@@ -1,4 +1,4 @@
-"""How far the reading of a dataset is: a bar on a terminal, now and then a line elsewhere."""
+"""Progress of reading a dataset: a bar on a terminal, else a line at intervals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from aitne.client.manifests import Progress
 
 LINE_S = 30.0
-"""Between two lines where there is no terminal: a log is to be read, not scrolled through."""
+"""Seconds between two lines without a terminal, few enough for a log."""
 
 
 class Meter:
-    """Is called with a ``Progress``, and shows it on stderr; leave it before anything is said."""
+    """Listener that shows a ``Progress`` on stderr; leave its context before other output."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -32,7 +32,7 @@ class Meter:
         self.stop()
 
     def __call__(self, now: Progress) -> None:
-        """Show it."""
+        """Show the current progress on stderr."""
         if now.stage == "read" and now.kept_files and not self._told_kept:
             self._told_kept = True
             self.stop()
@@ -43,7 +43,7 @@ class Meter:
             self._write(now)
 
     def stop(self) -> None:
-        """Take the bar away, so that something else can be said."""
+        """Remove the bar, so that other output can follow."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -42,11 +42,11 @@ SessionArgument = Annotated[
 
 
 MARKUP: Literal["rich", None] = "rich" if sys.stdout.isatty() else None
-"""Boxes and colours in the help of a terminal; plain text for everything else that reads it."""
+"""Boxes and colours in the help on a terminal; plain text elsewhere."""
 
 
 def examples(text: str) -> str:
-    """What stands below a verb's help, line by line as it is written."""
+    """Return the epilog of a verb's help, with its lines as they are written."""
     lines = text.strip().splitlines()
     if MARKUP is None:
         # Click wraps paragraphs unless they begin with this character.
@@ -55,7 +55,7 @@ def examples(text: str) -> str:
 
 
 def group_app(summary: str) -> typer.Typer:
-    """An application of several verbs."""
+    """Return an application of several verbs."""
     return typer.Typer(
         add_completion=False,
         help=summary,
@@ -65,7 +65,7 @@ def group_app(summary: str) -> typer.Typer:
 
 
 def verb_app(name: str, function: Any, *, example: str) -> typer.Typer:
-    """An application of one verb, with examples below its help."""
+    """Return an application of one verb, with examples below its help."""
     app = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
     app.command(name, epilog=examples(example), context_settings=CONTEXT)(function)
     return app

@@ -1,4 +1,4 @@
-"""What the command line prints: answers on stdout, everything said beside them on stderr."""
+"""Output of the command line: answers on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TextIO, TypeVar
 
     class Raw(Protocol):
-        """A record of the client's, with all that the platform said."""
+        """A record of the client with the JSON that the platform sent."""
 
         @property
         def raw(self) -> Any:
-            """As it was said."""
+            """Return the record as the platform sent it."""
             ...
 
     Listed = TypeVar("Listed", bound=Raw)
@@ -33,18 +33,18 @@ MEMORY = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
 def answer(text: str) -> None:
-    """One line of what was asked for."""
+    """Print one line of the answer on stdout."""
     sys.stdout.write(text + "\n")
 
 
 def answer_json(document: object) -> None:
-    """The one JSON document of a verb with ``--json``."""
+    """Print the one JSON document of a verb with ``--json``."""
     json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
 def say(text: str) -> None:
-    """A word beside the answer: progress, advice, a question."""
+    """Print a message on stderr: progress, advice, a question."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
@@ -55,7 +55,7 @@ def listing(
     columns: Sequence[str],
     row: Callable[[Listed], Sequence[object]],
 ) -> int:
-    """Show a list: all that is known of each to a program, a row of each to a person; the exit status."""
+    """Print a list, as JSON with all fields or as a table, and return the exit status."""
     if as_json:
         answer_json([each.raw for each in found])
     else:
@@ -64,7 +64,7 @@ def listing(
 
 
 def done(as_json: bool, document: object, sentence: str) -> int:
-    """Say what was done, to a program or to a person; the exit status."""
+    """Report a completed action, as JSON or as a sentence, and return the exit status."""
     if as_json:
         answer_json(document)
     else:
@@ -73,7 +73,8 @@ def done(as_json: bool, document: object, sentence: str) -> int:
 
 
 def plain(text: object, most: int | None = None) -> str:
-    """Text as one harmless line: what could move the cursor or colour the screen is spelled out."""
+    """Return text as one harmless line: characters that could move the cursor or set colours are
+    escaped."""
     shown = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
     )
@@ -81,7 +82,7 @@ def plain(text: object, most: int | None = None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``4000`` -> ``1h 6m``: two units are as much as anyone reads."""
+    """Return a duration in at most two units: ``4000`` -> ``1h 6m``."""
     left, parts = max(0, int(seconds)), list[str]()
     for size, unit in UNITS:
         count, left = divmod(left, size)
@@ -91,19 +92,19 @@ def duration(seconds: float) -> str:
 
 
 def moment(time: datetime | None) -> str:
-    """A time as people here read it, to the minute; nothing without one."""
+    """Return a local time to the minute, or an empty text for None."""
     return "" if time is None else f"{time.astimezone():%Y-%m-%d %H:%M}"
 
 
 def since(start: datetime | None, end: datetime | None = None) -> str:
-    """The time between two moments; without an end, until now; nothing without a start."""
+    """Return the time between two moments; without an end, until now; empty without a start."""
     if start is None:
         return ""
     return duration(((end or datetime.now(timezone.utc)) - start).total_seconds())  # noqa: UP017
 
 
 def memory(amount_bytes: int | None) -> str:
-    """``17179869184`` -> ``16G``; three digits at most."""
+    """Return a size with three digits at most: ``17179869184`` -> ``16G``; empty for None."""
     if amount_bytes is None:
         return ""
     for size, unit in MEMORY:
@@ -115,7 +116,7 @@ def memory(amount_bytes: int | None) -> str:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, file: TextIO | None = None
 ) -> None:
-    """Columns with headings: drawn by Rich on a terminal, plain and whole elsewhere."""
+    """Print columns with headings: drawn by Rich on a terminal, plain and untruncated elsewhere."""
     out = file or sys.stdout
     cells = [[plain(cell) for cell in row] for row in rows]
     if out.isatty():
@@ -145,13 +146,13 @@ def _style(cell: str) -> str:
 
 
 def facts(pairs: Sequence[tuple[str, Any]], *, file: TextIO | None = None) -> None:
-    """Name and value, one below the other; what has no value is left out."""
+    """Print names and values, one pair a line; pairs without a value are omitted."""
     shown = [(name, value) for name, value in pairs if value not in (None, "")]
     table(("", ""), shown, file=file or sys.stdout)
 
 
 def confirm(question: str) -> None:
-    """Ask on the terminal; return only after a yes.
+    """Ask on the terminal and return only after a yes.
 
     Raises:
         InvalidInput: there is nobody to ask.

@@ -1,4 +1,4 @@
-"""Template parameters from the command line: text to what the template's types say."""
+"""Template parameters from the command line, converted to the types of the template."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ NO = ("false", "no", "off", "0")
 def typed_parameters(
     client: Client, template: str, given: Sequence[str]
 ) -> dict[str, str | int | float | bool]:
-    """``["epochs=5"]`` -> ``{"epochs": 5}``, as the template declares ``epochs``.
+    """Return the parameters as the template declares them: ``["epochs=5"]`` -> ``{"epochs": 5}``.
 
-    What does not fit its type is passed on as it is: the platform says what it allows.
+    A value that does not match its type is passed on unchanged: the platform's error lists what is
+    allowed.
 
     Raises:
         InvalidInput: one is not ``NAME=VALUE``.

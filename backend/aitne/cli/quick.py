@@ -1,16 +1,16 @@
-"""The short way for the verbs typed all day: no parser library is loaded for a plain line of them.
+"""Fast path for the most frequent verbs: no parser library is loaded for a plain command line.
 
-Only lines that are surely right are taken. Whatever else was typed (an abbreviation, a mistake,
-``--help``) goes the long way over Typer, which knows the same options (a test holds them equal).
+Only command lines that are certainly valid are accepted. All others (an abbreviation, a mistake,
+``--help``) are parsed by Typer, which has the same options (a test compares them).
 """
 
 from __future__ import annotations
 
 
 class Quick:
-    """One verb: its function in ``aitne.cli.verbs``, and the names its options have there.
+    """One verb: its function in ``aitne.cli.verbs``, and the names of its options there.
 
-    ``argument`` names the one word it takes.
+    ``argument`` is the name of its only positional argument.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ QUICK = {
 
 
 def run(argv: list[str]) -> int | None:
-    """Run the line if it is a plain one of a quick verb; None: it is not."""
+    """Run a plain command line of a quick verb and return its exit status; None: it is not one."""
     verb = QUICK.get(argv[0]) if argv else None
     arguments = None if verb is None else read(verb, argv[1:])
     if verb is None or arguments is None:
@@ -52,7 +52,7 @@ def run(argv: list[str]) -> int | None:
 
 
 def read(verb: Quick, words: list[str]) -> dict[str, str | bool] | None:
-    """The verb's keyword arguments; None when anything is not plain."""
+    """Return the verb's keyword arguments; None if the command line is not plain."""
     found: dict[str, str | bool] = {}
     rest = iter(words)
     for word in rest:

@@ -1,4 +1,4 @@
-"""From a job file to a running job: plan, ask, submit, and follow if that is wanted."""
+"""From a job file to a running job: plan, ask, submit, and optionally follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aitne.client.records import Spec
 from aitne.client.session import new_key
 
 MOST_SETTINGS = 50
-"""So many lines can still be read on a terminal."""
+"""Maximum number of lines that are shown on a terminal."""
 
 
 def submit(
@@ -50,7 +50,7 @@ def submit(
 
 
 def attend(client: Client, job: Job, *, as_json: bool) -> Job:
-    """Follow a session until it is ready, a job to its end; the job as it is then."""
+    """Follow a session until it is ready, or a job to its end, and return the job."""
     try:
         if job.is_session:
             return follow.until_ready(client, job)
@@ -64,7 +64,7 @@ def attend(client: Client, job: Job, *, as_json: bool) -> Job:
 
 
 def show_plan(plan: Plan, *, file: TextIO) -> None:
-    """What would be submitted, as a table."""
+    """Print the job that would be submitted as a table."""
     spec = plan.spec
     template = f" ({spec.template} {spec.template_version})" if spec.template else ""
     starts = "now" if plan.starts_now else f"later: {plan.waits_for or 'it has to wait'}"
@@ -96,7 +96,7 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
 
 
 def _show_settings(settings: list[dict[str, Any]], *, file: TextIO) -> None:
-    """The tasks of a sweep, by index."""
+    """Print the tasks of a sweep by index."""
     shown = settings[:MOST_SETTINGS]
     rows = [(task, *each.values()) for task, each in enumerate(shown)]
     output.table(("TASK", *shown[0]), rows, file=file)
@@ -126,7 +126,7 @@ def _image(spec: Spec) -> str:
 
 
 def _options(options: dict[str, Any]) -> str:
-    """What of a section of the job file was said."""
+    """Return the options of a job file's section that are set, as text."""
     return ", ".join(
         f"{name} {' '.join(value) if isinstance(value, list) else value}"
         for name, value in options.items()

@@ -1,4 +1,4 @@
-"""The verbs and where each is defined; and where a command line's options belong."""
+"""The verbs with their modules, and the position of global options."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "admin": ("admin", OPERATE, "Run the platform: accounts, projects, nodes."),
     "dev": ("dev", OPERATE, "Develop on Aitne: a Slurm on this machine."),
 }
-"""In the order of the help: the module below ``commands`` that defines each verb, the part of the
-help it stands in, and what it does in a line. So the help costs no import of all of them."""
+"""By name, in the order of the help: the module below ``commands`` that defines the verb, its
+section of the help, and its summary. The help therefore imports none of them."""
 
 GROUPS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("session",): ("start", "continue", "ls"),
@@ -124,14 +124,14 @@ GROUPS: dict[tuple[str, ...], tuple[str, ...]] = {
 """Verbs of several words."""
 
 ALONE = {("usage",)}
-"""Those that are a verb by themselves, too."""
+"""Groups that are also verbs themselves."""
 
 GLOBAL = {"--url": True, "--data-dir": True, "--json": False}
-"""The options that may stand before the verb too, and whether a value follows."""
+"""Options that may also precede the verb, and whether a value follows."""
 
 
 def arrange(argv: list[str]) -> list[str]:
-    """Move global options from before the verb to behind it, so that every verb finds its own.
+    """Move global options from before the verb to after it, where each verb parses them.
 
     ``--url U admin user ls`` -> ``admin user ls --url U``. A group without its verb asks for help.
     """

@@ -17,14 +17,15 @@ _MAX_INCOMPLETE_CHARACTERS = 4_096
 
 
 class TerminalFilter:
-    """Removes control characters and escape sequences, except those for colours and progress bars."""
+    """Filter that removes control characters and escape sequences, except those for colours and
+    progress bars."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._incomplete = ""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what of ``chunk``, and of what was held back before, can be shown."""
+        """Return the part of ``chunk``, and of held-back input, that can be shown."""
         text = self._incomplete + self._decoder.decode(chunk)
         self._incomplete = ""
         tail = _INCOMPLETE.search(text)

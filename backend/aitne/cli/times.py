@@ -1,4 +1,4 @@
-"""A moment as people type it."""
+"""Parsing of times on the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from datetime import datetime, timedelta, timezone
 
 
 def moment_of(option: str, text: str | None) -> datetime | None:
-    """``2026-03-01 08:00`` (of this machine's zone), an ISO time with its own, or ``2h`` from now.
+    """Return the time of ``2026-03-01 08:00`` (local zone), an ISO time with its own zone, or
+    ``2h`` from now; None without a text.
 
     Raises:
         InvalidInput: it is none of these.

@@ -1,4 +1,4 @@
-"""Floor 1: the typed HTTP client, which is the Python SDK.
+"""Typed HTTP client of the platform (floor 1): the Python SDK.
 
 ::
 
@@ -10,8 +10,8 @@
             print(chunk.decode(), end="")
         print(aitne.jobs.wait(job.id).state)
 
-Everything here is the standard library: importing it costs a fraction of what an HTTP framework
-does, and `aitne ps` is typed all day. What goes wrong arrives as an error of ``aitne.core.errors``.
+It uses the standard library alone: importing it takes a fraction of the time of an HTTP framework,
+and commands such as `aitne ps` run often. Errors are those of ``aitne.core.errors``.
 ``AsyncClient`` is the same for programs with an event loop.
 """
 

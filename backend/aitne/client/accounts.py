@@ -1,4 +1,4 @@
-"""People and their tokens."""
+"""The user's own account, personal access tokens, and the accounts of all users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SignIn(Record):
-    """One browser that is logged in."""
+    """One browser in which the user is logged in."""
 
     id: str
     owner: str
@@ -30,7 +30,7 @@ class SignIn(Record):
 
 
 class Protection(Record):
-    """How an account is protected, as administrators see it."""
+    """Protection of an account, for administrators: password, second factor, lock, sign-ins."""
 
     source: str
     has_password: bool
@@ -40,33 +40,33 @@ class Protection(Record):
 
 
 class Account:
-    """``client.account``: one's own."""
+    """Operations on the user's own account, as ``client.account``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def sign_ins(self) -> list[SignIn]:
-        """The browsers in which one is logged in, used last first."""
+        """Return the browsers in which the user is logged in, most recently used first."""
         return [SignIn(item) for item in self._session.json("GET", "/account/sign-ins")["items"]]
 
     def revoke_sign_in(self, sign_in_id: str) -> None:
-        """Log one of them out. Raises ``NotFound``."""
+        """Revoke one sign-in. Raises ``NotFound``."""
         self._session.json("DELETE", f"/account/sign-ins/{segment(sign_in_id)}")
 
     def revoke_all_sign_ins(self) -> int:
-        """Log out everywhere; how many ended. Tokens go on working."""
+        """Revoke all sign-ins and return their number. Access tokens remain valid."""
         found = self._session.json("DELETE", "/account/sign-ins", query={"keep_current": "false"})
         return int(found["ended"])
 
 
 class Tokens:
-    """``client.tokens``: personal access tokens."""
+    """Operations on personal access tokens, as ``client.tokens``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self, *, user: str | None = None) -> list[Token]:
-        """One's own; for administrators, those of ``user``."""
+        """Return the user's own tokens; for administrators, those of ``user`` if given."""
         found = self._session.json("GET", "/tokens", query={"user": user})
         return [Token(item) for item in found["items"]]
 
@@ -78,33 +78,34 @@ class Tokens:
         expires_in: str | None = "30d",
         user: str | None = None,
     ) -> Token:
-        """Make one. Its secret is in ``token``, this once. None never expires."""
+        """Create a token. Its secret is in ``token`` and is returned only once. ``expires_in``
+        None: the token does not expire."""
         body: dict[str, Any] = {"name": name, "scopes": list(scopes), "expires_in": expires_in}
         if user is not None:
             body["user"] = user
         return Token(self._session.json("POST", "/tokens", body=body))
 
     def revoke(self, token_id: str) -> None:
-        """It works no more."""
+        """Revoke a token; requests with it are rejected from now on."""
         self._session.json("DELETE", f"/tokens/{segment(token_id)}")
 
     def login_link(self) -> LoginLink:
-        """A link that logs its reader in as oneself, once."""
+        """Create a link that logs a browser in as this user, once."""
         return LoginLink(self._session.json("POST", "/auth/login-links"))
 
 
 class Users:
-    """``client.users``: accounts, for administrators."""
+    """Operations on all accounts, as ``client.users``; administrators only."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self) -> Iterator[User]:
-        """All accounts."""
+        """Iterate over all accounts."""
         return map(User, self._session.pages("/users", {}))
 
     def get(self, name: str) -> User:
-        """One account. Raises ``NotFound``."""
+        """Return one account. Raises ``NotFound``."""
         return User(self._session.json("GET", f"/users/{segment(name)}"))
 
     def create(
@@ -116,7 +117,7 @@ class Users:
         role: str = "user",
         default_project: str | None = None,
     ) -> User:
-        """Make an account. Without a password its owner can log in by a token or a link only."""
+        """Create an account. Without a password its owner can log in only by a token or a link."""
         given = {
             "name": name,
             "role": role,
@@ -128,25 +129,26 @@ class Users:
         return User(self._session.json("POST", "/users", body=body))
 
     def change(self, name: str, **changes: Any) -> User:
-        """Set ``display_name``, ``role``, ``disabled``, ``source`` or ``password``; the rest stays."""
+        """Set ``display_name``, ``role``, ``disabled``, ``source`` or ``password``; other fields
+        keep their values."""
         return User(self._session.json("PATCH", f"/users/{segment(name)}", body=changes))
 
     def protection(self, name: str) -> Protection:
-        """How the account is protected, and whether it is locked. Raises ``NotFound``."""
+        """Return the protection of an account and whether it is locked. Raises ``NotFound``."""
         return Protection(self._session.json("GET", f"/users/{segment(name)}/protection"))
 
     def reset_link(self, name: str) -> LoginLink:
-        """A link with which its reader sets a new password for ``name``, once."""
+        """Create a link that sets a new password for ``name``, once."""
         return LoginLink(self._session.json("POST", f"/users/{segment(name)}/reset-link"))
 
     def unlock(self, name: str) -> None:
-        """Forget the failed logins under the name."""
+        """Delete the failed logins of an account, which unlocks it."""
         self._session.json("POST", f"/users/{segment(name)}/unlock")
 
     def reset_second_factor(self, name: str) -> None:
-        """Remove the second factor, and end all sign-ins."""
+        """Remove the second factor of an account and revoke all of its sign-ins."""
         self._session.json("POST", f"/users/{segment(name)}/reset-second-factor")
 
     def sign_out(self, name: str) -> int:
-        """End all sign-ins of ``name``; how many."""
+        """Revoke all sign-ins of ``name`` and return their number."""
         return int(self._session.json("DELETE", f"/users/{segment(name)}/sign-ins")["ended"])

@@ -1,4 +1,5 @@
-"""What the platform answers to administrators, and what it tells everybody."""
+"""Records for administrators (audit log, health, settings, nodes), announcements and
+maintenance."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AuditEntry(Record):
-    """Who did what to what, from where, and how it ended."""
+    """One entry of the audit log: time, actor, action, object, address and outcome."""
 
     id: int
     time: datetime
@@ -28,7 +29,7 @@ class AuditEntry(Record):
 
 
 class AuditCheck(Record):
-    """What a walk along the chain of hashes found."""
+    """Result of a check of the audit log's chain of hashes."""
 
     whole: bool
     entries: int
@@ -38,7 +39,7 @@ class AuditCheck(Record):
 
 
 class Announcement(Record):
-    """Something that people should know."""
+    """Message from an administrator to all users or to the members of some projects."""
 
     id: str
     severity: str
@@ -54,7 +55,7 @@ class Announcement(Record):
 
 
 class Maintenance(Record):
-    """Whether new work begins, and when that changes. ``phase``: off, scheduled or on."""
+    """State of maintenance, in which no new work starts. ``phase``: off, scheduled or on."""
 
     phase: str
     starts_at: datetime | None
@@ -65,7 +66,7 @@ class Maintenance(Record):
 
 
 class NodeEvent(Record):
-    """One thing that happened to a node."""
+    """One entry in the history of a node."""
 
     id: int
     time: datetime
@@ -75,7 +76,7 @@ class NodeEvent(Record):
 
 
 class PartHealth(Record):
-    """One part of the platform. ``state``: ok, unknown, degraded or down."""
+    """State of one part of the platform. ``state``: ok, unknown, degraded or down."""
 
     name: str
     state: str
@@ -88,7 +89,7 @@ class PartHealth(Record):
 
 
 class Health(Record, parts=PartHealth):
-    """Every part, the worst first."""
+    """State of the platform with all of its parts, the worst first."""
 
     state: str
     version: str
@@ -97,7 +98,7 @@ class Health(Record, parts=PartHealth):
 
 
 class Setting(Record):
-    """One setting, and where it is from."""
+    """One setting with its value and the source of the value."""
 
     name: str
     value: str | None

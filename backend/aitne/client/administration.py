@@ -1,4 +1,4 @@
-"""What administrators look after: the audit log, health, settings; announcements and maintenance."""
+"""Operations for administrators: audit log, health, settings, announcements and maintenance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPORT_SILENCE_S = 60.0
 
 
 class Audit:
-    """``client.audit``: who did what, for administrators."""
+    """Operations on the audit log, as ``client.audit``; administrators only."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -32,7 +32,8 @@ class Audit:
     def list(
         self, *, most: int | None = None, **where: str | datetime | None
     ) -> Iterator[AuditEntry]:
-        """Entries, newest first. ``where``: actor, action, object, outcome, since, until."""
+        """Iterate over entries, newest first. ``where``: actor, action, object, outcome, since,
+        until."""
         return map(AuditEntry, self._session.pages("/admin/audit", _query(where), most=most))
 
     def export(
@@ -41,7 +42,7 @@ class Audit:
         as_csv: bool = False,
         **where: str | datetime | None,
     ) -> Iterator[bytes]:
-        """All of them as a file, oldest first, bit by bit: JSON lines, or CSV."""
+        """Yield the entries that match as one file, oldest first, in chunks: JSON lines, or CSV."""
         reply = self._session.stream(
             "/admin/audit/export",
             query={**_query(where), "format": "csv" if as_csv else "jsonl"},
@@ -53,27 +54,27 @@ class Audit:
             reply.close()
 
     def check(self) -> AuditCheck:
-        """Have the platform walk along the chain of hashes."""
+        """Have the platform check the chain of hashes, and return the result."""
         return AuditCheck(self._session.json("GET", "/admin/audit/check"))
 
 
 class Announcements:
-    """``client.announcements``."""
+    """Operations on announcements, as ``client.announcements``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self) -> list[Announcement]:
-        """What one should know now, the most important first."""
+        """Return the user's current announcements, the most important first."""
         found = self._session.json("GET", "/announcements")
         return [Announcement(item) for item in found["items"]]
 
     def all(self) -> Iterator[Announcement]:
-        """Also past and future ones; administrators only."""
+        """Iterate over all announcements, also past and future ones; administrators only."""
         return map(Announcement, self._session.pages("/announcements", {"all": True}))
 
     def get(self, announcement_id: str) -> Announcement:
-        """One. Raises ``NotFound``."""
+        """Return one announcement. Raises ``NotFound``."""
         return Announcement(self._session.json("GET", _one(announcement_id)))
 
     def create(
@@ -85,33 +86,35 @@ class Announcements:
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
     ) -> Announcement:
-        """Tell everybody, or the members of ``projects``; administrators only."""
+        """Publish an announcement to all users, or to the members of ``projects``; administrators
+        only."""
         body: dict[str, Any] = {"text": text, "severity": severity, "projects": [*projects]}
         body |= _times(starts_at=starts_at, ends_at=ends_at)
         return Announcement(self._session.json("POST", "/announcements", body=body))
 
     def change(self, announcement_id: str, **changes: Any) -> Announcement:
-        """Set ``text``, ``severity``, ``projects``, ``starts_at`` or ``ends_at``; the rest stays."""
+        """Set ``text``, ``severity``, ``projects``, ``starts_at`` or ``ends_at``; other fields keep
+        their values."""
         body = {name: _plain(value) for name, value in changes.items()}
         return Announcement(self._session.json("PATCH", _one(announcement_id), body=body))
 
     def delete(self, announcement_id: str) -> None:
-        """Take it away; administrators only. Raises ``NotFound``."""
+        """Delete an announcement; administrators only. Raises ``NotFound``."""
         self._session.json("DELETE", _one(announcement_id))
 
     def dismiss(self, announcement_id: str) -> None:
-        """Put it away, for oneself. Raises ``Conflict`` for a critical one."""
+        """Hide an announcement from this user. Raises ``Conflict`` for a critical one."""
         self._session.json("PUT", f"{_one(announcement_id)}/dismissal", repeatable=True)
 
 
 class MaintenanceSwitch:
-    """``client.maintenance``."""
+    """Operations on maintenance, as ``client.maintenance``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def status(self) -> Maintenance:
-        """Whether new work begins, and when that changes."""
+        """Return whether maintenance is off, scheduled or on, and when that changes."""
         return Maintenance(self._session.json("GET", "/maintenance"))
 
     def on(
@@ -121,27 +124,27 @@ class MaintenanceSwitch:
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
     ) -> Maintenance:
-        """Hold new work from now on, or from ``starts_at``; administrators only."""
+        """Start maintenance now or at ``starts_at``: new work is held; administrators only."""
         body = {"message": message, **_times(starts_at=starts_at, ends_at=ends_at)}
         return Maintenance(self._session.json("PUT", "/maintenance", body=body))
 
     def off(self) -> Maintenance:
-        """Let new work begin; administrators only."""
+        """End maintenance, so that new work starts again; administrators only."""
         return Maintenance(self._session.json("DELETE", "/maintenance"))
 
 
 class Administration:
-    """``client.admin``: how the platform does."""
+    """Health and settings of the platform, as ``client.admin``; administrators only."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def health(self) -> Health:
-        """Every part, the worst first."""
+        """Return the state of every part of the platform, the worst first."""
         return Health(self._session.json("GET", "/admin/health"))
 
     def settings(self) -> builtins.list[Setting]:
-        """Every setting, and where it is from. Secrets are masked."""
+        """Return every setting with the source of its value. Secrets are masked."""
         return [Setting(item) for item in self._session.json("GET", "/admin/settings")["items"]]
 
 

@@ -1,4 +1,4 @@
-"""What the platform has: templates and nodes."""
+"""Operations on templates and nodes."""
 
 from __future__ import annotations
 
@@ -15,58 +15,60 @@ if TYPE_CHECKING:
 
 
 class Templates:
-    """``client.templates``."""
+    """Operations on templates, as ``client.templates``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self) -> list[Template]:
-        """All that load without an error."""
+        """Return the templates that load without an error."""
         return [Template(item) for item in self._session.json("GET", "/templates")["items"]]
 
     def problems(self) -> builtins.list[TemplateProblem]:
-        """What is wrong with the files that were refused; only administrators are told."""
+        """Return the template files that were rejected, with the reasons; empty unless the user is
+        an administrator."""
         found = self._session.json("GET", "/templates").get("problems", [])
         return [TemplateProblem(item) for item in found]
 
     def get(self, name: str) -> Template:
-        """One template. Raises ``NotFound``."""
+        """Return one template. Raises ``NotFound``."""
         return Template(self._session.json("GET", f"/templates/{segment(name)}"))
 
 
 class Nodes:
-    """``client.nodes``."""
+    """Operations on nodes and partitions, as ``client.nodes``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self) -> list[Node]:
-        """The nodes as they were last seen."""
+        """Return the nodes in their last known state."""
         return [Node(item) for item in self._session.json("GET", "/cluster/nodes")["items"]]
 
     def partitions(self) -> builtins.list[Partition]:
-        """The queues, the default one first."""
+        """Return the partitions, the default one first."""
         found = self._session.json("GET", "/cluster/partitions")["items"]
         return [Partition(item) for item in found]
 
     def capacity(self) -> builtins.list[dict[str, Any]]:
-        """The GPUs by type: how many are free, used, and when others become free."""
+        """Return the GPUs by type: how many are free and used, and when others become free."""
         found: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")[
             "gpus"
         ]
         return found
 
     def history(self, name: str, *, most: int | None = None) -> Iterator[NodeEvent]:
-        """What kept the node from work, and who drained and resumed it, newest first."""
+        """Iterate over the history of a node, newest first: outages, drains and resumes."""
         path = f"/cluster/nodes/{segment(name)}/history"
         return map(NodeEvent, self._session.pages(path, {}, most=most))
 
     def drain(self, name: str, reason: str) -> Node:
-        """Give the node no new work; administrators only. Raises ``NotFound``."""
+        """Drain a node, so that it starts no new jobs; administrators only. Raises ``NotFound``."""
         path = f"/cluster/nodes/{segment(name)}/drain"
         return Node(self._session.json("POST", path, body={"reason": reason}, repeatable=True))
 
     def resume(self, name: str) -> Node:
-        """Let the node take work again; administrators only. Raises ``NotFound``."""
+        """Resume a drained node, so that it starts jobs again; administrators only. Raises
+        ``NotFound``."""
         path = f"/cluster/nodes/{segment(name)}/resume"
         return Node(self._session.json("POST", path, repeatable=True))

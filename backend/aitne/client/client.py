@@ -1,4 +1,4 @@
-"""The client: one platform, one user."""
+"""The client object: one platform, one user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Speaks to a platform. Without arguments it finds one as the command line does.
+    """Client of one platform. Without arguments it finds the platform as the command line does.
 
     Errors are those of ``aitne.core.errors`` and ``aitne.client.errors``. A client may be shared
     between threads.
@@ -75,20 +75,21 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is held between requests, so there is nothing to let go of."""
+        """Do nothing: no connection stays open between requests."""
 
     def __repr__(self) -> str:
         return f"Client({self.platform.url!r})"
 
     def me(self) -> Me:
-        """Who one is to the platform."""
+        """Return the user that this client acts as, with projects and platform."""
         return Me(self._session.json("GET", "/me"))
 
     def ready(self) -> dict[str, Any]:
-        """What ``/readyz`` says. Raises ``Unavailable`` while the platform is not ready."""
+        """Return the answer of ``/readyz``. Raises ``Unavailable`` while the platform is not
+        ready."""
         found: dict[str, Any] = self._session.json("GET", "/readyz")
         return found
 
     def events(self, after: int | None = None) -> Iterator[Event]:
-        """Every change one may see, as it happens, without end; from after event ``after`` on."""
+        """Yield every event that the user may see, without end, beginning after event ``after``."""
         return (event for event in events(self._session, after) if event is not None)

@@ -1,4 +1,4 @@
-"""Tokens of the platforms somebody logged in to: ``~/.config/aitne/credentials.json``, mode 0600."""
+"""Access tokens kept by ``aitne login``: ``~/.config/aitne/credentials.json``, mode 0600."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 def config_dir() -> str:
-    """``$XDG_CONFIG_HOME/aitne``."""
+    """Return the folder of the configuration, ``$XDG_CONFIG_HOME/aitne``."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return os.path.join(base, "aitne")
 
 
 def credentials_file() -> str:
-    """Where tokens are kept, by address."""
+    """Return the path of the file that keeps tokens by address."""
     return os.path.join(config_dir(), "credentials.json")
 
 
 def normal_url(url: str) -> str:
-    """An address as it is compared: scheme and host in lower case, no slash at the end."""
+    """Return an address in its normal form: scheme and host in lower case, no slash at the end."""
     given = url.strip().rstrip("/")
     if "://" not in given:
         given = f"http://{given}"
@@ -32,19 +32,19 @@ def normal_url(url: str) -> str:
 
 
 def token_for(url: str) -> str | None:
-    """The token kept for ``url``."""
+    """Return the token kept for ``url``, or None."""
     entry = _load()["platforms"].get(normal_url(url))
     return entry.get("token") if isinstance(entry, dict) else None
 
 
 def last_url() -> str | None:
-    """The platform somebody logged in to last."""
+    """Return the address of the last login, or None."""
     found = _load().get("last")
     return found if isinstance(found, str) else None
 
 
 def keep(url: str, token: str, user: str) -> None:
-    """Remember a token; only the owner of the file may read it.
+    """Store a token in the credentials file, which only its owner can read.
 
     Raises:
         SetupError: the file cannot be written.

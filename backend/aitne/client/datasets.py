@@ -1,4 +1,4 @@
-"""Datasets: what jobs read."""
+"""Operations on datasets: read-only versions of folders that jobs read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aitne.client.session import Session
 
 CHECK_S = 300.0
-"""The platform reads a manifest to its end before it answers."""
+"""Timeout in seconds: the platform reads a manifest completely before it answers."""
 
 
 class Dataset(Record):
@@ -41,28 +41,30 @@ class Dataset(Record):
 
     @property
     def reference(self) -> str:
-        """``name:version``."""
+        """Return the reference ``name:version`` of this version."""
         return f"{self.name}:{self.version}"
 
 
 class Datasets:
-    """``client.datasets``. A dataset is named ``name:version``; of ``name`` it is the newest that is
-    not retired."""
+    """Operations on datasets, as ``client.datasets``. A reference is ``name:version``, or ``name``
+    for the newest version that is not retired."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self) -> list[Dataset]:
-        """All versions that one may read, by name and newest first; for administrators all."""
+        """Return the versions that the user may read, by name and newest first; for administrators
+        all."""
         return [Dataset(item) for item in self._session.json("GET", "/datasets")["items"]]
 
     def versions(self, name: str) -> builtins.list[Dataset]:
-        """All versions of one, newest first. Raises ``NotFound``."""
+        """Return all versions of one dataset, newest first. Raises ``NotFound``."""
         found = self._session.json("GET", f"/datasets/{segment(name)}")["items"]
         return [Dataset(item) for item in found]
 
     def get(self, reference: str) -> Dataset:
-        """Raises ``NotFound``."""
+        """Return one version; by name alone, the newest that is not retired. Raises
+        ``NotFound``."""
         name, _, version = reference.partition(":")
         if version:
             return Dataset(self._session.json("GET", _path(name, version)))
@@ -70,7 +72,8 @@ class Datasets:
         return next((each for each in found if not each.retired), found[0])
 
     def manifest(self, reference: str) -> Iterator[bytes]:
-        """The manifest's text, in pieces. Raises ``NotFound``, ``Unavailable``, ``InvalidInput``."""
+        """Yield the manifest's text in chunks. Raises ``NotFound``, ``Unavailable``,
+        ``InvalidInput``."""
         from aitne.client.http import ConnectionFailed
         from aitne.core.errors import Unavailable
         from aitne.core.manifest import MOST_BYTES, unpack
@@ -88,8 +91,9 @@ class Datasets:
             ) from failure
 
     def check(self, dataset: Mapping[str, Any]) -> None:
-        """Raise what ``add`` would raise for these fields, before a manifest is made of files that
-        take hours to read. That the version is still free shows only when it is added."""
+        """Raise the errors that ``add`` would raise for these fields, before the files are read
+        for a manifest, which can take hours. Only ``add`` finds out whether the version is still
+        free."""
         from aitne.core.errors import ManifestMissing
 
         with contextlib.suppress(ManifestMissing):
@@ -97,8 +101,9 @@ class Datasets:
             self._session.json("POST", "/datasets", body={**dataset, "manifest": "0" * 64})
 
     def add(self, dataset: Mapping[str, Any], *, manifest: str, text: Iterable[bytes]) -> Dataset:
-        """Add a version. ``dataset`` has name, version, path, and perhaps description, licence and
-        project; ``manifest`` is the digest of ``text``, which is uploaded if the platform lacks it.
+        """Add a version. ``dataset`` has name, version, path, and optionally description, licence
+        and project; ``manifest`` is the digest of ``text``, which is uploaded if the platform lacks
+        it.
 
         Raises ``InvalidInput``, ``Conflict``, ``NotAllowed``, ``NotFound``, ``Unavailable``."""
         from aitne.core.errors import ManifestMissing
@@ -111,7 +116,7 @@ class Datasets:
         return Dataset(self._session.json("POST", "/datasets", body=body))
 
     def upload_manifest(self, digest: str, text: Iterable[bytes]) -> None:
-        """Have the platform keep a manifest for a day, for a dataset that is to be added.
+        """Upload a manifest for a dataset that is to be added; the platform keeps it for a day.
 
         Raises ``InvalidInput``, ``RateLimited``, ``Unavailable``."""
         from aitne.core.manifest import pack
@@ -125,24 +130,27 @@ class Datasets:
         )
 
     def grant(self, reference: str, project: str) -> Dataset:
-        """Let a project's members read it. Raises ``NotFound``, ``NotAllowed``."""
+        """Allow the members of a project to read the dataset. Raises ``NotFound``,
+        ``NotAllowed``."""
         path = f"{self._found(reference)}/projects/{segment(project)}"
         return Dataset(self._session.json("PUT", path, repeatable=True))
 
     def revoke(self, reference: str, project: str) -> Dataset:
-        """Take that back. Raises ``NotFound``, ``NotAllowed``."""
+        """Withdraw a project's permission to read the dataset. Raises ``NotFound``,
+        ``NotAllowed``."""
         path = f"{self._found(reference)}/projects/{segment(project)}"
         return Dataset(self._session.json("DELETE", path))
 
     def retire(self, reference: str, *, retired: bool = True) -> Dataset:
-        """Have new jobs name it no more, or again. Raises ``NotFound``, ``NotAllowed``."""
+        """Retire a version, so that new jobs cannot use it, or undo that. Raises ``NotFound``,
+        ``NotAllowed``."""
         body = {"retired": retired}
         return Dataset(
             self._session.json("PATCH", self._found(reference), body=body, repeatable=True)
         )
 
     def note_verification(self, reference: str, *, manifest: str, damaged_files: int) -> Dataset:
-        """Keep how many files were missing or differed from the manifest of that digest.
+        """Record how many files were missing or differed from the manifest with that digest.
 
         Raises ``NotFound``, ``NotAllowed``, ``Conflict``."""
         body = {"manifest": manifest, "damaged_files": damaged_files}

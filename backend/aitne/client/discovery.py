@@ -1,12 +1,12 @@
-"""Which platform is meant, and the credential for it.
+"""Selection of the platform and of the credential for it. The first of these is used:
 
-1. what was passed: a data directory or an address;
+1. the data directory or address that was passed;
 2. ``AITNE_DATA_DIR``, or ``AITNE_URL``, with ``AITNE_TOKEN``;
 3. the platform that ``aitne up`` started last on this machine;
-4. the one that ``aitne login`` logged in to last.
+4. the platform of the last ``aitne login``.
 
 The token of an address is ``AITNE_TOKEN``, else the one kept by ``aitne login``. A data directory
-holds its own, readable for who started the platform, and so needs no login.
+has its own token, readable by the user who started the platform, and so needs no login.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SUPERVISED_PATIENCE_S = 20.0
 
 
 class Platform:
-    """A platform and how to speak to it. ``source`` says in words how it was found."""
+    """Address and credential of a platform. ``source`` describes how it was found."""
 
     def __init__(
         self, url: str, token: str | None, *, data_dir: str | None = None, source: str = "given"
@@ -39,19 +39,20 @@ class Platform:
 
     @property
     def patience_s(self) -> float:
-        """How long to try again while it does not answer."""
+        """Return for how many seconds a request is repeated while the platform does not answer."""
         return PATIENCE_S if self.data_dir is None else SUPERVISED_PATIENCE_S
 
     def expected_up(self) -> bool:
-        """Whether an answer may still come: of a platform of this machine, its supervisor lives."""
+        """Return whether an answer can be expected: on this machine, whether the supervisor
+        runs."""
         return self.data_dir is None or ask_supervisor(self.data_dir, "where") is not None
 
     def how_to_start(self) -> str:
-        """What to say when it does not run."""
+        """Return the message for a platform that does not run."""
         return not_running(self.data_dir or "")
 
     def what_to_check(self) -> str:
-        """What to say when it does not answer although it should."""
+        """Return the message for a platform that should answer but does not."""
         if self.data_dir is None:
             return f"Check the address ({self.source}) and the network, or ask its administrator."
         return f"`aitne status` says which part is down; its logs lie in {self.data_dir}/logs."
@@ -60,7 +61,7 @@ class Platform:
 def find_platform(
     url: str | None = None, token: str | None = None, data_dir: str | os.PathLike[str] | None = None
 ) -> Platform:
-    """The platform that is meant.
+    """Find the platform to use, in the order that this module's description gives.
 
     Raises:
         InvalidInput: both an address and a data directory were passed.
@@ -95,7 +96,8 @@ def find_platform(
 
 
 def started_last() -> str | None:
-    """The data directory of the platform that ``aitne up`` started last on this machine."""
+    """Return the data directory of the platform that ``aitne up`` started last on this machine, or
+    None."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     try:
         with open(os.path.join(base, "aitne", "current"), encoding="utf-8") as file:
@@ -105,9 +107,9 @@ def started_last() -> str | None:
 
 
 def ask_supervisor(data_dir: str, verb: str) -> dict[str, Any] | None:
-    """What the supervisor of the platform in ``data_dir`` answers; None: there is none.
+    """Return the answer of the supervisor of the platform in ``data_dir``; None: none runs.
 
-    ``status`` measures its processes; ``where`` says the addresses alone, at once.
+    The verb ``status`` measures the processes; ``where`` returns only the addresses, at once.
 
     Raises:
         NotAllowed: the platform is somebody else's.
@@ -176,7 +178,7 @@ def _own_token(data_dir: str) -> str | None:
 
 
 def not_running(data_dir: str) -> str:
-    """The sentence about a platform that does not run."""
+    """Return the message about a platform that does not run."""
     return (
         f"No platform runs in {data_dir}. Start it with `aitne up --data-dir {data_dir} --detach`, "
         "or name another with --url or --data-dir."

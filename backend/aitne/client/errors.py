@@ -1,6 +1,6 @@
-"""From a problem document (RFC 9457) back to the error that the platform raised.
+"""Errors of the client, and the conversion of problem documents (RFC 9457) into errors.
 
-Beside the tree of ``aitne.core.errors``::
+These extend the tree of ``aitne.core.errors``::
 
     Unavailable
     ├── NotRunning           no platform runs where one was expected; says how to start it
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 
 class NotRunning(Unavailable):
-    """No platform runs where one was expected."""
+    """No platform runs at the expected address or data directory."""
 
     code = "not_running"
 
 
 class Unreachable(Unavailable):
-    """The platform does not answer. What was asked may or may not have been done."""
+    """The platform does not answer. It may or may not have carried out the request."""
 
     code = "unreachable"
 
 
 class Ambiguous(InvalidInput):
-    """A short name fits several jobs."""
+    """A short name matches several jobs."""
 
     code = "ambiguous"
 
@@ -48,7 +48,7 @@ class Ambiguous(InvalidInput):
 
 
 class JobEnded(AitneError):
-    """What was waited for can no longer happen: the job has ended."""
+    """The job ended before the awaited state was reached."""
 
     code = "job_ended"
 
@@ -58,7 +58,7 @@ class JobEnded(AitneError):
 
 
 class WaitTimeout(AitneError, TimeoutError):
-    """The time to wait is over. The job goes on."""
+    """The time limit of a wait expired. The job continues."""
 
     code = "wait_timeout"
 
@@ -90,7 +90,7 @@ def _tree(root: type[AitneError]) -> dict[str, type[AitneError]]:
 
 
 def from_problem(status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
-    """The error that a response of 400 and above stands for."""
+    """Return the error that a response with a status of 400 or above stands for."""
     document = _document(body)
     fallback = _BY_STATUS.get(status, AitneError)
     kind = _tree(AitneError).get(str(document.get("code")), fallback)
@@ -109,7 +109,8 @@ _Error = TypeVar("_Error", bound=AitneError)
 
 
 def _plain(kind: type[_Error], message: str) -> _Error:
-    """An error of ``kind`` with the platform's own sentence: some constructors write their own."""
+    """Return an error of ``kind`` with the platform's message, without calling its constructor,
+    which may compose its own."""
     error = kind.__new__(kind)
     AitneError.__init__(error, message)
     return error

@@ -1,4 +1,4 @@
-"""The event stream: server-sent events, resumed where they broke off."""
+"""The event stream: server-sent events, resumed after a broken connection."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from aitne.client.transport import Reply
 
 SILENCE_S = 40.0
-"""The platform sends a comment every 15 s: a longer silence means that the connection is dead."""
+"""Timeout in seconds. The platform sends a comment every 15 s: a longer silence means that the
+connection is dead."""
 CONTROL = frozenset({"hello", "reset"})
-"""What the stream says of itself: where it begins, and that it left events out."""
+"""Messages about the stream itself: its beginning, and that events were skipped."""
 
 
 def events(session: Session, after: int | None = None) -> Iterator[Event | None]:
-    """Every event that the user may see, from now on or after event ``after``, without end.
+    """Yield every event that the user may see, from now on or after event ``after``, without end.
 
-    None is yielded each time the stream (re)opens, and when the platform skips events: whoever
-    follows one object looks at it then, and misses nothing. A broken connection is taken up again
-    after the last event seen.
+    None is yielded each time the stream (re)opens, and when the platform skips events: a caller
+    that follows one object then reads it again, and misses nothing. A broken connection is resumed
+    after the last event received.
 
     Raises:
         Unavailable: the platform stays silent for longer than patience lasts.
@@ -52,7 +53,7 @@ def events(session: Session, after: int | None = None) -> Iterator[Event | None]
 
 
 def messages(reply: Reply) -> Iterator[tuple[str, str]]:
-    """The (event, data) pairs of a stream; comments are dropped."""
+    """Yield the (event, data) pairs of a stream; comments are dropped."""
     kind, data = "message", list[str]()
     for line in _lines(reply):
         if not line:

@@ -1,8 +1,9 @@
 """sha256 of many files with all cores.
 
-Threads are enough: hashing and reading let go of the interpreter, and a small file costs a few
-system calls. Large files come first, each alone, the largest before all others, so that none of
-them is still read by one core when the others have nothing left; small ones come by the batch.
+Threads suffice: hashing and reading release the interpreter lock, and a small file costs a few
+system calls. Large files come first, each in a batch of its own, the largest before all others, so
+that none of them is still read by one core when the others have nothing left; small files are read
+in batches.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ TICK_S = 0.1
 class Task:
     """A file to be read.
 
-    ``stamp`` is what it must be like from now on; without one it must have ``size`` bytes, and is
-    not read if it has not.
+    ``stamp`` is the state that the file must have from now on; without one it must have ``size``
+    bytes, and is not read if its size differs.
     """
 
     __slots__ = ("path", "size", "stamp")
@@ -45,9 +46,9 @@ class Task:
 
 
 class Hashed:
-    """A file and its sum; ``sha256`` is None if its size was another than the task's.
+    """A file and its checksum; ``sha256`` is None if its size differs from the task's.
 
-    ``known`` says that it was not read: an earlier run had.
+    ``known`` tells whether the checksum is from an earlier run, so that the file was not read.
     """
 
     __slots__ = ("known", "path", "sha256", "stamp")
@@ -63,7 +64,7 @@ Outcome = Hashed | Problem
 
 
 def cores() -> int:
-    """How many CPUs this process may use."""
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -75,11 +76,11 @@ def hash_files(
     workers: int | None = None,
     heard: Callable[[int], None] | None = None,
 ) -> Generator[list[Outcome]]:
-    """Read all files below ``root``; what came out, some at a time and in no order.
+    """Read all files below ``root`` and yield the results, several at a time and in no order.
 
-    ``known`` has sums of an earlier run, which hold while a file's stamp is the same. ``heard`` is
-    told about ten times a second how many bytes are dealt with. Closing the iterator, or an
-    interruption, stops the threads within a buffer's time.
+    ``known`` has checksums of an earlier run, valid while a file's stamp is the same. ``heard`` is
+    called about ten times a second with the number of bytes processed. Closing the iterator, or an
+    interruption, stops the threads within the time to read one buffer.
     """
     work = _Work(root, known or {})
     work.plan(tasks)
@@ -112,7 +113,7 @@ def hash_files(
 
 
 class _Work:
-    """What the threads share."""
+    """State that the threads share."""
 
     def __init__(self, root: bytes, known: Known) -> None:
         self._root = root
@@ -123,7 +124,7 @@ class _Work:
         self.stopped = False
 
     def plan(self, tasks: Iterable[Task]) -> None:
-        """Make batches; threads take them from the end."""
+        """Divide the tasks into batches, which threads take from the end."""
         large, batch, held = [], list[Task](), 0
         for task in tasks:
             if task.size >= LARGE:
@@ -141,7 +142,7 @@ class _Work:
         self._waiting = list(self.batches)
 
     def run(self, number: int) -> None:
-        """What each thread does until nothing is left."""
+        """Process batches in one thread until none is left."""
         buffer = bytearray(BUFFER)
         try:
             with memoryview(buffer) as view:
@@ -161,7 +162,7 @@ class _Work:
             self.outcomes.put(error)
 
     def _read(self, task: Task, buffer: bytearray, view: memoryview, number: int) -> Outcome | None:
-        """None: it was interrupted."""
+        """Read and hash one file; return None if the run was interrupted."""
         # Of all tasks the size counts that was foretold, so that the sum reaches the total.
         counted = self.done[number] + task.size
         path = self._root + b"/" + task.path

@@ -1,9 +1,8 @@
-"""One HTTP/1.1 exchange over a socket (RFC 9112), and what may go wrong with it.
+"""One HTTP/1.1 exchange over a socket (RFC 9112), and its errors.
 
 The standard library's ``http.client`` reads a response's head with the e-mail parser, whose import
-takes as long as all the rest of `aitne ps`. What an API of JSON and byte streams needs is this
-page: one request per connection, so there is nothing to keep, to share between threads or to find
-stale.
+takes as long as the rest of `aitne ps`. An API of JSON and byte streams needs only this module: one
+request per connection, so that no connection is kept, shared between threads or found stale.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from aitne.client.transport import Reply
 
 ASK_FROM = 1 << 20
-"""Longer bodies are sent only when the platform says that it will read them."""
+"""Size in bytes: longer bodies are sent only after the platform has agreed to read them."""
 CONTINUE_S = 2.0
-"""What says nothing for so long has never heard of that."""
+"""Seconds to wait for ``100 Continue``; a server that is silent for longer does not support it."""
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 16
 MOST_HEADERS = 200
@@ -32,7 +31,7 @@ _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 
 
 class ConnectionFailed(OSError):
-    """The exchange broke. ``sent`` is False when the platform cannot have seen the request."""
+    """The exchange failed. ``sent`` is False when the platform cannot have seen the request."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
         super().__init__(reason)
@@ -41,15 +40,15 @@ class ConnectionFailed(OSError):
 
 
 def quote(text: str) -> str:
-    """Text as one segment of a path or one value of a query, whatever it holds."""
+    """Return a text escaped as one segment of a path or one value of a query."""
     return "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in text.encode())
 
 
 class HttpTransport:
-    """Speaks to one address. See ``Transport``."""
+    """``Transport`` over a TCP connection to one address."""
 
     def __init__(self, base_url: str) -> None:
-        """Raises ``ValueError`` when that is no address."""
+        """Set the address. Raises ``ValueError`` if ``base_url`` is not an address."""
         scheme, _, rest = base_url.partition("://")
         authority, slash, path = rest.partition("/")
         host, port = _host_and_port(authority)
@@ -69,7 +68,7 @@ class HttpTransport:
         body: bytes | None,
         timeout_s: float,
     ) -> Reply:
-        """See ``Transport``."""
+        """Send one request over a new connection and return its response."""
         data = body or b""
         late = len(data) > ASK_FROM
         given = {**headers, "Expect": "100-continue"} if late else headers
@@ -121,11 +120,11 @@ class HttpTransport:
 
 
 class HttpReply:
-    """See ``Reply``."""
+    """``Reply`` that is read from a socket."""
 
     def __init__(self, line: socket.socket, reader: BinaryIO, late: bytes = b"") -> None:
-        """Reads the head. ``late`` is a body that is sent only if it is wanted: who is refused while
-        sending would not hear why. Raises ``ConnectionFailed`` or ``OSError``."""
+        """Read the head. ``late`` is a body that is sent only on request: a client that is rejected
+        while it sends could not read the reason. Raises ``ConnectionFailed`` or ``OSError``."""
         self._line = line
         self._reader = reader
         if late and not _speaks(line, CONTINUE_S):
@@ -139,7 +138,7 @@ class HttpReply:
             self.status, self.headers = self._read_head()
 
     def chunks(self) -> Iterator[bytes]:
-        """The body, as it arrives. Raises ``ConnectionFailed`` when it breaks off."""
+        """Yield the body as it arrives. Raises ``ConnectionFailed`` if the connection breaks."""
         try:
             if self.status in (204, 304):
                 return
@@ -156,7 +155,7 @@ class HttpReply:
             raise ConnectionFailed(_reason(error), sent=True) from error
 
     def close(self) -> None:
-        """Let go of the connection; chunks still to come are lost."""
+        """Close the connection; chunks not yet read are lost."""
         self._reader.close()
         self._line.close()
 

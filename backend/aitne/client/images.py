@@ -1,4 +1,4 @@
-"""Images: what programs run in."""
+"""Operations on images, which jobs and sessions run in."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from aitne.client.session import Session
 
 CHECK_S = 900.0
-"""The platform reads a new image's files to their end before it answers."""
+"""Timeout in seconds: the platform reads a new image's files completely before it answers."""
 
 
 class Artifact(Record):
-    """An image as one runtime takes it."""
+    """The file or Docker image that one runtime starts."""
 
     runtime: str
     digest: str
@@ -37,7 +37,7 @@ class Package(Record):
 
 
 class Image(Record, artifacts=Artifact, packages=Package):
-    """One version of one image. Lists leave out the packages."""
+    """One version of one image. Lists omit the packages."""
 
     name: str
     version: str
@@ -56,27 +56,29 @@ class Image(Record, artifacts=Artifact, packages=Package):
 
     @property
     def reference(self) -> str:
-        """``name:version``."""
+        """Return the reference ``name:version`` of this version."""
         return f"{self.name}:{self.version}"
 
     @property
     def offered(self) -> bool:
-        """Whether a new job may use it."""
+        """Return whether new jobs may use the image."""
         return self.state == "offered" and self.damage is None
 
 
 class Images:
-    """``client.images``. An image is named ``name:version``; of ``name`` it is the newest."""
+    """Operations on images, as ``client.images``. A reference is ``name:version``, or ``name`` for
+    the newest version."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self) -> list[Image]:
-        """Those one may use; for administrators all. By name, newest first, without packages."""
+        """Return the images that the user may use, for administrators all, by name, newest first,
+        without packages."""
         return [Image(item) for item in self._session.json("GET", "/images")["items"]]
 
     def get(self, reference: str) -> Image:
-        """With its packages. Raises ``NotFound``."""
+        """Return one image with its packages. Raises ``NotFound``."""
         return Image(self._session.json("GET", self._path(reference)))
 
     def register(
@@ -87,8 +89,8 @@ class Images:
         packages: Sequence[Mapping[str, str]] = (),
         projects: Sequence[str] = (),
     ) -> Image:
-        """Have the platform take an image in; administrators only. ``image`` has name, version,
-        description, apps, needs and env; each artifact runtime, digest, and path or size_bytes.
+        """Register an image; administrators only. ``image`` has name, version, description, apps,
+        needs and env; each artifact has runtime, digest, and path or size_bytes.
 
         Raises ``InvalidInput``, ``Conflict``."""
         body = {
@@ -103,24 +105,26 @@ class Images:
         return Image(answer)
 
     def retire(self, reference: str) -> Image:
-        """Offer it no more; administrators only. Raises ``NotFound``."""
+        """Retire an image, so that new jobs cannot use it; administrators only. Raises
+        ``NotFound``."""
         return self._change(reference, {"state": "retired"})
 
     def offer(self, reference: str) -> Image:
-        """Offer it again; administrators only. Raises ``NotFound``."""
+        """Offer a retired image again; administrators only. Raises ``NotFound``."""
         return self._change(reference, {"state": "offered"})
 
     def set_projects(self, reference: str, projects: Sequence[str]) -> Image:
-        """Say whose members see it, none: everybody; administrators only. Raises ``NotFound``."""
+        """Set the projects whose members may use the image; empty: all users. Administrators only.
+        Raises ``NotFound``."""
         return self._change(reference, {"projects": [*projects]})
 
     def note_verification(self, reference: str, damage: str | None) -> Image:
-        """Keep what a verification found; administrators only. Raises ``NotFound``."""
+        """Record the result of a verification; administrators only. Raises ``NotFound``."""
         path = f"{self._path(reference)}/verification"
         return Image(self._session.json("POST", path, body={"damage": damage}, repeatable=True))
 
     def remove(self, reference: str) -> builtins.list[Artifact]:
-        """Take a retired one out of the catalogue; what its artifacts were. Administrators only.
+        """Delete a retired image from the catalogue and return its artifacts; administrators only.
 
         Raises ``NotFound``, ``Conflict``."""
         found = self._session.json("DELETE", self._path(reference))

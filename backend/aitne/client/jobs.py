@@ -1,4 +1,4 @@
-"""Jobs: plan, create, look, list, cancel, read the log, wait."""
+"""Operations on jobs: plan, create, list, cancel, read the log, wait."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ REOPEN_S = 0.5
 
 
 class Jobs(Runs):
-    """``client.jobs``. Sessions are jobs too: what is said of a job here holds for them."""
+    """Operations on jobs, as ``client.jobs``. Sessions are jobs too: all of these methods accept
+    them."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def plan(self, job_file: Mapping[str, Any]) -> Plan:
-        """What the job file would become; nothing is stored. Raises ``InvalidInput``."""
+        """Return the job that a job file would create; nothing is stored. Raises
+        ``InvalidInput``."""
         return Plan(self._session.json("POST", "/jobs:plan", body=job_file, repeatable=True))
 
     def create(self, job_file: Mapping[str, Any], *, key: str | None = None) -> Job:
-        """Submit a job file. ``key`` makes the same request give the same job, however often."""
+        """Submit a job file. Repeated requests with the same ``key`` create one job and return
+        it."""
         return self._create("/jobs", job_file, key)
 
     def resubmit(self, job_id: str, *, key: str | None = None) -> Job:
-        """The same once more, as a new job."""
+        """Submit the same job again as a new job."""
         return self._create(f"/jobs/{segment(job_id)}/resubmit", None, key)
 
     def get(self, job_id: str) -> Job:
-        """One job. Raises ``NotFound``."""
+        """Return one job. Raises ``NotFound``."""
         return Job(self._session.json("GET", f"/jobs/{segment(job_id)}"))
 
     def attach(
@@ -55,9 +58,10 @@ class Jobs(Runs):
         cols: int = 80,
         term: str = "xterm-256color",
     ) -> Terminal:
-        """Start a program, else your shell, beside the program of your running job.
+        """Start a program, or a shell if ``argv`` is empty, in the user's running job.
 
-        It runs in the job's place with its variables, and ends with it or when the connection does.
+        It runs beside the job's program, with its variables, and ends with the job or when the
+        connection closes.
 
             with client.jobs.attach(job.id, ["nvidia-smi"]) as terminal:
                 for _, piece in terminal.read():
@@ -76,25 +80,27 @@ class Jobs(Runs):
         )
 
     def attach_ssh(self, job_id: str, public_key: str, *, node: str | None = None) -> Terminal:
-        """An SSH server beside the program of your running job, for one connection by that key.
+        """Start an SSH server beside the program of the user's running job, for one connection with
+        that key.
 
-        Raises as ``attach``; ``Conflict`` also where the node has no OpenSSH server.
+        Raises as ``attach`` does; ``Conflict`` also where the node has no OpenSSH server.
         """
         from aitne.client.terminals import attach_ssh
 
         return attach_ssh(self._session, job_id, public_key, node=node)
 
     def ssh_account(self) -> str:
-        """The user name that ssh needs for your jobs."""
+        """Return the user name that ssh needs for the user's jobs."""
         return str(self._session.json("GET", "/ssh")["account"])
 
     def queue_place(self, job_id: str) -> QueuePlace | None:
-        """Where a job that waits stands in line; None: it does not wait, or nobody can tell."""
+        """Return the position of a waiting job in the queue; None: it does not wait, or its
+        position is unknown."""
         found = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["place"]
         return None if found is None else QueuePlace(found)
 
     def advice(self, job_id: str) -> builtins.list[Advice]:
-        """What would help a job that waits, as far as the platform can tell; often nothing."""
+        """Return advice on how a waiting job could start earlier; often empty."""
         found = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["advice"]
         return [Advice(each) for each in found]
 
@@ -113,7 +119,7 @@ class Jobs(Runs):
         ascending: bool = False,
         **where: str | int | bool | None,
     ) -> Iterator[Job]:
-        """Jobs, newest first unless sorted otherwise, fetched page by page as they are asked for.
+        """Iterate over jobs, newest first unless sorted otherwise; pages are fetched as needed.
 
         ``sort`` is one of created, started, ended, duration, name, owner, project, state, gpus.
         ``where`` takes the other conditions of ``GET /jobs``: template, image, node, created_from,
@@ -134,29 +140,31 @@ class Jobs(Runs):
         return map(Job, self._session.pages("/jobs", query, most=most))
 
     def count(self, **where: Any) -> dict[str, Any]:
-        """How many jobs there are of each state, of those that ``GET /jobs`` would list."""
+        """Return the number of jobs in each state, of those that ``GET /jobs`` would list."""
         query = {name: _plain(value) for name, value in where.items()}
         found: dict[str, Any] = self._session.json("GET", "/jobs:count", query=query)
         return found
 
     def cancel_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
-        """Ask for the end of up to a thousand; what became of the wish for each."""
+        """Request cancellation of up to a thousand jobs and return the outcome for each."""
         body = {"ids": [*job_ids]}
         return self._ended(body)
 
     def cancel_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
-        """Ask for the end of all that match and still live, if they are as many as ``expected``.
+        """Request cancellation of all jobs that match and have not ended, if their number is
+        ``expected``.
 
-        Raises ``Conflict`` if they are more or fewer; then none was ended.
+        Raises ``Conflict`` if the number differs; then no job is cancelled.
         """
         return self._ended({"filter": where, "expected": expected})
 
     def file(self, job_id: str) -> str:
-        """The job file, as YAML, that would make the same job again."""
+        """Return the job file, as YAML, that would create the same job again."""
         return str(self._session.json("GET", f"/jobs/{segment(job_id)}/file")["yaml"])
 
     def import_sbatch(self, script: str) -> dict[str, Any]:
-        """A batch script as a job file (``yaml``, ``file``), and ``notes`` of what it lacks."""
+        """Convert a batch script to a job file (``yaml``, ``file``), with ``notes`` on what was not
+        converted."""
         found: dict[str, Any] = self._session.json(
             "POST", "/jobs:import", body={"script": script}, repeatable=True
         )
@@ -169,28 +177,29 @@ class Jobs(Runs):
         return found
 
     def cancel(self, job_id: str) -> Job:
-        """Ask for its end; it may take a moment. A job that has ended stays as it is."""
+        """Request cancellation of a job, which takes a moment. A job that has ended does not
+        change."""
         path = f"/jobs/{segment(job_id)}/cancel"
         return Job(self._session.json("POST", path, repeatable=True))
 
     def script(self, job_id: str) -> str:
-        """The exact batch script."""
+        """Return the exact batch script of the job."""
         return self._session.read("GET", f"/jobs/{segment(job_id)}/script")[1].decode()
 
     def events(self, job_id: str) -> Sequence[Event]:
-        """The job's own history, oldest first."""
+        """Return the history of the job, oldest first."""
         found = self._session.json("GET", f"/jobs/{segment(job_id)}/events")
         return [Event(item) for item in found["items"]]
 
     def metrics(self, job_id: str) -> dict[str, Any]:
-        """Measurements of the job's processes, and their summary."""
+        """Return measurements of the job's processes, and their summary."""
         found: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/metrics")
         return found
 
     def profile(self, job_id: str) -> dict[str, Any]:
-        """How the ranks of a distributed job exchange, as they said last.
+        """Return the latest profile of the collectives of a distributed job.
 
-        Raises ``NotFound`` while they have said nothing.
+        Raises ``NotFound`` while the ranks have not reported one.
         """
         found: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/profile")
         return found
@@ -198,9 +207,9 @@ class Jobs(Runs):
     def logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
     ) -> Iterator[bytes]:
-        """The log so far: stdout and stderr merged, as the program wrote them.
+        """Yield the log so far: stdout and stderr merged, as the program wrote them.
 
-        ``tail`` starts so many bytes before the end.
+        ``tail`` starts that many bytes before the end.
         """
         path = f"/jobs/{segment(job_id)}/logs"
         query = {"task": task, "tail": tail, "offset": None if tail is not None else offset}
@@ -217,10 +226,10 @@ class Jobs(Runs):
     def follow_logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
     ) -> Iterator[bytes]:
-        """The log, as it is written, until the job has ended and all of it was read.
+        """Yield the log as it is written, until the job has ended and all of it was read.
 
-        A platform that restarts meanwhile is waited for, and reading goes on at the same byte. A
-        job that is started anew has a new log; that follows from its beginning.
+        If the platform restarts meanwhile, reading resumes at the same byte. A job that is
+        restarted has a new log; that follows from its beginning.
         """
         attempt = self.get(job_id).attempt
         patience = Patience(self._session)
@@ -259,7 +268,7 @@ class Jobs(Runs):
             self._session.sleep(REOPEN_S)
 
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Job]:
-        """The job now, and again each time it changes, until it has ended.
+        """Yield the job now, and again each time it changes, until it has ended.
 
         Raises:
             WaitTimeout: it has not ended within ``timeout_s``.
@@ -288,7 +297,7 @@ class Jobs(Runs):
         until: Callable[[Job], bool] = lambda job: job.ended,
         timeout_s: float | None = None,
     ) -> Job:
-        """Wait until ``until`` says so, or the job has ended; the job as it is then."""
+        """Wait until ``until`` returns True or the job has ended, and return the job."""
         seen = self.watch(job_id, timeout_s=timeout_s)
         job = next(seen)
         while not (until(job) or job.ended):
@@ -300,11 +309,13 @@ class Jobs(Runs):
 
 
 def _is_about(event: Event, job: Job) -> bool:
-    """Tell whether the event may be of the job: one of several tasks names their array and not each."""
+    """Tell whether the event may be about the job: an event about several tasks names their array,
+    not each task."""
     tasks = "task_group" in event.data and event.data["array_job_id"] == job.array_job_id
     return tasks or event.job_id == job.id
 
 
 def _plain(value: Any) -> Any:
-    """False is a condition here, where elsewhere it means that nothing is asked."""
+    """Return a query value; False becomes a condition here, while elsewhere it omits the
+    parameter."""
     return "false" if value is False else value

@@ -1,8 +1,8 @@
-"""Sums that were computed already, kept on disk so that an interrupted run can go on.
+"""Checksums kept on disk, so that an interrupted run can resume.
 
-One line for each file, only ever appended, and believed only while the file's stamp is the same.
-What a killed process left half written is passed over. A journal is a help, never a need: where it
-cannot be kept (a full disk, a home that is not there), everything is computed as without one.
+One line for each file, only ever appended, and valid only while the file's stamp is the same. A
+line that a killed process left incomplete is skipped. A journal is optional: where it cannot be
+kept (a full disk, no home), everything is computed as without one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from aitne.client.tree import Stamp
 
 LONGEST_AGE_S = 7 * 86_400
-"""An older journal is begun anew: what was read that long ago says little about the disk today."""
+"""Age in seconds from which a journal is discarded: old checksums say little about the disk
+today."""
 FLUSH_S = 0.5
 _LINE = re.compile(
     rb"([0-9a-f]{64})\t([0-9]{1,19})\t(-?[0-9]{1,19})\t(-?[0-9]{1,19})\t([0-9]{1,20})\t([^\t]+)"
@@ -34,10 +35,10 @@ _LINE = re.compile(
 
 
 class Journal:
-    """The journal of one purpose on one folder; open it with ``with``.
+    """Journal of one purpose on one folder; a context manager.
 
-    ``known`` is what an earlier run left. Without a folder nothing is kept, nor by a second process
-    with the same purpose.
+    ``known`` has the checksums of an earlier run. Without a folder nothing is kept, nor by a second
+    process with the same purpose.
     """
 
     def __init__(self, folder: Path | None, purpose: str, root: bytes) -> None:
@@ -74,7 +75,7 @@ class Journal:
                 file.close()
 
     def add(self, found: Iterable[Hashed]) -> None:
-        """Keep what was computed."""
+        """Append the checksums that were computed."""
         file = self._file
         if file is None:
             return
@@ -92,7 +93,7 @@ class Journal:
             self.__exit__()
 
     def remove(self) -> None:
-        """It is not needed any more: all went well to the end."""
+        """Delete the journal after the run has completed."""
         if self.path is not None and self._held:
             with contextlib.suppress(OSError):
                 self.path.unlink()
@@ -119,7 +120,7 @@ class Journal:
             file.write(b"\n")
 
     def _forget_old(self) -> None:
-        """Journals that nobody came back to."""
+        """Delete old journals of runs that were not resumed."""
         if self.path is None:
             return
         for other in self.path.parent.glob("*.journal"):

@@ -1,4 +1,5 @@
-"""From a name and a password to a personal access token, which is all a client keeps."""
+"""Exchange of a name and a password for a personal access token, the only credential a client
+keeps."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def token_for_password(
     code: Callable[[], str] | None = None,
     transport: Transport | None = None,
 ) -> str:
-    """Log in, make a token, log out. ``code`` is asked for a second factor where there is one.
+    """Log in, create a token and log out. ``code`` is called for a second factor where one is
+    required.
 
     Raises:
         NotAuthenticated: name, password or code is wrong, or a code is wanted and nobody gives one.
@@ -63,7 +65,7 @@ def _scopes(me: Mapping[str, Any]) -> list[str]:
 
 
 class _Browser:
-    """Speaks as the portal does: with a cookie, the origin, and the token against forged requests."""
+    """HTTP client that acts as the portal does: with a cookie, the origin and the CSRF token."""
 
     def __init__(self, url: str, transport: Transport) -> None:
         self._platform = Platform(url, None)

@@ -1,4 +1,4 @@
-"""A folder's manifest, and whether a folder still is what its manifest says.
+"""Creation of a folder's manifest, and comparison of a folder with its manifest.
 
 ::
 
@@ -8,8 +8,8 @@
     print(made.digest, len(made.files))
     print([each.path for each in verify("/data/div2k", [made.text]).differences])
 
-Both read with all cores, tell a listener how far they are, and go on where an interrupted run of
-the same purpose stopped when they are given a folder for their journal.
+Both read with all cores and report progress to a listener. With a folder for their journal, they
+resume where an interrupted run of the same purpose stopped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MISSING, ADDITIONAL, DIFFERS = "missing", "additional", "differs"
 
 
 class Listed:
-    """What a folder holds, before anything of it is read."""
+    """Contents of a folder, listed before any file is read."""
 
     def __init__(self, root: str, tree: Tree) -> None:
         self.root = root
@@ -48,25 +48,26 @@ class Listed:
 
 
 class Progress:
-    """How far a run is; what a listener is given, about ten times a second."""
+    """Progress of a run, passed to a listener about ten times a second."""
 
     def __init__(self) -> None:
         self.stage = "list"
-        """``list``, ``read``, then ``check``."""
+        """Current stage: ``list``, ``read``, then ``check``."""
         self.found = 0
-        """Entries of the folder so far."""
+        """Number of entries of the folder so far."""
         self.files = 0
         self.total_bytes = 0
-        """What there is to read; known from the stage ``read`` on."""
+        """Number of bytes to read; known from the stage ``read`` on."""
         self.done_files = 0
         self.done_bytes = 0
         self.kept_files = 0
         self.kept_bytes = 0
-        """What of it an earlier, interrupted run had read."""
+        """Number of those bytes that an earlier, interrupted run had read."""
 
 
 class Made:
-    """A folder's manifest, or with ``problems`` why it has none: then ``text`` is empty."""
+    """Manifest of a folder; if there are ``problems``, there is no manifest and ``text`` is
+    empty."""
 
     def __init__(
         self,
@@ -85,13 +86,13 @@ class Made:
         self.digest = hashlib.sha256(self.text).hexdigest()
 
     def forget(self) -> None:
-        """Remove the journal, which would let a further run for the same folder begin with this."""
+        """Delete the journal, from which a further run for the same folder could resume."""
         if self._journal is not None:
             self._journal.remove()
 
 
 class Difference:
-    """One path that is not as the manifest says.
+    """One path that differs from the manifest.
 
     ``kind`` is ``differs``, ``missing``, ``additional``, or a problem's: ``refused``, ``broken``,
     ``unreadable`` or ``changed``.
@@ -101,41 +102,42 @@ class Difference:
 
     def __init__(self, path: bytes, kind: str, reason: str) -> None:
         self.path = escape(path)
-        """As a manifest writes it: one printable line."""
+        """The path as a manifest writes it: one printable line."""
         self.kind = kind
         self.reason = reason
 
     @property
     def is_damage(self) -> bool:
-        """False when it could not be told: another user, or another moment, may find it whole."""
+        """Return whether the path certainly differs; False if it could not be checked: another
+        user, or a later run, may find it intact."""
         return self.kind not in (UNREADABLE, CHANGED)
 
     @property
     def raw(self) -> dict[str, str]:
-        """For a JSON document."""
+        """Return the difference as an object for a JSON document."""
         return {"path": self.path, "what": self.kind, "reason": self.reason}
 
 
 class Verification:
-    """What a comparison of a folder with a manifest has found."""
+    """Result of the comparison of a folder with a manifest."""
 
     def __init__(self, root: str, digest: str, files: list[File], found: list[Difference]) -> None:
         self.root = root
         self.manifest = digest
-        """The digest of the text that was compared with."""
+        """The digest of the manifest's text."""
         self.files = len(files)
-        """So many are in the manifest."""
+        """Number of files in the manifest."""
         self.size_bytes = sum(each.size for each in files)
         self.differences = sorted(found, key=lambda each: each.path)
 
     @property
     def ok(self) -> bool:
-        """Whether the folder is exactly what the manifest says."""
+        """Return whether the folder is exactly as the manifest says."""
         return not self.differences
 
     @property
     def damaged_files(self) -> int:
-        """How many paths surely are not as the manifest says."""
+        """Return the number of paths that certainly differ from the manifest."""
         return sum(each.is_damage for each in self.differences)
 
 
@@ -147,11 +149,12 @@ def make(
     heard: Listener | None = None,
     workers: int | None = None,
 ) -> Made:
-    """Read everything below ``path``, which is followed if it is a link itself.
+    """Create the manifest of the folder ``path``, which may itself be a link, by reading all of its
+    files.
 
-    ``listed`` is told what there is before the first file is read, and may raise. What was changed
-    before the last file was read is among the problems. The journal stays until ``Made.forget``: so
-    whatever becomes of the manifest, nothing has to be read twice.
+    ``listed`` is called with the folder's contents before the first file is read, and may raise.
+    Files that changed before the last file was read are among the problems. The journal is kept
+    until ``Made.forget``, so that no file has to be read twice if the manifest cannot be used.
 
     Raises:
         InvalidInput: there is no such folder, it may not be read, or it has no files.
@@ -190,7 +193,7 @@ def verify(
     heard: Listener | None = None,
     workers: int | None = None,
 ) -> Verification:
-    """Compare what lies below ``path`` with a manifest's text, every byte of it.
+    """Compare the folder ``path`` with the text of a manifest, every byte of it.
 
     Raises:
         InvalidInput: there is no such folder, or it may not be read.
@@ -213,7 +216,7 @@ def verify(
 
 
 class _Run:
-    """What making and verifying have in common: a folder, its files read, and somebody told."""
+    """Common part of making and verifying: list a folder, read its files, report progress."""
 
     def __init__(
         self, path: str | os.PathLike[str], heard: Listener | None, workers: int | None
@@ -225,13 +228,13 @@ class _Run:
         self._progress = Progress()
 
     def scan(self, *, stamps: bool, stage: str = "list") -> Tree:
-        """List the folder."""
+        """List the folder and return its entries."""
         self._progress.stage = stage
         self._tell(0)
         return scan(self.root, stamps=stamps, heard=self._found)
 
     def read(self, tasks: Sequence[Task], journal: Journal) -> Generator[Outcome]:
-        """Read the files; each outcome is in the journal when it is given."""
+        """Read the files and yield the results; each is in the journal before it is yielded."""
         progress = self._progress
         progress.stage = "read"
         progress.files = len(tasks)
@@ -262,7 +265,8 @@ class _Run:
 
 
 class _Comparison:
-    """A tree beside a manifest: what the manifest does not take out of the tree is additional."""
+    """Comparison of a folder with a manifest: entries of the folder that the manifest lacks are
+    additional."""
 
     def __init__(self, tree: Tree) -> None:
         self.found: list[Difference] = []
@@ -272,7 +276,7 @@ class _Comparison:
         self._expected: dict[bytes, File] = {}
 
     def files(self, entries: Iterable[Entry]) -> Sequence[File]:
-        """The files that must be read; everything else is compared."""
+        """Compare all entries and return the files whose contents must be read."""
         tree = self._tree
         for entry in entries:
             path = entry.path
@@ -301,7 +305,7 @@ class _Comparison:
         return list(self._expected.values())
 
     def read(self, outcome: Outcome) -> None:
-        """Compare a file that was read."""
+        """Compare the content of a file that was read."""
         if isinstance(outcome, Problem):
             self._cannot_tell(outcome)
             return
@@ -318,7 +322,8 @@ class _Comparison:
             self.found.append(Difference(path, MISSING, "is missing"))
 
     def _is_hidden(self, path: bytes) -> bool:
-        """Whether it may lie in a folder that could not be listed, which is told by itself."""
+        """Return whether the path is below a folder that could not be listed, which is reported
+        separately."""
         while path:
             path = path.rpartition(b"/")[0]
             if path in self._unlisted:
@@ -355,7 +360,7 @@ def _digesting(text: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
 
 
 def _since(before: Tree, after: Tree) -> list[Problem]:
-    """What is different from one scan to the next."""
+    """Return the problems of the second scan, with the changes since the first."""
     found = list(after.problems)
     for path, state in after.files.items():
         if path not in before.files:

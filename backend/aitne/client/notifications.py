@@ -1,4 +1,4 @@
-"""What one was told, what one is told and how, and one's webhooks."""
+"""Operations on the user's notifications, their settings, and webhooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Notification(Record):
-    """Something one was told; ``read_at`` None: not read yet."""
+    """One notification; ``read_at`` is None while it is unread."""
 
     id: int
     kind: str
@@ -31,7 +31,7 @@ class Notification(Record):
 
 
 class Webhook(Record):
-    """An address that is told; ``secret`` is there once, when it was made or renewed."""
+    """URL that receives notifications; ``secret`` is set only after creation or rotation."""
 
     id: str
     url: str
@@ -43,7 +43,7 @@ class Webhook(Record):
 
 
 class Delivery(Record):
-    """One message on its way: ``waiting``, ``sent`` or ``failed``."""
+    """One delivery of a notification. ``state``: ``waiting``, ``sent`` or ``failed``."""
 
     id: int
     kind: str
@@ -58,7 +58,7 @@ class Delivery(Record):
 
 
 class NotificationSettings(Record):
-    """What one is told: per kind and channel, with the defaults filled in."""
+    """Choices of channels for each notification kind, with the defaults filled in."""
 
     channels: list[str]
     mail: str | None
@@ -67,26 +67,26 @@ class NotificationSettings(Record):
 
 
 class Notifications:
-    """``client.notifications``."""
+    """Operations on notifications, as ``client.notifications``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self, *, unread: bool = False, most: int | None = None) -> Iterator[Notification]:
-        """Newest first, page by page as they are asked for."""
+        """Iterate over notifications, newest first; pages are fetched as needed."""
         query = {"unread": True if unread else None}
         return (
             Notification(raw) for raw in self._session.pages("/notifications", query, most=most)
         )
 
     def read(self, ids: Sequence[int] | None = None) -> int:
-        """Mark those as read, or all; how many are left."""
+        """Mark these notifications, or all, as read and return the number of those still unread."""
         body = {} if ids is None else {"ids": [*ids]}
         found = self._session.json("POST", "/notifications/read", body=body, repeatable=True)
         return int(found["unread"])
 
     def settings(self) -> NotificationSettings:
-        """What one is told, and how."""
+        """Return the notification settings of the user."""
         return NotificationSettings(self._session.json("GET", "/notifications/settings"))
 
     def set(
@@ -96,66 +96,68 @@ class Notifications:
         mail: str | None = None,
         quiet_until: str | None = None,
     ) -> NotificationSettings:
-        """Replace what one is told: what is left out is as usual. Raises ``InvalidInput``."""
+        """Replace the notification settings; what is omitted gets its default. Raises
+        ``InvalidInput``."""
         body = {"choices": choices, "mail": mail, "quiet_until": quiet_until}
         found = self._session.json("PUT", "/notifications/settings", body=body, repeatable=True)
         return NotificationSettings(found)
 
     def test_mail(self) -> Delivery:
-        """Send oneself a mail. What became of it stands among ``mails``."""
+        """Send a test mail to the user. ``mails`` lists its outcome."""
         return Delivery(self._session.json("POST", "/notifications/mail/test"))
 
     def mails(self) -> builtins.list[Delivery]:
-        """The last mails, newest first."""
+        """Return the last mails to the user, newest first."""
         found = self._session.json("GET", "/notifications/mail/deliveries")
         return [Delivery(raw) for raw in found["items"]]
 
     def idle_gpus(self) -> builtins.list[Job]:
-        """The batch jobs that leave their GPUs idle, longest first; administrators only."""
+        """Return the batch jobs that leave their GPUs idle, longest first; administrators only."""
         found = self._session.json("GET", "/admin/idle-gpus")
         return [Job(raw) for raw in found["items"]]
 
 
 class Webhooks:
-    """``client.webhooks``."""
+    """Operations on webhooks, as ``client.webhooks``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self) -> builtins.list[Webhook]:
-        """Oldest first."""
+        """Return the user's webhooks, oldest first."""
         return [Webhook(raw) for raw in self._session.json("GET", "/webhooks")["items"]]
 
     def get(self, webhook_id: str) -> Webhook:
-        """One of them. Raises ``NotFound``."""
+        """Return one webhook. Raises ``NotFound``."""
         return Webhook(self._session.json("GET", f"/webhooks/{segment(webhook_id)}"))
 
     def create(self, url: str) -> Webhook:
-        """Have a URL told; its ``secret`` is shown this once. Raises ``InvalidInput``."""
+        """Create a webhook; its ``secret`` is returned only once. Raises ``InvalidInput``."""
         return Webhook(self._session.json("POST", "/webhooks", body={"url": url}))
 
     def update(
         self, webhook_id: str, *, url: str | None = None, enabled: bool | None = None
     ) -> Webhook:
-        """Change where it leads, disable it, or enable it again. Raises ``NotFound``."""
+        """Change the URL of a webhook, disable it, or enable it again. Raises ``NotFound``."""
         given = {"url": url, "enabled": enabled}
         body = {name: value for name, value in given.items() if value is not None}
         path = f"/webhooks/{segment(webhook_id)}"
         return Webhook(self._session.json("PATCH", path, body=body, repeatable=True))
 
     def rotate(self, webhook_id: str) -> Webhook:
-        """Make a new ``secret``; the old one signs nothing more. Raises ``NotFound``."""
+        """Replace the ``secret`` of a webhook; the old one is not used any more. Raises
+        ``NotFound``."""
         return Webhook(self._session.json("POST", f"/webhooks/{segment(webhook_id)}/rotate"))
 
     def test(self, webhook_id: str) -> Delivery:
-        """Send it a test. What became of it stands among its ``deliveries``. Raises ``NotFound``."""
+        """Send a test message. ``deliveries`` lists its outcome. Raises ``NotFound``."""
         return Delivery(self._session.json("POST", f"/webhooks/{segment(webhook_id)}/test"))
 
     def deliveries(self, webhook_id: str) -> builtins.list[Delivery]:
-        """The last messages to it, newest first. Raises ``NotFound``."""
+        """Return the last deliveries to a webhook, newest first. Raises ``NotFound``."""
         found = self._session.json("GET", f"/webhooks/{segment(webhook_id)}/deliveries")
         return [Delivery(raw) for raw in found["items"]]
 
     def delete(self, webhook_id: str) -> None:
-        """Remove it. Raises ``NotFound``."""
+        """Delete a webhook. Raises ``NotFound``."""
         self._session.json("DELETE", f"/webhooks/{segment(webhook_id)}")

@@ -1,4 +1,4 @@
-"""What one prefers in the portal."""
+"""Operations on the user's preferences in the portal."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ if TYPE_CHECKING:
 
 
 class Preferences:
-    """``client.preferences``: a document for each key (portal, job_views, last_launch)."""
+    """Operations on preferences, as ``client.preferences``: a document for each key (portal,
+    job_views, last_launch)."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def get(self, key: str) -> dict[str, Any]:
-        """What was put last; the defaults if nothing was. Raises ``NotFound``: no such key."""
+        """Return the stored document, or the defaults if none is stored. Raises ``NotFound``: no
+        such key."""
         found: dict[str, Any] = self._session.json("GET", f"/me/preferences/{segment(key)}")
         return found
 
     def put(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep it in place of what was there. Raises ``InvalidInput``."""
+        """Replace the stored document. Raises ``InvalidInput``."""
         found: dict[str, Any] = self._session.json(
             "PUT", f"/me/preferences/{segment(key)}", body=value, repeatable=True
         )

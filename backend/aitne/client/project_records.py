@@ -1,4 +1,4 @@
-"""What the platform answers about projects, their usage and Slurm's accounts."""
+"""Records of projects, their usage, and the comparison with Slurm's accounts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Budget(Record):
 
 
 class ExtensionRequest(Record):
-    """A later end that was asked for."""
+    """Request of a manager for a later end of the project."""
 
     until: datetime
     reason: str
@@ -29,7 +29,8 @@ class ExtensionRequest(Record):
 
 
 class Project(Record, budget=Budget, extension=ExtensionRequest):
-    """What jobs are accounted to. ``state`` is requested, active, expired or closed."""
+    """Group of users whose jobs are accounted together. ``state``: requested, active, expired or
+    closed."""
 
     name: str
     title: str
@@ -49,8 +50,9 @@ class Project(Record, budget=Budget, extension=ExtensionRequest):
 class Membership(Record):
     """One user in one project, with the user's role and own limits.
 
-    ``effective`` is what holds: the least of its own limits and the project's. ``in_slurm`` is False
-    until an administrator brings Slurm in line; None where nobody keeps accounts.
+    ``effective`` has the limits that apply: the lower of the member's and the project's.
+    ``in_slurm`` is False until an administrator synchronizes Slurm; None without Slurm's
+    accounting.
     """
 
     project: str
@@ -62,7 +64,7 @@ class Membership(Record):
 
 
 class Invitation(Record):
-    """A link that lets people join, without its secret."""
+    """Invitation to join a project, without the secret of its link."""
 
     id: str
     project: str
@@ -76,14 +78,14 @@ class Invitation(Record):
 
 
 class InvitationLink(Record, invitation=Invitation):
-    """An invitation and its link, which is told this once."""
+    """Invitation with its link, which is returned only once."""
 
     invitation: Invitation
     url: str
 
 
 class InvitationPreview(Record):
-    """Who invites to what."""
+    """Project, role and inviter of an invitation, visible before joining."""
 
     project: str
     title: str
@@ -97,7 +99,7 @@ class InvitationPreview(Record):
 
 
 class Share(Record):
-    """Hours of one kind: what may be used, was used and is left."""
+    """Hours of one kind: the budget, those used, and those left."""
 
     budget: int | None
     used: float | None
@@ -105,7 +107,7 @@ class Share(Record):
 
 
 class Balance(Record, gpu_hours=Share, cpu_hours=Share):
-    """What a project has left of its budget."""
+    """Budget of a project, with the hours used and left."""
 
     project: str
     period: str
@@ -118,7 +120,7 @@ class Balance(Record, gpu_hours=Share, cpu_hours=Share):
 
 
 class WaitingJob(Record):
-    """A job that waits, whose it is and why."""
+    """Job that waits, with its owner and the reason."""
 
     id: str
     name: str
@@ -130,7 +132,7 @@ class WaitingJob(Record):
 
 
 class Use(Record):
-    """How much of one limit is in use, and by whom."""
+    """Use of one limit, in total and by user."""
 
     limit: str
     used: int
@@ -140,7 +142,7 @@ class Use(Record):
 
 
 class ProjectLimits(Record, members=Membership, use=Use):
-    """A project's limits, its members', and what is in use."""
+    """Limits of a project and of its members, and their use."""
 
     project: str
     limits: dict[str, Any]
@@ -152,7 +154,7 @@ class ProjectLimits(Record, members=Membership, use=Use):
 
 
 class UsageRow(Record):
-    """What one user's jobs of one project have used."""
+    """Usage of one user's jobs in one project."""
 
     project: str
     user: str
@@ -163,7 +165,7 @@ class UsageRow(Record):
 
 
 class UsageReport(Record, rows=UsageRow):
-    """One month."""
+    """Usage of one month, by project and user."""
 
     month: str
     starts_at: datetime
@@ -173,7 +175,7 @@ class UsageReport(Record, rows=UsageRow):
 
 
 class UserWait(Record):
-    """How long one user's jobs waited before they began."""
+    """Waiting times of one user's jobs before they started, in seconds."""
 
     user: str
     jobs: int
@@ -183,7 +185,7 @@ class UserWait(Record):
 
 
 class MonthSum(Record):
-    """What all members together used in one month."""
+    """Usage of all members together in one month."""
 
     month: str
     jobs: int
@@ -194,7 +196,7 @@ class MonthSum(Record):
 class ProjectReport(
     UsageReport, total=UsageRow, rows=UsageRow, waits=UserWait, months=MonthSum, balance=Balance
 ):
-    """A month of one project."""
+    """Usage report of one project for one month."""
 
     project: str
     title: str
@@ -207,7 +209,7 @@ class ProjectReport(
 
 
 class Difference(Record):
-    """One thing that Slurm's accounts and the projects do not agree on."""
+    """One difference between Slurm's accounts and the projects."""
 
     project: str
     user: str | None
@@ -217,7 +219,7 @@ class Difference(Record):
 
 
 class SyncReport(Record, differences=Difference):
-    """What differs; ``digest`` names exactly that."""
+    """Differences between the projects and Slurm's accounts; ``digest`` identifies them."""
 
     cluster: str
     differences: list[Difference]

@@ -1,4 +1,4 @@
-"""Projects: members, limits, usage, and Slurm's accounts."""
+"""Operations on projects: members, limits, usage, and Slurm's accounts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 
 
 class Projects:
-    """``client.projects``."""
+    """Operations on projects, as ``client.projects``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def list(self, *, state: str | None = None) -> list[Project]:
-        """One's own; for administrators all. ``state``: only those in it, such as requested."""
+        """Return the user's projects; for administrators all. ``state``: only those in that state,
+        such as requested."""
         found = self._session.json("GET", "/projects", query={"state": state})["items"]
         return [Project(item) for item in found]
 
     def get(self, name: str) -> Project:
-        """Raises ``NotFound``."""
+        """Return one project. Raises ``NotFound``."""
         return Project(self._session.json("GET", f"/projects/{segment(name)}"))
 
     def create(
@@ -51,9 +52,12 @@ class Projects:
         reason: str | None = None,
         expires_at: datetime | None = None,
     ) -> Project:
-        """Make one, or ask for one where administrators approve them: look at its ``state``.
+        """Create a project, or request one where administrators approve them; ``state`` tells
+        which.
 
-        An administrator's has no members yet; everybody else manages their own."""
+        A project that an administrator creates has no members yet; any other has its creator as
+        manager.
+        """
         body = {"name": name, "title": title, "description": description, "reason": reason}
         return Project(
             self._session.json("POST", "/projects", body={**body, "expires_at": _text(expires_at)})
@@ -62,7 +66,7 @@ class Projects:
     def describe(
         self, name: str, *, title: str | None = None, description: str | None = None
     ) -> Project:
-        """Another title or description; for its managers."""
+        """Change the title or description; managers only."""
         body = {"title": title, "description": description}
         return Project(self._session.json("PATCH", f"/projects/{segment(name)}", body=body))
 
@@ -74,66 +78,68 @@ class Projects:
         budget: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | None = None,
     ) -> Project:
-        """Let a requested one begin; administrators only."""
+        """Approve a requested project; administrators only."""
         body = {"expires_at": _text(expires_at), "budget": budget, "limits": limits}
         return self._do(name, "approve", body)
 
     def decline(self, name: str, reason: str) -> Project:
-        """Refuse a requested one, or the time that was asked for; administrators only."""
+        """Decline a requested project, or a requested later end; administrators only."""
         return self._do(name, "decline", {"reason": reason})
 
     def close(self, name: str, reason: str = "") -> Project:
-        """Take no new jobs; those that wait or run stay. For its managers."""
+        """Close a project for new jobs; those that wait or run are kept. Managers only."""
         return self._do(name, "close", {"reason": reason})
 
     def reopen(self, name: str) -> Project:
-        """Take jobs again. For its managers, unless an administrator closed it."""
+        """Reopen a closed project. Managers only, unless an administrator closed it."""
         return self._do(name, "reopen", None)
 
     def ask_for_time(self, name: str, until: datetime, reason: str = "") -> Project:
-        """Ask an administrator for a later end; for its managers."""
+        """Request a later end from an administrator; managers only."""
         return self._do(name, "extension", {"until": _text(until), "reason": reason})
 
     def set_end(self, name: str, expires_at: datetime | None) -> Project:
-        """When it ends; None is never. Administrators only."""
+        """Set the end of a project; None: it has no end. Administrators only."""
         body = {"expires_at": _text(expires_at)}
         path = f"/projects/{segment(name)}/end"
         return Project(self._session.json("PUT", path, body=body, repeatable=True))
 
     def set_budget(self, name: str, budget: Mapping[str, Any]) -> Project:
-        """Hours that it may use: ``gpu_hours``, ``cpu_hours``, ``period``. Administrators only."""
+        """Set the hours that a project may use: ``gpu_hours``, ``cpu_hours``, ``period``.
+        Administrators only."""
         path = f"/projects/{segment(name)}/budget"
         return Project(self._session.json("PUT", path, body=budget, repeatable=True))
 
     def balance(self, name: str) -> Balance:
-        """What is left of its budget."""
+        """Return the budget of a project with the hours used and left."""
         return Balance(self._session.json("GET", f"/projects/{segment(name)}/balance"))
 
     def waiting(self, name: str, *, most: int | None = None) -> Iterator[WaitingJob]:
-        """Its jobs that wait, page after page."""
+        """Iterate over the project's waiting jobs; pages are fetched as needed."""
         for item in self._session.pages(f"/projects/{segment(name)}/waiting", {}, most=most):
             yield WaitingJob(item)
 
     def invitations(self, name: str) -> builtins.list[Invitation]:
-        """Its invitations, newest first; for its managers."""
+        """Return the project's invitations, newest first; managers only."""
         found = self._session.json("GET", f"/projects/{segment(name)}/invitations")["items"]
         return [Invitation(item) for item in found]
 
     def invite(
         self, name: str, *, role: str = "member", max_uses: int = 1, lifetime: int | str = "7d"
     ) -> InvitationLink:
-        """Make a link that lets people join; for its managers."""
+        """Create an invitation link to the project; managers only."""
         body = {"role": role, "max_uses": max_uses, "lifetime": lifetime}
         path = f"/projects/{segment(name)}/invitations"
         return InvitationLink(self._session.json("POST", path, body=body))
 
     def revoke_invitation(self, name: str, invitation: str) -> None:
-        """Take an invitation back; for its managers."""
+        """Revoke an invitation; managers only."""
         path = f"/projects/{segment(name)}/invitations/{segment(invitation)}"
         self._session.json("DELETE", path)
 
     def look_at_invitation(self, token: str) -> InvitationPreview:
-        """Who invites to what; ``token`` is what follows the # in a link, or the whole link."""
+        """Return the project and the inviter of an invitation. ``token`` is the part of the link
+        after the #, or the whole link."""
         body = {"token": _token(token)}
         return InvitationPreview(self._session.json("POST", "/invitations/look", body=body))
 
@@ -148,7 +154,7 @@ class Projects:
         return Project(self._session.json("POST", f"/projects/{segment(name)}/{verb}", body=body))
 
     def members(self, name: str) -> builtins.list[Membership]:
-        """Who works in it. Raises ``NotFound``."""
+        """Return the members of a project. Raises ``NotFound``."""
         found = self._session.json("GET", f"/projects/{segment(name)}/members")["items"]
         return [Membership(item) for item in found]
 
@@ -161,7 +167,7 @@ class Projects:
         role: str | None = None,
         default: bool = False,
     ) -> Membership:
-        """Make somebody a member, or change a member's role and own limits; for its managers.
+        """Add a user to the project, or change a member's role and own limits; managers only.
 
         ``default`` makes it the user's default project; administrators only."""
         path = f"/projects/{segment(name)}/members/{segment(user)}"
@@ -169,45 +175,47 @@ class Projects:
         return Membership(self._session.json("PUT", path, body=body, repeatable=True))
 
     def remove_member(self, name: str, user: str) -> None:
-        """End a membership, also one's own; for its managers."""
+        """Remove a member from the project; for managers, and for members themselves."""
         self._session.json("DELETE", f"/projects/{segment(name)}/members/{segment(user)}")
 
     def limits(self, name: str) -> ProjectLimits:
-        """Limits and what is in use of them. Raises ``NotFound``."""
+        """Return the limits of a project and their use. Raises ``NotFound``."""
         return ProjectLimits(self._session.json("GET", f"/projects/{segment(name)}/limits"))
 
     def set_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
-        """Replace what the project is granted; administrators only."""
+        """Replace the limits that the project is granted; administrators only."""
         path = f"/projects/{segment(name)}/limits"
         return ProjectLimits(self._session.json("PUT", path, body=limits, repeatable=True))
 
     def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
-        """Hold the project to less than it was granted; for its managers."""
+        """Set limits of the project below those that it is granted; managers only."""
         path = f"/projects/{segment(name)}/limits/own"
         return ProjectLimits(self._session.json("PUT", path, body=limits, repeatable=True))
 
     def usage(self, name: str | None = None, *, month: str | None = None) -> UsageReport:
-        """A month of one project, or of all that one may see; without ``month`` this one so far."""
+        """Return the usage of one month for one project, or for all that the user may see; without
+        ``month``, of the current month so far."""
         path = "/usage" if name is None else f"/projects/{segment(name)}/usage"
         return UsageReport(self._session.json("GET", path, query={"month": month}))
 
     def report(self, name: str, *, month: str | None = None) -> ProjectReport:
-        """A month of one project on one page."""
+        """Return the usage report of one project for one month."""
         path = f"/projects/{segment(name)}/report"
         return ProjectReport(self._session.json("GET", path, query={"month": month}))
 
     def usage_csv(self, name: str, *, month: str | None = None, since: str | None = None) -> str:
-        """Usage as CSV: one month, or all from ``since`` to ``month``."""
+        """Return usage as CSV: one month, or all from ``since`` to ``month``."""
         path = f"/projects/{segment(name)}/usage.csv"
         query = {"month": month, "since": since}
         return self._session.read("GET", path, query=query)[1].decode()
 
     def compare(self) -> SyncReport:
-        """What differs from Slurm's accounts; administrators only."""
+        """Return the differences between the projects and Slurm's accounts; administrators only."""
         return SyncReport(self._session.json("GET", "/admin/sync"))
 
     def sync(self, digest: str) -> SyncReport:
-        """Bring Slurm's accounts in line, exactly as ``compare`` showed; administrators only."""
+        """Apply to Slurm's accounts exactly the changes that ``compare`` showed; administrators
+        only."""
         return SyncReport(self._session.json("POST", "/admin/sync", body={"digest": digest}))
 
 
@@ -216,5 +224,5 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _token(text: str) -> str:
-    """The secret of an invitation: all that follows the sign # of its link."""
+    """Return the secret of an invitation: the part of its link after the #."""
     return text.rpartition("#")[2]

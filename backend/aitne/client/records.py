@@ -1,4 +1,4 @@
-"""What the platform answers, as objects: typed to read, lenient about what it does not know.
+"""Answers of the platform as objects, typed, and lenient about unknown fields.
 
 A field that this version does not know stays in ``raw``; one that an older platform does not send
 is None. These are plain classes, not pydantic models: building the schemas of those takes longer
@@ -26,20 +26,20 @@ TERMINAL = frozenset(
         "LOST",
     }
 )
-"""The names of ``core.states.TERMINAL`` (a test holds them equal), without importing it."""
+"""The names of ``core.states.TERMINAL`` (a test compares them), without importing it."""
 
 LIVE = (
     *("PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STARTING", "RUNNING"),
     *("READY", "SUSPENDED", "COMPLETING", "UNKNOWN"),
 )
-"""All others."""
+"""Names of all other states, in which a job has not ended."""
 
 
 class Record:
-    """One JSON object. Annotated fields are filled from it; times become aware datetimes, and a
-    list that is missing is empty.
+    """Base class of one JSON object. Annotated fields are filled from it; times become aware
+    datetimes, and a list that is missing is empty.
 
-    The class's keywords say which fields are records of their own.
+    The class's keywords name the fields that are records themselves.
     """
 
     _nested: ClassVar[Mapping[str, type[Record]]] = {}
@@ -78,7 +78,7 @@ class Record:
 
 
 class Gpu(Record):
-    """GPUs on each node: how many, and which if that matters."""
+    """GPUs on each node: their number, and their type if one is required."""
 
     count: int
     type: str | None
@@ -88,7 +88,7 @@ class Gpu(Record):
 
 
 class Resources(Record, gpu=Gpu):
-    """What a job has or asks for, per node."""
+    """Resources of a job, allocated or requested, per node."""
 
     nodes: int
     cpu: int
@@ -98,7 +98,7 @@ class Resources(Record, gpu=Gpu):
 
 
 class Stage(Record):
-    """One step on a job's way, for people: what, whether it is over, and how long it took."""
+    """One stage of a job for display: title, status, and times."""
 
     key: str
     title: str
@@ -169,34 +169,35 @@ class Job(Record, resources=Resources, stages=Stage):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Return whether the job is in a terminal state."""
         return self.state in TERMINAL
 
     @property
     def ok(self) -> bool:
-        """Whether it ended as it should."""
+        """Return whether the job has completed successfully."""
         return self.state == "COMPLETED"
 
     @property
     def is_session(self) -> bool:
-        """Whether somebody works in it."""
+        """Return whether the job is an interactive session."""
         return self.type == "session"
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an array job, which does not run itself: its tasks do."""
+        """Return whether it is an array job, which does not run itself: its tasks do."""
         return self.array is not None and self.array_task_id is None
 
     @property
     def short_id(self) -> str:
-        """The beginning of its id; of an array's task the array's with the index, as in ``0008e66b_4``."""
+        """Return the beginning of the id; for an array task, the array job's with the index, such
+        as ``0008e66b_4``."""
         if self.array_job_id is None:
             return self.id[:8]
         return f"{self.array_job_id[:8]}_{self.array_task_id}"
 
 
 class Spec(Record, resources=Resources):
-    """What would be run: everything resolved."""
+    """Complete description of a job, with all defaults and templates resolved."""
 
     type: str
     name: str
@@ -221,7 +222,7 @@ class Spec(Record, resources=Resources):
 
 
 class Plan(Record, spec=Spec):
-    """What a job file would become, before anything is stored."""
+    """Result of a plan: the job that a job file would create, before anything is stored."""
 
     spec: Spec
     fits: bool
@@ -235,7 +236,7 @@ class Plan(Record, spec=Spec):
 
 
 class Event(Record):
-    """One change, as ``Client.events`` yields it."""
+    """One event, as ``Client.events`` yields it."""
 
     id: int
     time: datetime
@@ -274,7 +275,7 @@ class Template(Record, parameters=Parameter):
 
 
 class TemplateProblem(Record):
-    """A template's file that was refused: where, and why."""
+    """Template file that was rejected: line and reason."""
 
     path: str
     line: int | None
@@ -290,7 +291,7 @@ class GpuCount(Record):
 
 
 class Node(Record, gpus=GpuCount):
-    """A node as the scheduler sees it."""
+    """A node with its state and resources, as reported by the scheduler."""
 
     name: str
     cluster: str
@@ -308,7 +309,8 @@ class Node(Record, gpus=GpuCount):
 
 
 class QueuePlace(Record):
-    """A place in line, counted from 1, among the platform's jobs that wait for the partition."""
+    """Position in the queue, counted from 1, among the platform's jobs that wait for the
+    partition."""
 
     place: int
     waiting: int
@@ -316,7 +318,7 @@ class QueuePlace(Record):
 
 
 class Advice(Record):
-    """A sentence about a job that waits; ``at`` and ``jobs`` end it where they are given."""
+    """Advice on a waiting job; ``at`` and ``jobs`` complete the sentence where they are given."""
 
     text: str
     at: datetime | None
@@ -333,7 +335,7 @@ class GpuSum(Record):
 
 
 class Partition(Record, gpus=GpuSum):
-    """A queue with its own limits, and what its nodes have."""
+    """A queue with its own limits, and the resources of its nodes."""
 
     name: str
     up: bool
@@ -351,7 +353,7 @@ class Partition(Record, gpus=GpuSum):
 
 
 class Token(Record):
-    """A personal access token. ``token`` is there once: when it was just made."""
+    """A personal access token. ``token``, its secret, is set only after creation."""
 
     id: str
     owner: str
@@ -365,7 +367,7 @@ class Token(Record):
 
 
 class User(Record):
-    """An account."""
+    """Account of a user on the platform."""
 
     name: str
     display_name: str
@@ -376,7 +378,7 @@ class User(Record):
 
 
 class PlatformInfo(Record):
-    """What platform this is."""
+    """Title, version, cluster and scheduler of the platform."""
 
     title: str
     version: str
@@ -388,7 +390,7 @@ class PlatformInfo(Record):
 
 
 class Me(Record, user=User, platform=PlatformInfo):
-    """Who asks, and whom."""
+    """The user that the client acts as, with projects and platform."""
 
     user: User
     projects: list[str]
@@ -397,7 +399,7 @@ class Me(Record, user=User, platform=PlatformInfo):
 
 
 class LoginLink(Record):
-    """A link that logs its reader in, once."""
+    """Link that logs a browser in, once."""
 
     url: str
     expires_at: datetime

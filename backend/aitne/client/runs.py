@@ -1,4 +1,4 @@
-"""What runs were and what came of them: snapshots, files, results, sweeps, comparisons."""
+"""Operations on runs of jobs: snapshots, files, results, sweeps, comparisons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Snapshot(Record):
-    """What a job ran on. ``taken`` is what its agent found: git, environment, host; None: nothing."""
+    """Circumstances of a run. ``taken`` has what the agent recorded: git, environment, host; None:
+    nothing."""
 
     attempt: int
     taken: dict[str, Any] | None
@@ -44,7 +45,7 @@ class WrittenFiles(Record, files=WrittenFile):
 
 
 class Results(Record):
-    """What a job's program measured."""
+    """Metrics that a job's program recorded."""
 
     updated_at: datetime
     values: dict[str, float]
@@ -54,7 +55,7 @@ class Results(Record):
 
 
 class SweepTask(Record):
-    """One setting, and what came of it."""
+    """One task of a sweep: its parameters and their outcome."""
 
     task: int
     job_id: str
@@ -79,7 +80,7 @@ class Sweep(Record, tasks=SweepTask):
 
 
 class Rerun(Record):
-    """What running a job again would mean."""
+    """Preview of running a job again: problems, changes and notes."""
 
     possible: bool
     problems: list[dict[str, Any]]
@@ -97,42 +98,45 @@ class Comparison(Record):
 
 
 class Runs:
-    """The part of ``client.jobs`` about what runs were."""
+    """The part of ``client.jobs`` about runs: snapshots, files, results, sweeps."""
 
     _session: Session
 
     def snapshot(self, job_id: str) -> Snapshot:
-        """What the job ran on."""
+        """Return the snapshot of a job: code, environment, image, datasets."""
         return Snapshot(self._session.json("GET", f"/jobs/{segment(job_id)}/snapshot"))
 
     def files(self, job_id: str) -> WrittenFiles:
-        """The files that it wrote. Raises ``NotFound`` while nobody has looked."""
+        """Return the files that the job changed. Raises ``NotFound`` while they have not been
+        listed."""
         return WrittenFiles(self._session.json("GET", f"/jobs/{segment(job_id)}/files"))
 
     def results(self, job_id: str) -> Results:
-        """What its program measured. Raises ``NotFound`` while that is nothing."""
+        """Return the metrics that the job's program recorded. Raises ``NotFound`` while there are
+        none."""
         return Results(self._session.json("GET", f"/jobs/{segment(job_id)}/results"))
 
     def compare(self, job_id: str, other_id: str) -> Comparison:
-        """In what two runs differ."""
+        """Return the differences between two runs."""
         path = f"/jobs/{segment(job_id)}/compare/{segment(other_id)}"
         return Comparison(self._session.json("GET", path))
 
     def plan_resubmit(self, job_id: str) -> Rerun:
-        """What has changed since the job ran; nothing is stored."""
+        """Return what has changed since the job ran; nothing is stored."""
         return Rerun(self._session.json("GET", f"/jobs/{segment(job_id)}/resubmit"))
 
     def sweep(self, job_id: str) -> Sweep:
-        """The settings of a sweep, and what came of each. Raises ``NotFound``: it is no sweep."""
+        """Return the tasks of a sweep with their outcomes. Raises ``NotFound``: the job is not a
+        sweep."""
         return Sweep(self._session.json("GET", f"/jobs/{segment(job_id)}/sweep"))
 
     def stop_sweep(self, job_id: str) -> Job:
-        """Cancel what has not ended, but the best task so far."""
+        """Cancel all tasks that have not ended, except the best one so far."""
         path = f"/jobs/{segment(job_id)}/sweep/stop"
         return Job(self._session.json("POST", path, repeatable=True))
 
     def watch_sweep(self, job_id: str) -> Iterator[Sweep]:
-        """The sweep now, and again each time something of it changes, until it has ended."""
+        """Yield the sweep now, and again each time one of its tasks changes, until it has ended."""
         from aitne.client.events import events
 
         seen = self.sweep(job_id)

@@ -1,7 +1,7 @@
-"""Requests with everything around them: credentials, patience, errors, pages.
+"""HTTP requests with credentials, retries, errors and pages.
 
 A request is repeated when that is safe: reading always is, creating is because of its
-Idempotency-Key, and anything is while the platform cannot have seen it.
+Idempotency-Key, and any request is while the platform cannot have seen it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ LONGEST_PAUSE_S = 2.0
 
 
 def segment(value: object) -> str:
-    """A value as one segment of a path: whatever it holds, it stays one."""
+    """Return a value escaped as one segment of a path."""
     return quote(str(value))
 
 
 def new_key() -> str:
-    """An Idempotency-Key: one for all tries of one wish."""
+    """Return a new Idempotency-Key, for all attempts of one request."""
     return os.urandom(16).hex()
 
 
 class Session:
-    """Speaks to one platform as one user."""
+    """Requests to one platform as one user."""
 
     def __init__(
         self,
@@ -67,10 +67,11 @@ class Session:
         repeatable: bool | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """Ask below ``/api/v1``; the decoded answer, None if it is empty.
+        """Send a request below ``/api/v1`` and return the decoded answer, None if it is empty.
 
-        ``body`` is sent as JSON, but bytes as they are. ``key`` is the Idempotency-Key of a request that creates. ``repeatable`` says that doing it
-        twice does no harm; unset, that holds for reading and for what has a key.
+        ``body`` is sent as JSON, bytes unchanged. ``key`` is the Idempotency-Key of a request that
+        creates. ``repeatable`` tells that the request may safely be sent twice; None: it is if it
+        reads or has a key.
 
         Raises:
             AitneError: the platform said no, or does not answer.
@@ -97,7 +98,7 @@ class Session:
         repeatable: bool | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> tuple[Mapping[str, str], bytes]:
-        """As ``json``, but the headers and the bytes as they came."""
+        """Send a request as ``json`` does, but return the headers and the body as bytes."""
         headers = {} if key is None else {"Idempotency-Key": key}
         if repeatable is None:
             repeatable = method == "GET" or key is not None
@@ -126,7 +127,7 @@ class Session:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Reply:
-        """Open an answer that comes bit by bit.
+        """Send a request and return an answer that is read in chunks.
 
         Raises:
             ConnectionFailed: try again.
@@ -144,7 +145,7 @@ class Session:
         return reply
 
     def pages(self, path: str, query: Query, *, most: int | None = None) -> Iterator[Any]:
-        """The items of a list, page after page, at most ``most`` of them."""
+        """Yield the items of a list, page after page, at most ``most`` of them."""
         cursor: str | None = None
         left = most
         while left is None or left > 0:
@@ -219,10 +220,10 @@ def _encoded(query: Query | None) -> str:
 
 
 class Patience:
-    """How long a platform may be silent before a request is given up.
+    """Time for which requests are repeated while the platform does not answer.
 
     A supervised platform that is up restarts its API within seconds, so a broken connection is
-    worth a few tries; where nothing runs at all, that is said at once.
+    retried a few times; where no platform runs, the error is raised at once.
     """
 
     def __init__(self, session: Session, seconds: float | None = None) -> None:
@@ -231,12 +232,12 @@ class Patience:
         self.reset()
 
     def reset(self) -> None:
-        """It answered: the next silence is a new one."""
+        """Start anew after an answer: the next silence is a new one."""
         self._pause_s = FIRST_PAUSE_S
         self._until: float | None = None
 
     def after(self, failure: ConnectionFailed, *, repeatable: bool) -> None:
-        """Wait a moment, then return to try again.
+        """Wait a moment before the next attempt, or raise.
 
         Raises:
             NotRunning: there is nothing to wait for.
@@ -258,7 +259,7 @@ class Patience:
             ) from failure
 
     def pause(self) -> bool:
-        """Sleep a little longer each time; False when patience is over."""
+        """Sleep, longer each time; return False when the time is over."""
         now = self._session.clock()
         if self._until is None:
             self._until = now + self._seconds

@@ -1,4 +1,4 @@
-"""Sessions: start, open, extend, stop, wait until one can be worked in."""
+"""Operations on sessions: start, open, extend, stop, wait until ready."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Sessions:
-    """``client.sessions``."""
+    """Operations on sessions, as ``client.sessions``."""
 
     def __init__(self, session: Session, jobs: Jobs) -> None:
         self._session = session
@@ -28,7 +28,7 @@ class Sessions:
         job_file: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Job:
-        """Start a session from a template; ``job_file`` holds what shall differ from it."""
+        """Start a session from a template; ``job_file`` overrides fields of the template."""
         body = {"type": "session", **(job_file or {})}
         if template is not None:
             body["template"] = template
@@ -36,15 +36,15 @@ class Sessions:
         return Job(found)
 
     def get(self, session_id: str) -> Job:
-        """One session. Raises ``NotFound``."""
+        """Return one session. Raises ``NotFound``."""
         return Job(self._session.json("GET", f"/sessions/{segment(session_id)}"))
 
     def list(self, **query: Any) -> Iterator[Job]:
-        """Sessions, newest first. Takes what ``client.jobs.list`` takes."""
+        """Iterate over sessions, newest first. Takes the arguments of ``client.jobs.list``."""
         return self._jobs.list(type="session", **query)
 
     def open(self, session_id: str, app: str | None = None) -> str:
-        """The address to work at, or that of ``app``, another of its entry points.
+        """Return the URL of the session, or of ``app``, another of its entry points.
 
         Raises ``Conflict`` while it is not ready, ``NotFound`` if it has no such entry point.
         """
@@ -54,35 +54,35 @@ class Sessions:
         return str(found["url"])
 
     def extend(self, session_id: str, duration: str) -> Job:
-        """Add to the time that is left: ``"1h"``, ``"30m"``."""
+        """Add to the time that is left: ``"1h"``, ``"30m"``, for example."""
         path = f"/sessions/{segment(session_id)}/extend"
         return Job(self._session.json("POST", path, body={"duration": duration}))
 
     def keep(self, session_id: str) -> Job:
-        """Say that it is in use: an idle session is then not ended until it has been idle anew."""
+        """Report that the session is in use, so that its idle time starts anew."""
         path = f"/sessions/{segment(session_id)}/keep"
         return Job(self._session.json("POST", path, repeatable=True))
 
     def stop(self, session_id: str) -> Job:
-        """End it."""
+        """Request the end of the session and return its record."""
         path = f"/sessions/{segment(session_id)}/stop"
         return Job(self._session.json("POST", path, repeatable=True))
 
     def relaunch(self, session_id: str, *, key: str | None = None) -> Job:
-        """Start the same again after it has ended: template, parameters, resources."""
+        """Start the same session again after it has ended: template, parameters, resources."""
         path = f"/sessions/{segment(session_id)}/relaunch"
         return Job(self._session.json("POST", path, key=key or new_key()))
 
     def resume(self, session_id: str, *, key: str | None = None) -> Job:
         """Continue a session that has ended: the same again, with the notebooks that were open.
 
-        Raises ``Conflict`` while it lives, or when another one goes on with it already.
+        Raises ``Conflict`` while it is live, or when another session continues it already.
         """
         path = f"/sessions/{segment(session_id)}/continue"
         return Job(self._session.json("POST", path, key=key or new_key()))
 
     def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:
-        """Wait until it can be worked in.
+        """Wait until the session is ready, and return it.
 
         Raises:
             JobEnded: it ended before that; the message says why.

@@ -1,4 +1,4 @@
-"""The user's folders: home, scratch, projects, and their quotas."""
+"""The user's storage areas: home, scratch, projects, and their quotas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Area(Record):
-    """A folder of the user's or of a project's."""
+    """Storage area of the user or of a project."""
 
     name: str
     kind: str
@@ -23,7 +23,7 @@ class Area(Record):
 
 
 class Quota(Record):
-    """How much may be used and is; a limit of None is none."""
+    """Use and limit of bytes and files; a limit of None: unlimited."""
 
     used_bytes: int | None
     limit_bytes: int | None
@@ -32,7 +32,7 @@ class Quota(Record):
 
 
 class AreaFacts(Record, area=Area, user_quota=Quota, project_quota=Quota):
-    """What was found at an area; what could not be found out is None."""
+    """State of a storage area; a value that could not be determined is None."""
 
     area: Area
     there: bool
@@ -48,7 +48,7 @@ class AreaFacts(Record, area=Area, user_quota=Quota, project_quota=Quota):
 
 
 class StorageView(Record, areas=AreaFacts):
-    """The user's areas, and what the user should know of them."""
+    """Storage areas of the user, and problems with them."""
 
     account: str | None
     areas: list[AreaFacts]
@@ -57,14 +57,15 @@ class StorageView(Record, areas=AreaFacts):
 
 
 class Storage:
-    """``client.storage``."""
+    """Operations on storage areas, as ``client.storage``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def get(self, project: str | None = None) -> StorageView:
-        """One's own folders and those of ``project``; of None, of all one's projects.
+        """Return the user's own areas and those of ``project``; None: those of all of the user's
+        projects.
 
-        Raises ``NotFound`` for a project of others.
+        Raises ``NotFound`` for a project that the user is not a member of.
         """
         return StorageView(self._session.json("GET", "/storage", query={"project": project}))

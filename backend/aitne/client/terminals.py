@@ -1,6 +1,6 @@
 """A terminal, a program, or an SSH server in a running job, over one WebSocket.
 
-Both directions have a window: what was sent and not yet taken by the other side is bounded.
+Both directions have a window: data that was sent and not yet acknowledged is bounded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from aitne.client.session import Session
 
 OUT, ERRORS = 1, 2
-"""What a piece of output is: the program's standard output (of a terminal all), or its errors."""
+"""Kinds of output: the program's standard output (of a terminal, all output), or its standard
+error."""
 _PIECE = 32 << 10
 _OPEN_WITHIN_S = 90.0
 _CLOSE_WITHIN_S = 2.0
@@ -27,7 +28,8 @@ _LARGEST_MESSAGE = 4 << 20
 
 
 class Terminal:
-    """Made by ``client.jobs.attach``; a context manager. One thread may read while others write."""
+    """Connection that ``client.jobs.attach`` returns; a context manager. One thread may read while
+    others write."""
 
     def __init__(
         self, session: Session, job_id: str, *, node: str | None, start: dict[str, Any]
@@ -65,9 +67,9 @@ class Terminal:
         self._written = 0
         self._ended = False
         self.exit_code: int | None = None
-        """Once it has ended; None then means that nobody knows."""
+        """Exit code of the program once it has ended; None then means that it is unknown."""
         self.reason: str | None = None
-        """Why it ended, where that was not its own doing."""
+        """Reason of the end, unless the program ended by itself."""
         try:
             self._send({"type": "open", "ticket": ticket["ticket"], "start": start})
             started = self._next(_OPEN_WITHIN_S)
@@ -86,7 +88,8 @@ class Terminal:
         self.close()
 
     def read(self) -> Iterator[tuple[int, bytes]]:
-        """Pieces of output as they come, each ``OUT`` or ``ERRORS``, until it has ended.
+        """Yield output as it arrives, each piece ``OUT`` or ``ERRORS``, until the program has
+        ended.
 
         Raises:
             Unreachable: the connection broke.
@@ -115,7 +118,7 @@ class Terminal:
                 self._room.notify_all()
 
     def write(self, data: bytes) -> None:
-        """Input; waits while too much is on its way. After the end it goes nowhere."""
+        """Send input; wait while too much is unacknowledged. After the end it is discarded."""
         for start in range(0, len(data), _PIECE):
             piece = data[start : start + _PIECE]
             with self._room:
@@ -128,15 +131,15 @@ class Terminal:
             self._send(piece)
 
     def resize(self, rows: int, cols: int) -> None:
-        """The terminal has another size."""
+        """Send a new size of the terminal."""
         self._send({"type": "resize", "rows": rows, "cols": cols})
 
     def end_input(self) -> None:
-        """Nothing more is written."""
+        """Send the end of the input; nothing can be written afterwards."""
         self._send({"type": "eof"})
 
     def close(self) -> None:
-        """Hang up: what was started ends."""
+        """Close the connection, which ends the program."""
         with self._room:
             self._ended = True
             self._room.notify_all()
@@ -187,7 +190,7 @@ def attach(
     cols: int,
     term: str,
 ) -> Terminal:
-    """See ``Jobs.attach``."""
+    """Implement ``Jobs.attach``: start a program in a running job."""
     start = {
         "kind": "shell",
         "argv": [*argv],
@@ -200,5 +203,5 @@ def attach(
 
 
 def attach_ssh(session: Session, job_id: str, public_key: str, *, node: str | None) -> Terminal:
-    """See ``Jobs.attach_ssh``."""
+    """Implement ``Jobs.attach_ssh``: start an SSH server in a running job."""
     return Terminal(session, job_id, node=node, start={"kind": "ssh", "public_key": public_key})

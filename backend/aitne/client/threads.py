@@ -1,7 +1,7 @@
-"""Waiting for blocking calls without blocking an event loop: a thread for each call, gone with it.
+"""Calls of blocking functions from an event loop: each in a thread of its own, which ends with it.
 
-Daemon threads of their own, not a pool: streams wait as long as nothing happens, and neither use up
-a pool's threads nor keep a program from ending.
+These are daemon threads, not a pool: streams may wait for a long time, and must neither use up a
+pool's threads nor keep a program from ending.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _END = object()
 
 
 async def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``function`` returns or raises, called in a thread. Who is cancelled while waiting leaves
-    the call to its end, of which nobody hears."""
+    """Call ``function`` in a thread and return its result or raise its error. If the caller is
+    cancelled while it waits, the call continues and its result is discarded."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -54,7 +54,7 @@ async def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 async def stream(
     make: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
 ) -> AsyncIterator[T]:
-    """The items of the iterator that ``make`` returns, each fetched when it is asked for."""
+    """Yield the items of the iterator that ``make`` returns, each fetched when it is requested."""
     items = await call(make, *args, **kwargs)
     try:
         while (item := await call(next, items, _END)) is not _END:

@@ -1,4 +1,4 @@
-"""The seam between the client and the network: tests and embedding programs pass their own."""
+"""Interface between the client and the network: tests and embedding programs pass their own."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Protocol
 
 
 class Reply(Protocol):
-    """A response: the head is there, the body is read as it comes. Close it."""
+    """A response whose head was received; the body is read as it arrives. It must be closed."""
 
     status: int
     headers: Mapping[str, str]
-    """By lower-case name."""
+    """Headers by lower-case name."""
 
     def chunks(self) -> Iterator[bytes]:
-        """The body, as it arrives. Raises ``ConnectionFailed`` when it breaks off."""
+        """Yield the body as it arrives. Raises ``ConnectionFailed`` if the connection breaks."""
         ...
 
     def close(self) -> None:
-        """Let go of the connection; chunks still to come are lost."""
+        """Close the connection; chunks not yet read are lost."""
         ...
 
 
 class Transport(Protocol):
-    """Sends one request and returns when the head of its response is there."""
+    """A way to send requests, such as a TCP connection to one address."""
 
     def send(
         self,
@@ -34,7 +34,9 @@ class Transport(Protocol):
         body: bytes | None,
         timeout_s: float,
     ) -> Reply:
-        """``timeout_s`` bounds connecting and every single wait for bytes.
+        """Send one request and return when the head of its response has arrived.
+
+        ``timeout_s`` bounds connecting and every single wait for bytes.
 
         Raises:
             ConnectionFailed: no complete exchange.

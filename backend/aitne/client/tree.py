@@ -1,4 +1,4 @@
-"""What lies below a folder: files, links, and what cannot be in a dataset."""
+"""Contents of a folder: files, links, and entries that a dataset cannot have."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ UNREADABLE = "unreadable"
 BROKEN = "broken"
 REFUSED = "refused"
 OFTEN = 1_000
-"""Entries between two calls of a scan's listener."""
+"""Number of entries between two calls of a scan's listener."""
 
 
 class Problem:
-    """Something of a folder that keeps it from being a dataset, or from being compared with one."""
+    """An entry that keeps a folder from being a dataset, or from being compared with one."""
 
     __slots__ = ("kind", "path", "reason")
 
     def __init__(self, path: bytes, kind: str, reason: str) -> None:
         self.path = path
         self.kind = kind
-        """``changed`` meanwhile, ``unreadable`` for this user, ``broken`` for everybody, or ``refused``
-        because a dataset cannot have it."""
+        """``changed`` meanwhile, ``unreadable`` for this user, ``broken`` for all users, or
+        ``refused`` because a dataset cannot have it."""
         self.reason = reason
 
 
 class Tree:
-    """What a scan has found, by path relative to the folder."""
+    """Result of a scan, by path relative to the folder."""
 
     def __init__(self) -> None:
         self.files: dict[bytes, Stamp | None] = {}
-        """None where the scan was not to look at each file."""
+        """Stamps of the files; None where the scan did not look at each file."""
         self.links: dict[bytes, bytes] = {}
         self.problems: list[Problem] = []
 
@@ -50,25 +50,26 @@ class Tree:
         return len(self.files) + len(self.links)
 
     def problem(self, path: bytes, kind: str, reason: str) -> None:
-        """Note a problem."""
+        """Record a problem of the scan."""
         self.problems.append(Problem(path, kind, reason))
 
 
 def stamp(found: os.stat_result) -> Stamp:
-    """What tells two states of a file apart."""
+    """Return the values that identify one state of a file: size, times and inode."""
     return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 def unreadable(path: bytes, error: OSError) -> Problem:
-    """What a system call had against ``path``."""
+    """Return the problem for a system call that failed at ``path``."""
     kind = UNREADABLE if error.errno in (errno.EACCES, errno.EPERM) else BROKEN
     return Problem(path, kind, f"cannot be read: {error.strerror or error}")
 
 
 def scan(root: bytes, *, stamps: bool, heard: Callable[[int], None] | None = None) -> Tree:
-    """Walk below ``root`` and follow no link. ``stamps``: look at each file, which takes longer.
+    """Walk below ``root`` without following links. ``stamps``: look at each file, which takes
+    longer.
 
-    ``heard`` is told now and then how many entries there are so far.
+    ``heard`` is called from time to time with the number of entries so far.
     """
     tree = Tree()
     folders = [b""]

@@ -1,4 +1,5 @@
-"""One's own account: sign-ins, password, second factor; and what administrators do for others'."""
+"""Routes of the user's own account (sign-ins, password, second factor), and of administrators for
+others."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ router = APIRouter(prefix=V1)
 
 @router.get("/account", tags=["account"])
 async def get_account(actor: Reader, platform: PlatformDep) -> AccountView:
-    """Your account, and how it is protected."""
+    """Return your account and how it is protected."""
     account = await platform.account.get(actor)
     user = account.user
     return AccountView(
@@ -53,7 +54,7 @@ async def get_account(actor: Reader, platform: PlatformDep) -> AccountView:
 
 @router.get("/account/sign-ins", tags=["account"])
 async def list_sign_ins(actor: Reader, request: Request, platform: PlatformDep) -> SignInList:
-    """The browsers in which you are logged in."""
+    """List the browsers in which you are logged in."""
     found = await platform.account.sign_ins(actor)
     current = await platform.account.current(_cookie(request, platform))
     return SignInList(
@@ -70,7 +71,7 @@ async def revoke_sign_ins(
         AskedFlag, Query(description="Leave the browser that asks logged in.")
     ] = True,
 ) -> Ended:
-    """Log out everywhere. Your terminals end, and the way into your sessions."""
+    """Log out everywhere. Your terminals end, and access to your sessions."""
     keep = _cookie(request, platform) if keep_current else None
     ended = await platform.account.revoke_all(actor, keep=keep)
     await platform.logins_ended(actor.name)
@@ -92,7 +93,8 @@ async def revoke_sign_in(
 async def change_password(
     body: NewPassword, actor: Writer, request: Request, platform: PlatformDep
 ) -> None:
-    """Set your password. All sign-ins but the one in use end, your terminals, and the way into sessions."""
+    """Set your password. All sign-ins except the current one end, with your terminals and access to
+    your sessions."""
     await platform.account.change_password(
         actor,
         body.password,
@@ -107,9 +109,10 @@ async def change_password(
 async def reauthenticate(
     body: IdentityProof, actor: Writer, request: Request, platform: PlatformDep
 ) -> None:
-    """Prove who is at the browser: new tokens, webhooks, mail addresses and second factors need that.
+    """Confirm your identity. New tokens, webhooks, mail addresses and second factors require that.
 
-    A login counts for 15 minutes. Without it they answer 403 with the code `reauthentication_required`.
+    A login is sufficient for 15 minutes. Afterwards these requests answer 403 with the code
+    `reauthentication_required`.
     """
     await platform.account.reauthenticate(
         actor, _cookie(request, platform), code=body.code, password=body.password
@@ -118,7 +121,7 @@ async def reauthenticate(
 
 @router.post("/account/second-factor", tags=["account"])
 async def enrol_second_factor(actor: Writer, platform: PlatformDep) -> EnrolmentView:
-    """Begin to set up a second factor: nothing is asked for until it is confirmed."""
+    """Start the setup of a second factor. It is not required until it is confirmed."""
     return view_of_enrolment(await platform.account.enrol(actor))
 
 
@@ -126,7 +129,7 @@ async def enrol_second_factor(actor: Writer, platform: PlatformDep) -> Enrolment
 async def confirm_second_factor(
     body: CodeUse, actor: Writer, platform: PlatformDep
 ) -> RecoveryCodes:
-    """Take the second factor into use with a first code."""
+    """Activate the second factor with a first code."""
     return RecoveryCodes(recovery_codes=await platform.account.confirm(actor, body.code))
 
 
@@ -134,20 +137,20 @@ async def confirm_second_factor(
 async def renew_recovery_codes(
     body: CodeUse, actor: Writer, platform: PlatformDep
 ) -> RecoveryCodes:
-    """Make new recovery codes; those of before work no more."""
+    """Create new recovery codes. The previous ones become invalid."""
     codes = await platform.account.renew_recovery_codes(actor, body.code)
     return RecoveryCodes(recovery_codes=codes)
 
 
 @router.post("/account/second-factor/disable", status_code=204, tags=["account"])
 async def disable_second_factor(body: IdentityProof, actor: Writer, platform: PlatformDep) -> None:
-    """Remove the second factor, against a code or your password."""
+    """Remove the second factor, with a code or your password as proof."""
     await platform.account.disable_factor(actor, code=body.code, password=body.password)
 
 
 @router.get("/users/{name}/protection", tags=["users"])
 async def get_protection(name: Name, actor: Admin, platform: PlatformDep) -> ProtectionView:
-    """How an account is protected, and whether it is locked."""
+    """Return how an account is protected, and whether it is locked."""
     found = await platform.account.protection(actor, name)
     return ProtectionView(
         source=found.source,
@@ -160,27 +163,27 @@ async def get_protection(name: Name, actor: Admin, platform: PlatformDep) -> Pro
 
 @router.post("/users/{name}/reset-link", status_code=201, tags=["users"])
 async def create_reset_link(name: Name, actor: Admin, platform: PlatformDep) -> ResetLink:
-    """Make a link with which somebody sets a new password, once."""
+    """Create a link that sets a new password for the account, once."""
     link = await platform.account.create_reset_link(actor, name)
     return ResetLink(url=link.url, expires_at=link.expires_at)
 
 
 @router.post("/users/{name}/unlock", status_code=204, tags=["users"])
 async def unlock_user(name: Name, actor: Admin, platform: PlatformDep) -> None:
-    """Let somebody try again who failed to log in too often."""
+    """Unlock an account after too many failed logins."""
     await platform.account.unlock(actor, name)
 
 
 @router.post("/users/{name}/reset-second-factor", status_code=204, tags=["users"])
 async def reset_second_factor(name: Name, actor: Admin, platform: PlatformDep) -> None:
-    """Remove somebody's second factor, and end their sign-ins."""
+    """Remove a user's second factor, and end the user's sign-ins."""
     await platform.account.reset_factor(actor, name)
     await platform.logins_ended(name)
 
 
 @router.delete("/users/{name}/sign-ins", tags=["users"])
 async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> Ended:
-    """End all sign-ins of somebody, with terminals and the way into sessions."""
+    """End all sign-ins of a user, with terminals and access to sessions."""
     ended = await platform.account.sign_out(actor, name)
     await platform.logins_ended(name)
     return Ended(ended=ended)
@@ -190,13 +193,13 @@ async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> Ende
 async def impersonate_user(
     name: Name, actor: Admin, request: Request, platform: PlatformDep
 ) -> Impersonation:
-    """Look at the platform as somebody else, for an hour at most, in this browser."""
+    """Act as another user, for an hour at most, in this browser."""
     until = await platform.account.impersonate(actor, name, _cookie(request, platform))
     return Impersonation(by=actor.name, until=until)
 
 
 def _cookie(request: Request, platform: Platform) -> str | None:
-    """The login that the request came by; None for one that came by a token."""
+    """Return the login cookie of the request; None if it was authenticated by a token."""
     if request.headers.get("authorization"):
         return None
     return request.cookies.get(cookie_name(platform.settings))

@@ -1,4 +1,4 @@
-"""What an administrator looks at first: health, and the settings."""
+"""Routes for administrators: health and settings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ router = APIRouter(prefix=f"{V1}/admin", tags=["admin"])
 
 @router.get("/health")
 async def get_health(actor: Admin, platform: PlatformDep) -> Health:
-    """Every part of the platform: how it does, since when, and what to do about it."""
+    """Return the state of every part of the platform, with the time of its last change and
+    advice."""
     return await platform.health.report(actor)
 
 
 @router.get("/settings")
 async def list_settings(actor: Admin, platform: PlatformDep) -> SettingList:
-    """Every setting with its value and where that is from. Secrets are masked."""
+    """List every setting with its value and the source of it. Secrets are masked."""
     return SettingList(items=shown(platform.settings))

@@ -1,4 +1,4 @@
-"""Announcements, and maintenance."""
+"""Routes of announcements and of maintenance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _view(announcement: Announcement, *, dismissed: bool = False) -> Announcemen
 async def list_announcements(
     where: Annotated[AnnouncementQuery, Query()], actor: Reader, platform: PlatformDep
 ) -> AnnouncementPage:
-    """What you should know now; for administrators also all that there are."""
+    """List your current announcements; for administrators also all others."""
     if where.all:
         page = await platform.announcements.all(actor, cursor=where.cursor, limit=where.limit)
         return AnnouncementPage(
@@ -53,7 +53,7 @@ async def list_announcements(
 async def create_announcement(
     body: NewAnnouncement, actor: Admin, platform: PlatformDep, response: Response, tags: TagsDep
 ) -> AnnouncementView:
-    """Tell people something, for administrators."""
+    """Publish an announcement, for administrators."""
     made = await platform.announcements.create(
         actor,
         text=body.text,
@@ -70,7 +70,7 @@ async def create_announcement(
 async def get_announcement(
     announcement_id: Id, actor: Reader, platform: PlatformDep, tags: TagsDep
 ) -> AnnouncementView:
-    """One that you are shown, or any for administrators."""
+    """Return one of your announcements, or any for administrators."""
     return tags.of(_view(await platform.announcements.get(actor, announcement_id)))
 
 
@@ -82,7 +82,8 @@ async def update_announcement(
     platform: PlatformDep,
     tags: TagsDep,
 ) -> AnnouncementView:
-    """Change it, for administrators. Who had put it away sees it again if it says something new."""
+    """Change an announcement, for administrators. Users who have dismissed it see it again if its
+    text or severity changes."""
     changed = await platform.announcements.change(
         actor, announcement_id, body.given(), check=lambda found: tags.expect(_view(found))
     )
@@ -93,7 +94,7 @@ async def update_announcement(
 async def delete_announcement(
     announcement_id: Id, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> None:
-    """Take it away, for administrators."""
+    """Delete an announcement, for administrators."""
     await platform.announcements.delete(
         actor, announcement_id, check=lambda found: tags.expect(_view(found))
     )
@@ -101,13 +102,13 @@ async def delete_announcement(
 
 @router.put("/announcements/{announcement_id}/dismissal", status_code=204, tags=["announcements"])
 async def dismiss_announcement(announcement_id: Id, actor: Writer, platform: PlatformDep) -> None:
-    """Put it away, for yourself. Critical ones stay."""
+    """Hide an announcement for yourself. Critical ones cannot be hidden."""
     await platform.announcements.dismiss(actor, announcement_id)
 
 
 @router.get("/maintenance", tags=["maintenance"])
 async def get_maintenance(actor: Reader, platform: PlatformDep, tags: TagsDep) -> MaintenanceView:
-    """Whether new work begins, and when that changes."""
+    """Return whether maintenance is off, scheduled or on, and when that changes."""
     return tags.of(await platform.maintenance.status(actor))
 
 
@@ -115,9 +116,9 @@ async def get_maintenance(actor: Reader, platform: PlatformDep, tags: TagsDep) -
 async def set_maintenance(
     body: NewMaintenance, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> MaintenanceView:
-    """Begin a maintenance now or later, for administrators; one that was set is replaced.
+    """Start a maintenance now or later, for administrators; it replaces an earlier one.
 
-    What runs goes on. What is submitted is accepted, and held until the end.
+    Running jobs continue. New jobs are accepted, and held until the end.
     """
     return tags.of(
         await platform.maintenance.set(
@@ -132,5 +133,5 @@ async def set_maintenance(
 
 @router.delete("/maintenance", tags=["maintenance"])
 async def end_maintenance(actor: Admin, platform: PlatformDep, tags: TagsDep) -> MaintenanceView:
-    """End the maintenance, or forget the one that was to come, for administrators."""
+    """End the maintenance, or cancel a scheduled one, for administrators."""
     return await platform.maintenance.end(actor, check=tags.expect)

@@ -1,4 +1,4 @@
-"""The audit log, for administrators."""
+"""Routes of the audit log, for administrators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 async def list_audit(
     where: Annotated[AuditQuery, Query()], actor: Admin, platform: PlatformDep
 ) -> AuditPage:
-    """Who did what to what, newest first."""
+    """List entries of the audit log, newest first."""
     page = await platform.audit.list(actor, where.filter(), cursor=where.cursor, limit=where.limit)
     return AuditPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
 
@@ -44,7 +44,8 @@ async def export_audit(
     actor: Admin,
     platform: PlatformDep,
 ) -> Response:
-    """The audit log as a file, oldest first: whole, or what the filter leaves."""
+    """Export the audit log as a file, oldest first; complete, or only the entries that match the
+    filter."""
     rows = await platform.audit.export(actor, where.filter(), as_csv=where.format == "csv")
     return Stream(
         rows,
@@ -57,5 +58,5 @@ async def export_audit(
 
 @router.get("/audit/check")
 async def check_audit(actor: Admin, platform: PlatformDep) -> AuditCheck:
-    """Walk along the chain of hashes: whether an entry was changed, removed or inserted."""
+    """Check the chain of hashes, which shows whether an entry was changed, removed or inserted."""
     return await platform.audit.check(actor)

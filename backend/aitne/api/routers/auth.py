@@ -1,4 +1,4 @@
-"""Logging in and out, and who one is."""
+"""Routes of login and logout, and of the current user."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Source = Annotated[SourceName, Path(description="One of the buttons' sources.", 
 
 @router.get("/auth/sources")
 async def list_login_sources(platform: PlatformDep) -> LoginSources:
-    """The ways to log in that this platform offers."""
+    """List the identity sources with which users can log in to this platform."""
     arrivals = platform.identity.arrivals
     return LoginSources(
         title=platform.settings.title,
@@ -115,7 +115,7 @@ async def start_login(
         str, Query(max_length=2_000, description="The portal's page to come back to.")
     ] = "/",
 ) -> RedirectResponse:
-    """Send the browser to a provider that logs people in."""
+    """Redirect the browser to an identity provider."""
     try:
         departure = await platform.identity.begin_redirect(source, next)
     except Unavailable:
@@ -137,7 +137,7 @@ async def start_login(
 async def end_login(
     source: Source, request: Request, platform: PlatformDep, metrics: MetricsDep, _: Limited
 ) -> RedirectResponse:
-    """Where a provider sends the browser back to; it ends on a page of the portal."""
+    """Receive the browser from an identity provider and redirect it to a page of the portal."""
     proof = request.cookies.get(_proof_name(platform), "")
     try:
         found, next_path = await platform.identity.finish_redirect(
@@ -177,7 +177,7 @@ async def use_login_link(
 
 @router.post("/auth/login-links", status_code=201)
 async def create_login_link(caller: CallerDep, platform: PlatformDep) -> LoginLink:
-    """Make a one-time link that logs you in, in another browser for instance."""
+    """Create a one-time link that logs you in, for example in another browser."""
     link = await platform.identity.create_login_link(caller.actor)
     return LoginLink(url=link.url, expires_at=link.expires_at)
 
@@ -186,7 +186,7 @@ async def create_login_link(caller: CallerDep, platform: PlatformDep) -> LoginLi
 async def reset_password(
     body: ResetUse, request: Request, platform: PlatformDep, metrics: MetricsDep, _: Limited
 ) -> ResetDone:
-    """Set a new password with the token of an administrator's link; all sign-ins end."""
+    """Set a new password with the token of an administrator's link. All sign-ins end."""
     check_origin(request, platform.settings, required=False)
     try:
         name = await platform.account.reset_password(
@@ -210,7 +210,7 @@ async def reset_password(
 async def logout(
     request: Request, response: Response, platform: PlatformDep, metrics: MetricsDep
 ) -> None:
-    """End the login of this browser. Without one there is nothing to do."""
+    """End the login of this browser. Without a login, do nothing."""
     name = cookie_name(platform.settings)
     cookie = request.cookies.get(name)
     if cookie is None:
@@ -223,19 +223,19 @@ async def logout(
 
 @router.post("/auth/end-impersonation", status_code=204)
 async def end_impersonation(caller: CallerDep, request: Request, platform: PlatformDep) -> None:
-    """Be yourself again, after having looked at the platform as somebody else."""
+    """End acting as another user."""
     cookie = request.cookies.get(cookie_name(platform.settings))
     await platform.account.end_impersonation(caller.actor, cookie)
 
 
 @router.get("/me")
 async def get_me(caller: CallerDep, platform: PlatformDep) -> Me:
-    """Who you are, your projects, and which platform this is."""
+    """Return the current user, the user's projects, and the platform."""
     return _me(caller, platform)
 
 
 def view_of_enrolment(enrolment: Enrolment) -> EnrolmentView:
-    """What is shown of it."""
+    """Return the view of a second factor's enrolment."""
     return EnrolmentView(secret=enrolment.secret, uri=enrolment.uri, qr_svg=enrolment.qr_svg)
 
 
@@ -269,7 +269,7 @@ def _proof_name(platform: Platform) -> str:
 
 
 def _own_path(path: str) -> str:
-    """The path, if it leads to a page of this portal; else the front page."""
+    """Return the path if it leads to a page of this portal, else that of the front page."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and path.startswith("/") and not path.startswith("//") else "/"
 

@@ -1,4 +1,4 @@
-"""What can be launched, and where it would run."""
+"""Routes of templates, nodes, partitions and capacity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = APIRouter(prefix=V1)
 
 @router.get("/templates", tags=["templates"])
 async def list_templates(actor: Reader, platform: PlatformDep) -> TemplateList:
-    """The entries of the launch form."""
+    """List the templates, the entries of the launch form."""
     problems = platform.templates.problems() if actor.is_admin else ()
     return TemplateList(
         items=list(platform.templates.templates()),
@@ -36,7 +36,7 @@ async def get_template(
     actor: Reader,
     platform: PlatformDep,
 ) -> Template:
-    """One template with its parameters and limits."""
+    """Return one template with its parameters and limits."""
     return platform.templates.get(name)
 
 
@@ -44,7 +44,7 @@ async def get_template(
 async def list_nodes(
     request: Request, actor: Reader, platform: PlatformDep, written: WrittenClusterDep
 ) -> Response:
-    """The nodes as the scheduler last described them; 304 to an ETag that still holds."""
+    """List the nodes in their last known state; 304 if the ETag still matches."""
     return written.nodes(await platform.cluster.look()).to(request)
 
 
@@ -52,13 +52,15 @@ async def list_nodes(
 async def list_partitions(
     request: Request, actor: Reader, platform: PlatformDep, written: WrittenClusterDep
 ) -> Response:
-    """The partitions with their limits and what their nodes have; 304 as for the nodes."""
+    """List the partitions with their limits and the resources of their nodes; 304 as for the
+    nodes."""
     return written.partitions(await platform.cluster.look()).to(request)
 
 
 @router.get("/cluster/capacity", tags=["cluster"])
 async def get_capacity(actor: Reader, platform: PlatformDep) -> Capacity:
-    """Free and used GPUs by type, and when others become free by the time limits of what runs."""
+    """Return the free and used GPUs by type, and when others become free according to time
+    limits."""
     return await platform.capacity.look()
 
 
@@ -69,14 +71,15 @@ NodeName = Annotated[str, Path(max_length=253, description="The node's name.")]
 async def drain_node(
     name: NodeName, body: Drain, actor: Admin, platform: PlatformDep, notes: NotesDep
 ) -> Node:
-    """Give it no new work; what runs there goes on. The node as it was before."""
+    """Drain a node, so that it starts no new jobs. Running jobs continue. Returns the node as it
+    was before."""
     notes["reason"] = body.reason
     return await platform.cluster.drain(actor, name, body.reason)
 
 
 @router.post("/cluster/nodes/{name}/resume", tags=["cluster"], status_code=202)
 async def resume_node(name: NodeName, actor: Admin, platform: PlatformDep) -> Node:
-    """Let it take work again. The node as it was before."""
+    """Resume a drained node, so that it starts jobs again. Returns the node as it was before."""
     return await platform.cluster.resume(actor, name)
 
 
@@ -84,14 +87,14 @@ async def resume_node(name: NodeName, actor: Admin, platform: PlatformDep) -> No
 async def node_history(
     name: NodeName, where: Annotated[PageQuery, Query()], actor: Reader, platform: PlatformDep
 ) -> NodeEventPage:
-    """What kept it from work, and who drained and resumed it, newest first."""
+    """List the history of a node, newest first: outages, drains and resumes."""
     page = await platform.cluster.history(actor, name, cursor=where.cursor, limit=where.limit)
     return NodeEventPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
 
 
 @router.get("/admin/drains", tags=["admin"])
 async def list_drains(actor: Admin, platform: PlatformDep) -> NodeDrainList:
-    """Who drained which node last, when and why."""
+    """List the last drain of each node, with actor, time and reason."""
     found = await platform.cluster.drains(actor)
     return NodeDrainList(
         items=[NodeDrain(node=name, **dict(each)) for name, each in sorted(found.items())]

@@ -1,4 +1,4 @@
-"""Job files: from a batch script, and from a job that there is."""
+"""Routes of job files: from a batch script, and from an existing job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix=V1, tags=["jobs"])
 
 
 class BatchScript(Strict):
-    """A script for sbatch."""
+    """A batch script for sbatch."""
 
     script: str = Field(
         max_length=MAX_CHARS,
@@ -31,14 +31,14 @@ class BatchScript(Strict):
 
 
 class WrittenJobFile(Frozen):
-    """A job file, as text and as what `POST /jobs` takes."""
+    """A job file, as text and as JSON for `POST /jobs`."""
 
     yaml: Annotated[str, Field(description="As `aitne apply -f` reads it.")]
     file: Annotated[dict[str, Any], Field(description="The same as JSON.")]
 
     @classmethod
     def of(cls, file: dict[str, Any]) -> Self:
-        """Write it out."""
+        """Return a job file with its YAML text."""
         return cls(yaml=write_job_file(file), file=file)
 
 
@@ -49,13 +49,13 @@ class ImportedJobFile(WrittenJobFile):
 
     @classmethod
     def from_script(cls, found: Imported) -> Self:
-        """Write it out."""
+        """Return the job file of an import with its YAML text and notes."""
         return cls(yaml=write_job_file(found.file), file=found.file, notes=list(found.notes))
 
 
 @router.post("/jobs:import")
 async def import_job(body: BatchScript, actor: Reader) -> ImportedJobFile:
-    """The job file that does what a batch script does. Nothing is stored."""
+    """Convert a batch script to a job file. Nothing is stored."""
     try:
         return ImportedJobFile.from_script(import_sbatch(body.script))
     except ValueError as error:
@@ -64,5 +64,5 @@ async def import_job(body: BatchScript, actor: Reader) -> ImportedJobFile:
 
 @router.get("/jobs/{job_id}/file")
 async def get_job_file(job_id: JobId, actor: Reader, platform: PlatformDep) -> WrittenJobFile:
-    """The job file that would make the same job again."""
+    """Return the job file that would create the same job again."""
     return WrittenJobFile.of(job_to_file((await platform.jobs.get(actor, job_id)).spec))

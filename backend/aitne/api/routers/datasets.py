@@ -1,4 +1,4 @@
-"""Datasets: what jobs read."""
+"""Routes of datasets, which jobs read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from aitne.services.datasets import NewDataset
 
 GZIP = "application/gzip"
 SILENCE_S = 60.0
-"""An upload that sends nothing for so long is given up: it keeps others from theirs."""
+"""Seconds without data after which an upload is aborted, so that it does not block others."""
 
 router = APIRouter(prefix=V1, tags=["datasets"])
 Name = Annotated[DatasetName, Path(description="The dataset's name.")]
@@ -37,7 +37,8 @@ _PACKED = {"schema": {"type": "string", "format": "binary"}}
 
 @router.get("/datasets")
 async def list_datasets(actor: Reader, platform: PlatformDep) -> DatasetList:
-    """The datasets you may read, or all for administrators; every version, the retired ones too."""
+    """List the datasets that you may read, or all for administrators; every version, including
+    retired ones."""
     return DatasetList(items=list(await platform.datasets.list(actor)))
 
 
@@ -45,8 +46,9 @@ async def list_datasets(actor: Reader, platform: PlatformDep) -> DatasetList:
 async def add_dataset(
     body: NewDataset, actor: Writer, platform: PlatformDep, response: Response
 ) -> Dataset:
-    """Add a version of a dataset, whose manifest was uploaded. How many files and bytes it has is
-    read there. The problem ``manifest_missing`` says that the upload comes first."""
+    """Add a version of a dataset whose manifest was uploaded. The numbers of files and bytes are
+    taken from the manifest. The problem ``manifest_missing`` means that the manifest must be
+    uploaded first."""
     dataset = await platform.datasets.add(actor, body)
     response.headers["Location"] = f"{V1}/datasets/{dataset.name}/{dataset.version}"
     return dataset
@@ -60,8 +62,8 @@ async def add_dataset(
 async def upload_manifest(
     sha256: Digest, request: Request, actor: Writer, platform: PlatformDep
 ) -> ManifestSummary:
-    """Upload a manifest, compressed with gzip, before the dataset that has it. It is read to its
-    end and kept for a day, or for good once a dataset names it."""
+    """Upload a manifest, compressed with gzip, before its dataset is added. It is read completely
+    and kept for a day, or permanently once a dataset refers to it."""
     try:
         found = await platform.datasets.receive_manifest(actor, sha256, _body(request))
     except ClientDisconnect:
@@ -86,7 +88,7 @@ async def _body(request: Request) -> AsyncIterator[bytes]:
 
 @router.get("/datasets/{name}")
 async def list_dataset_versions(name: Name, actor: Reader, platform: PlatformDep) -> DatasetList:
-    """The versions of one dataset that you may read, newest first."""
+    """List the versions of one dataset that you may read, newest first."""
     return DatasetList(items=list(await platform.datasets.versions(actor, name)))
 
 
@@ -94,7 +96,7 @@ async def list_dataset_versions(name: Name, actor: Reader, platform: PlatformDep
 async def get_dataset(
     name: Name, version: Version, actor: Reader, platform: PlatformDep
 ) -> Dataset:
-    """One version of a dataset that you may read."""
+    """Return one version of a dataset that you may read."""
     return await platform.datasets.get(actor, name, version)
 
 
@@ -114,7 +116,7 @@ async def update_dataset(
 async def get_dataset_manifest(
     name: Name, version: Version, actor: Reader, platform: PlatformDep
 ) -> Response:
-    """The manifest of a dataset that you may read, compressed with gzip."""
+    """Return the manifest of a dataset that you may read, compressed with gzip."""
     dataset, path = await platform.datasets.manifest(actor, name, version)
     headers = {"ETag": f'"{dataset.manifest}"'}
     return FileResponse(path, media_type=GZIP, headers=headers)
@@ -124,7 +126,8 @@ async def get_dataset_manifest(
 async def grant_dataset(
     name: Name, version: Version, project: Project, actor: Writer, platform: PlatformDep
 ) -> Dataset:
-    """Let the members of a project of yours read your dataset. Administrators may name any."""
+    """Allow the members of one of your projects to read your dataset. Administrators may name any
+    project."""
     return await platform.datasets.grant(actor, name, version, project)
 
 
@@ -132,7 +135,7 @@ async def grant_dataset(
 async def revoke_dataset(
     name: Name, version: Version, project: Project, actor: Writer, platform: PlatformDep
 ) -> Dataset:
-    """Take that back. Jobs that run go on."""
+    """Withdraw a project's permission to read your dataset. Running jobs continue."""
     return await platform.datasets.revoke(actor, name, version, project)
 
 
@@ -140,7 +143,7 @@ async def revoke_dataset(
 async def note_dataset_verification(
     name: Name, version: Version, body: DatasetVerification, actor: Writer, platform: PlatformDep
 ) -> Dataset:
-    """Keep what a verification of a dataset that you may read has found."""
+    """Record the result of a verification of a dataset that you may read."""
     return await platform.datasets.note_verification(
         actor, name, version, manifest=body.manifest, damaged_files=body.damaged_files
     )

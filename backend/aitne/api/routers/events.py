@@ -1,4 +1,4 @@
-"""The live stream of events."""
+"""Routes of the event stream."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ async def stream_events(
         ),
     ] = None,
 ) -> Response:
-    """Server-sent events: what changes, as it changes.
+    """Stream changes as server-sent events.
 
-    The first message is ``hello``. ``reset`` means that events were left out: fetch anew.
+    The first message is ``hello``. ``reset`` means that events were skipped: read the objects
+    again.
     """
 
     async def again() -> Actor:

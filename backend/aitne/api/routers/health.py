@@ -1,4 +1,4 @@
-"""For those who watch the platform: alive, ready, and in numbers."""
+"""Routes for monitoring: liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ router = APIRouter(include_in_schema=False)
 
 
 class Part(Frozen):
-    """One part of the platform: whether it works, and if not, what is known."""
+    """State of one part of the platform, with details if it does not work."""
 
     ok: bool
     detail: str | None = None
 
 
 class Readiness(Frozen):
-    """The parts, and whether they all work."""
+    """State of all parts, and whether all of them work."""
 
     ready: bool
     version: str
@@ -36,7 +36,7 @@ class Readiness(Frozen):
 
 @router.get("/healthz")
 async def healthz() -> dict[str, bool]:
-    """This process answers."""
+    """Answer that this process runs."""
     return {"ok": True}
 
 
@@ -60,14 +60,15 @@ async def readyz(request: Request, platform: PlatformDep, response: Response) ->
 
 
 async def check_may_scrape(request: Request, platform: PlatformDep, metrics: MetricsDep) -> None:
-    """Pass for the platform's metrics token, and for an administrator."""
+    """Accept the platform's metrics token, and administrators. Raises ``NotAllowed``,
+    ``NotAuthenticated``."""
     if not _has_metrics_token(request, platform):
         await get_admin(await get_caller(request, platform, metrics))
 
 
 @router.get("/metrics", dependencies=[Depends(check_may_scrape)])
 async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
-    """Numbers in Prometheus' text format."""
+    """Return the metrics in Prometheus' text format."""
     restarts = hung_processes.totals(platform.settings.run_dir)
     text = await metrics.render(platform.store, restarts)
     return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})

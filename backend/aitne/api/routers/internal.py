@@ -1,5 +1,5 @@
-"""What only the platform's own parts call: the agents with their job's token, the Hub's spawner
-with the Hub's secret. Not part of the public document."""
+"""Routes for the platform's own processes: agents, with their job token, and the Hub's spawner,
+with the Hub's secret. They are not part of the public document."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ router = APIRouter(include_in_schema=False)
 
 
 class LiveJobs(Frozen):
-    """The sessions whose servers the Hub must keep."""
+    """Sessions whose servers the Hub must keep."""
 
     job_ids: list[UUID]
 
 
 async def get_job_token(request: Request) -> str:
-    """The job's own token, still to be checked."""
+    """Return the job token of the request, not yet verified. Raises ``NotAuthenticated``."""
     token = bearer(request.headers)
     if token is None:
         raise NotAuthenticated("An agent sends its job's token as Authorization: Bearer.")
@@ -41,7 +41,7 @@ async def get_job_token(request: Request) -> str:
 
 
 async def check_hub(request: Request, platform: PlatformDep) -> None:
-    """Let nobody but the Hub's spawner through."""
+    """Reject all callers except the Hub's spawner. Raises ``NotAuthenticated``."""
     secret = read_secret(platform.settings, "hub_service_secret")
     given = bearer(request.headers) or ""
     if not hmac.compare_digest(given.encode(), secret.encode()):
@@ -56,7 +56,8 @@ Hub = Depends(check_hub)
 async def report(
     job_id: UUID, body: AgentReport, token: JobToken, request: Request, platform: PlatformDep
 ) -> AgentReply:
-    """Take what an agent has to say, which the job's own programs can say, too: so not any number."""
+    """Process a report of an agent. The job's own programs can send reports too, so their rate is
+    limited."""
     # By the token, not by the job: who does not have it must not use up the job's own.
     rates_of(request).changes.take(f"job:{hashed(token)}")
     return await platform.agents.report(token, job_id, body)
@@ -69,7 +70,7 @@ async def get_handover(
     platform: PlatformDep,
     wait_s: Annotated[float, Query(ge=0, le=60)] = 0,
 ) -> Handover | Response:
-    """What the Hub left for the agent; 204 when there is none yet."""
+    """Return the server's environment that the Hub left for the agent; 204 if there is none yet."""
     handover = await platform.agents.handover(token, job_id, wait_s=wait_s)
     return Response(status_code=204) if handover is None else handover
 
@@ -88,7 +89,7 @@ async def issue_certificate(
     request: Request,
     platform: PlatformDep,
 ) -> IssuedCertificate:
-    """Sign the key of a session's server."""
+    """Return a certificate for the key of a session's server."""
     rates_of(request).changes.take(f"job:{hashed(token)}")
     issued = await platform.agents.certificate(token, job_id, body)
     return IssuedCertificate(certificate=issued)
@@ -96,17 +97,17 @@ async def issue_certificate(
 
 @router.get("/internal/hub/v1/jobs/{job_id}", dependencies=[Hub])
 async def hub_job(job_id: UUID, platform: PlatformDep) -> HubJob:
-    """The platform's record of a session."""
+    """Return the platform's record of a session."""
     return await platform.agents.hub_job(job_id)
 
 
 @router.put("/internal/hub/v1/jobs/{job_id}/handover", status_code=204, dependencies=[Hub])
 async def put_handover(job_id: UUID, body: Handover, platform: PlatformDep) -> None:
-    """Leave the server's environment for the waiting agent."""
+    """Store the server's environment for the waiting agent."""
     await platform.agents.put_handover(job_id, body)
 
 
 @router.get("/internal/hub/v1/live", dependencies=[Hub])
 async def live_jobs(platform: PlatformDep) -> LiveJobs:
-    """The sessions that live."""
+    """Return the sessions that have not ended."""
     return LiveJobs(job_ids=list(await platform.agents.live_job_ids()))

@@ -1,4 +1,4 @@
-"""Invitations to projects."""
+"""Routes of invitations to projects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ InvitationId = Annotated[
 
 @router.get("/projects/{name}/invitations")
 async def list_invitations(name: Name, actor: Writer, platform: PlatformDep) -> InvitationList:
-    """The project's invitations, for its managers; without their links."""
+    """List the project's invitations, without their links, for its managers."""
     return InvitationList(items=list(await platform.invitations.list(actor, name)))
 
 
@@ -34,7 +34,7 @@ async def list_invitations(name: Name, actor: Writer, platform: PlatformDep) -> 
 async def create_invitation(
     name: Name, body: NewInvitationBody, actor: Writer, platform: PlatformDep
 ) -> InvitationLink:
-    """Make a link that lets people join, for the project's managers. It is shown this once."""
+    """Create an invitation link, for the project's managers. It is shown only once."""
     made = await platform.invitations.create(
         actor, name, role=body.role, max_uses=body.max_uses, lifetime_s=body.lifetime
     )
@@ -45,7 +45,7 @@ async def create_invitation(
 async def revoke_invitation(
     name: Name, invitation_id: InvitationId, actor: Writer, platform: PlatformDep
 ) -> None:
-    """Take an invitation back, for the project's managers. Who has joined stays."""
+    """Revoke an invitation, for the project's managers. Users who have joined remain members."""
     await platform.invitations.revoke(actor, name, invitation_id)
 
 
@@ -53,7 +53,7 @@ async def revoke_invitation(
 async def look_at_invitation(
     body: InvitationToken, platform: PlatformDep, _: Limited
 ) -> InvitationPreview:
-    """Who invites to what, for everybody who has the link: it is seen before one logs in."""
+    """Return the project and the inviter of an invitation. Needs the link, but no login."""
     return await platform.invitations.look(body.token)
 
 
@@ -61,5 +61,6 @@ async def look_at_invitation(
 async def accept_invitation(
     body: InvitationToken, actor: Writer, platform: PlatformDep
 ) -> Membership:
-    """Join the project that a link leads to. Who is a member stays one, and uses nothing up."""
+    """Join the project of an invitation. For a member it changes nothing and does not count as a
+    use."""
     return await platform.invitations.accept(actor, body.token)

@@ -1,4 +1,4 @@
-"""Jobs: the one path that all work takes."""
+"""Routes of jobs, the one path that all work takes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ JobId = Annotated[UUID, Path(description="The id of a job, session or array task
 
 @router.post("/jobs:plan")
 async def plan_job(body: JobFile, actor: Reader, platform: PlatformDep) -> Plan:
-    """What would be submitted, whether it fits and starts now. Nothing is stored."""
+    """Return the job that would be submitted, and whether it fits and starts now. Nothing is
+    stored."""
     return await platform.jobs.plan(actor, body)
 
 
@@ -62,7 +63,7 @@ async def create_job(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
-    """Submit a job file, ``type`` included."""
+    """Submit a job file, including its ``type``."""
     created = await platform.jobs.create(actor, body, idempotency_key=idempotency_key)
     return present_created(created, actor, platform, response)
 
@@ -74,7 +75,7 @@ async def list_jobs(
     platform: PlatformDep,
     written: WrittenDep,
 ) -> Response:
-    """The jobs and sessions that you may see, newest first."""
+    """List the jobs and sessions that you may see, newest first."""
     return await present_page(where, where.type, actor, platform, written)
 
 
@@ -82,7 +83,7 @@ async def list_jobs(
 async def count_jobs(
     where: Annotated[JobSearch, Query()], actor: Reader, platform: PlatformDep
 ) -> JobCounts:
-    """How many there are of each state, of the jobs and sessions that you may see."""
+    """Count the jobs and sessions that you may see in each state."""
     return JobCounts.of(await platform.jobs.count(actor, where.where()))
 
 
@@ -90,8 +91,9 @@ async def count_jobs(
 async def cancel_jobs(
     body: CancelJobs, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> CancelResults:
-    """Ask for the end of many at once: of those named, or of all that match and still live, if
-    they are as many as you saw (else 409, and none is ended). Each is judged by itself."""
+    """Request cancellation of many jobs at once. Either those named, or all that match and have not
+    ended, if their number is ``expected`` (otherwise 409, and none is cancelled). Each has its own
+    outcome."""
     if body.filter is not None and body.expected is not None:
         found = await platform.bulk.by_filter(actor, body.filter.where(), body.expected)
     else:
@@ -104,7 +106,7 @@ async def cancel_jobs(
 async def get_job(
     job_id: JobId, actor: Reader, platform: PlatformDep, response: Response
 ) -> JobView:
-    """One job."""
+    """Return one job, session or array task."""
     job = await platform.jobs.get(actor, job_id)
     response.headers["ETag"] = f'"{job.version}"'
     return present(job, actor, platform)
@@ -112,7 +114,7 @@ async def get_job(
 
 @router.post("/jobs/{job_id}/cancel", status_code=202)
 async def cancel_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
-    """Ask for its end, whatever it does now. A job that has ended is left as it is."""
+    """Request cancellation of a job in any state. A job that has ended does not change."""
     return present(await platform.jobs.cancel(actor, job_id), actor, platform)
 
 
@@ -124,33 +126,34 @@ async def resubmit_job(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
-    """Submit the same again as a new job."""
+    """Submit the same job again as a new job."""
     created = await platform.jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
     return present_created(created, actor, platform, response)
 
 
 @router.get("/jobs/{job_id}/queue")
 async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobQueue:
-    """Where it stands in line while it waits, as far as the scheduler tells, and what would help."""
+    """Return the position of a waiting job in the queue, as far as the scheduler reports it, and
+    advice."""
     place = await platform.sessions.place(actor, job_id)
     return JobQueue(place=place, advice=await platform.advice.of(actor, job_id))
 
 
 @router.get("/jobs/{job_id}/record")
 async def get_job_record(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobRecord:
-    """What the scheduler said of it at its last change, in its own words."""
+    """Return the scheduler's raw record of the job at its last change."""
     return JobRecord(record=(await platform.jobs.get(actor, job_id)).scheduler_record)
 
 
 @router.get("/jobs/{job_id}/script", response_class=PlainTextResponse)
 async def get_job_script(job_id: JobId, actor: Reader, platform: PlatformDep) -> str:
-    """The exact batch script."""
+    """Return the exact batch script of the job."""
     return await platform.jobs.script(actor, job_id)
 
 
 @router.get("/jobs/{job_id}/metrics")
 async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobMetrics:
-    """What its own processes used."""
+    """Return the resources that the job's processes used."""
     samples = await platform.jobs.samples(actor, job_id)
     return JobMetrics(samples=list(samples), summary=SampleSummary.of(samples))
 
@@ -163,7 +166,8 @@ async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -
 async def get_job_profile(
     job_id: JobId, request: Request, actor: Reader, platform: PlatformDep
 ) -> Profile | Response:
-    """How the ranks of a distributed job exchange; as text/plain in Prometheus' text format."""
+    """Return the profile of a distributed job's collectives; as text/plain in Prometheus' text
+    format."""
     profile = await platform.jobs.profile(actor, job_id)
     if profile_text.wanted(request.headers.get("accept")):
         return Response(profile_text.render(profile), media_type=profile_text.CONTENT_TYPE)
@@ -172,7 +176,7 @@ async def get_job_profile(
 
 @router.get("/jobs/{job_id}/events")
 async def get_job_events(job_id: JobId, actor: Reader, platform: PlatformDep) -> EventList:
-    """Its history, oldest first."""
+    """Return the history of the job, oldest first."""
     return EventList(items=list(await platform.jobs.events(actor, job_id)))
 
 
@@ -202,7 +206,7 @@ async def get_job_logs(
     platform: PlatformDep,
     metrics: MetricsDep,
 ) -> Response:
-    """What its program wrote, stdout and stderr merged."""
+    """Return the log of the job: stdout and stderr merged."""
     limit = 1 if where.follow else where.limit
     first = where.offset
     if where.tail == 0:
@@ -232,14 +236,15 @@ async def get_job_logs(
 
 
 def present(job: Job, actor: Actor, platform: Platform) -> JobView:
-    """The job as this actor sees it."""
+    """Return the view of a job for this actor."""
     return JobView.of(with_visible_env(actor, job), platform.jobs.actions(actor, job))
 
 
 def present_created(
     created: Created, actor: Actor, platform: Platform, response: Response
 ) -> JobView:
-    """A job that was made, or that an earlier request with the same key had made."""
+    """Return the view of a job that was created, or that an earlier request with the same key
+    created."""
     response.headers["Location"] = f"/api/v1/jobs/{created.job.id}"
     if created.replayed:
         response.headers["Idempotency-Replayed"] = "true"
@@ -253,7 +258,7 @@ async def present_page(
     platform: Platform,
     written: WrittenJobs,
 ) -> Response:
-    """One page, written out at once: its views are made here and need no validation."""
+    """Return one page of jobs, serialized at once: its views need no validation."""
     page = await platform.jobs.list(
         actor,
         where.where(kind),

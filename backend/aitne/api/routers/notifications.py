@@ -1,4 +1,4 @@
-"""Notifications: one's inbox, what one is told and how, and one's webhooks."""
+"""Routes of notifications, their settings, and webhooks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HOOKS: list[str | Enum] = ["webhooks"]
 async def list_notifications(
     where: Annotated[NotificationQuery, Query()], actor: Reader, platform: PlatformDep
 ) -> NotificationPage:
-    """What you were told, newest first."""
+    """List your notifications, newest first."""
     page, unread = await platform.notifications.inbox(
         actor, unread=where.unread, cursor=where.cursor, limit=where.limit
     )
@@ -59,7 +59,7 @@ async def list_notifications(
 async def read_notifications(
     body: ReadNotifications, actor: Writer, platform: PlatformDep
 ) -> UnreadCount:
-    """Mark some or all as read."""
+    """Mark some or all notifications as read."""
     return UnreadCount(unread=await platform.notifications.mark_read(actor, body.ids))
 
 
@@ -67,7 +67,7 @@ async def read_notifications(
 async def get_notification_settings(
     actor: Reader, platform: PlatformDep, tags: TagsDep
 ) -> NotificationSettingsView:
-    """What you are told, and how."""
+    """Return your notification settings."""
     return tags.of(_settings_view(await platform.notifications.preferences(actor)))
 
 
@@ -75,7 +75,7 @@ async def get_notification_settings(
 async def put_notification_settings(
     body: NotificationSettingsChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> NotificationSettingsView:
-    """Say what you are to be told, and how."""
+    """Replace your notification settings."""
     found = await platform.notifications.save_preferences(
         actor,
         body.to_choices(),
@@ -87,20 +87,20 @@ async def put_notification_settings(
 
 @router.post("/notifications/mail/test", status_code=202, tags=_INBOX)
 async def test_mail(actor: Writer, platform: PlatformDep) -> DeliveryView:
-    """Send yourself a mail, to see whether it arrives."""
+    """Send a test mail to yourself."""
     return DeliveryView.of(await platform.notifications.test_mail(actor))
 
 
 @router.get("/notifications/mail/deliveries", tags=_INBOX)
 async def list_mail_deliveries(actor: Reader, platform: PlatformDep) -> DeliveryList:
-    """The last mails to you, and what became of them."""
+    """List the last mails to you with their outcomes."""
     found = await platform.notifications.mail_deliveries(actor)
     return DeliveryList(items=[DeliveryView.of(each) for each in found])
 
 
 @router.get("/webhooks", tags=_HOOKS)
 async def list_webhooks(actor: Reader, platform: PlatformDep) -> WebhookList:
-    """Your webhooks, without their secrets."""
+    """List your webhooks, without their secrets."""
     found = await platform.notifications.list_webhooks(actor)
     return WebhookList(items=[WebhookView.of(each) for each in found])
 
@@ -109,7 +109,7 @@ async def list_webhooks(actor: Reader, platform: PlatformDep) -> WebhookList:
 async def create_webhook(
     body: WebhookUrl, actor: Writer, platform: PlatformDep, response: Response
 ) -> WebhookSecret:
-    """Have a URL told of your notifications. The secret that signs them is shown this once."""
+    """Create a webhook for your notifications. The secret that signs them is shown only once."""
     webhook, secret = await platform.notifications.create_webhook(actor, body.url)
     response.headers["Location"] = f"{V1}/webhooks/{webhook.id}"
     return WebhookSecret(**dict(WebhookView.of(webhook)), secret=secret)
@@ -119,7 +119,7 @@ async def create_webhook(
 async def get_webhook(
     webhook_id: WebhookId, actor: Reader, platform: PlatformDep, tags: TagsDep
 ) -> WebhookView:
-    """One of your webhooks."""
+    """Return one of your webhooks."""
     return tags.of(WebhookView.of(await platform.notifications.webhook(actor, webhook_id)))
 
 
@@ -131,7 +131,7 @@ async def update_webhook(
     platform: PlatformDep,
     tags: TagsDep,
 ) -> WebhookView:
-    """Change where a webhook leads, disable it, or enable it again."""
+    """Change the URL of a webhook, disable it, or enable it again."""
     found = await platform.notifications.update_webhook(
         actor,
         webhook_id,
@@ -144,7 +144,7 @@ async def update_webhook(
 
 @router.delete("/webhooks/{webhook_id}", status_code=204, tags=_HOOKS)
 async def delete_webhook(webhook_id: WebhookId, actor: Writer, platform: PlatformDep) -> None:
-    """Remove a webhook, with what still waits for it."""
+    """Delete a webhook and its waiting deliveries."""
     await platform.notifications.delete_webhook(actor, webhook_id)
 
 
@@ -152,14 +152,15 @@ async def delete_webhook(webhook_id: WebhookId, actor: Writer, platform: Platfor
 async def rotate_webhook(
     webhook_id: WebhookId, actor: Writer, platform: PlatformDep
 ) -> WebhookSecret:
-    """Make a new secret, shown this once. The old one signs nothing more."""
+    """Replace the secret of a webhook. The new one is shown only once; the old one is not used any
+    more."""
     webhook, secret = await platform.notifications.rotate_webhook(actor, webhook_id)
     return WebhookSecret(**dict(WebhookView.of(webhook)), secret=secret)
 
 
 @router.post("/webhooks/{webhook_id}/test", status_code=202, tags=_HOOKS)
 async def test_webhook(webhook_id: WebhookId, actor: Writer, platform: PlatformDep) -> DeliveryView:
-    """Send a webhook a test message, once. What became of it stands among its deliveries."""
+    """Send one test message to a webhook. Its deliveries show the outcome."""
     return DeliveryView.of(await platform.notifications.test_webhook(actor, webhook_id))
 
 
@@ -167,14 +168,14 @@ async def test_webhook(webhook_id: WebhookId, actor: Writer, platform: PlatformD
 async def list_webhook_deliveries(
     webhook_id: WebhookId, actor: Reader, platform: PlatformDep
 ) -> DeliveryList:
-    """The last messages to a webhook, and what became of them."""
+    """List the last deliveries to a webhook with their outcomes."""
     found = await platform.notifications.webhook_deliveries(actor, webhook_id)
     return DeliveryList(items=[DeliveryView.of(each) for each in found])
 
 
 @router.get("/admin/idle-gpus", tags=["admin"])
 async def list_idle_gpus(actor: Admin, platform: PlatformDep) -> IdleGpuJobs:
-    """The batch jobs that leave their GPUs idle, for administrators."""
+    """List the batch jobs that leave their GPUs idle, for administrators."""
     jobs = await platform.notifications.idle_gpu_jobs(actor)
     return IdleGpuJobs(
         items=[present(job, actor, platform) for job in jobs],

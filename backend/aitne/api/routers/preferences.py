@@ -1,4 +1,5 @@
-"""What you prefer in the portal: one document for each key, each with its own schema."""
+"""Routes of the user's preferences in the portal: one document for each key, each with its own
+schema."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ router = APIRouter(prefix=f"{V1}/me/preferences", tags=["preferences"])
 
 
 def _serve(key: str, model: type[Strict]) -> None:
-    """Two routes for one key. The annotations are the key's own: so the document tells its schema."""
+    """Add the two routes of one key. The annotations are the key's own, so that the document has
+    its schema."""
     words = key.replace("_", " ")
 
     async def read(actor: Reader, platform: PlatformDep, tags: TagsDep) -> Strict:

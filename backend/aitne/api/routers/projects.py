@@ -1,4 +1,4 @@
-"""Projects: their life, members and limits."""
+"""Routes of projects: life cycle, members and limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ State = Annotated[
 
 @router.get("/projects", tags=["projects"])
 async def list_projects(actor: Reader, platform: PlatformDep, state: State = None) -> ProjectList:
-    """Your projects, or all for administrators."""
+    """List your projects, or all for administrators."""
     found = await platform.users.projects(actor)
     return ProjectList(items=[each for each in found if state is None or each.state is state])
 
@@ -48,7 +48,7 @@ async def list_projects(actor: Reader, platform: PlatformDep, state: State = Non
 async def create_project(
     body: NewProject, actor: Writer, platform: PlatformDep, response: Response
 ) -> Project:
-    """Make a project, or ask for one where the site wants administrators to approve them."""
+    """Create a project, or request one where administrators approve them."""
     project = await platform.project_life.create(
         actor,
         name=body.name,
@@ -65,7 +65,7 @@ async def create_project(
 
 @router.get("/projects/{name}", tags=["projects"])
 async def get_project(name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep) -> Project:
-    """One project of yours, or any for administrators."""
+    """Return one of your projects, or any for administrators."""
     return tags.of(await platform.projects.get(actor, name))
 
 
@@ -73,7 +73,7 @@ async def get_project(name: Name, actor: Reader, platform: PlatformDep, tags: Ta
 async def update_project(
     name: Name, body: ProjectChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Give a project another title or description, for its managers."""
+    """Change the title or description of a project, for its managers."""
     return tags.of(
         await platform.project_life.describe(
             actor, name, title=body.title, description=body.description, check=tags.expect
@@ -85,7 +85,7 @@ async def update_project(
 async def approve_project(
     name: Name, body: Approval, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Let a requested project begin, for administrators. Slurm has it after the next sync."""
+    """Approve a requested project, for administrators. Slurm has it after the next sync."""
     return tags.of(
         await platform.project_life.approve(
             actor, name, expires_at=body.expires_at, budget=body.budget, limits=body.limits
@@ -97,7 +97,7 @@ async def approve_project(
 async def decline_project(
     name: Name, body: Refusal, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Refuse a requested project, or the later end that was asked for, for administrators."""
+    """Decline a requested project, or a requested later end, for administrators."""
     return tags.of(await platform.project_life.decline(actor, name, body.reason))
 
 
@@ -105,7 +105,7 @@ async def decline_project(
 async def close_project(
     name: Name, body: Closing, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Take no new jobs from now on, for its managers. Jobs that wait or run stay."""
+    """Close a project for new jobs, for its managers. Waiting and running jobs are kept."""
     return tags.of(await platform.project_life.close(actor, name, body.reason))
 
 
@@ -113,7 +113,8 @@ async def close_project(
 async def reopen_project(
     name: Name, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Take jobs again, for its managers; what an administrator closed, for administrators."""
+    """Reopen a closed project, for its managers; one that an administrator closed, for
+    administrators."""
     return tags.of(await platform.project_life.reopen(actor, name))
 
 
@@ -121,7 +122,7 @@ async def reopen_project(
 async def set_project_end(
     name: Name, body: NewEnd, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Set when the project ends, for administrators; an expired one is active again by that."""
+    """Set the end of the project, for administrators. An expired project becomes active again."""
     return tags.of(
         await platform.project_life.set_end(actor, name, body.expires_at, check=tags.expect)
     )
@@ -131,7 +132,7 @@ async def set_project_end(
 async def ask_for_time(
     name: Name, body: TimeWish, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Ask an administrator for a later end, for its managers."""
+    """Request a later end of the project, for its managers."""
     return tags.of(await platform.project_life.ask_for_time(actor, name, body.until, body.reason))
 
 
@@ -139,13 +140,14 @@ async def ask_for_time(
 async def set_project_budget(
     name: Name, body: Budget, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Set how many hours the project may use, for administrators; an empty one is none."""
+    """Set the hours that the project may use, for administrators; an empty budget removes the
+    limit."""
     return tags.of(await platform.project_life.set_budget(actor, name, body, check=tags.expect))
 
 
 @router.get("/projects/{name}/members", tags=["projects"])
 async def list_members(name: Name, actor: Reader, platform: PlatformDep) -> MembershipList:
-    """Who works in the project, with the role and the limits of each."""
+    """List the members of the project, with the role and the limits of each."""
     return MembershipList(items=list(await platform.projects.members(actor, name)))
 
 
@@ -153,7 +155,7 @@ async def list_members(name: Name, actor: Reader, platform: PlatformDep) -> Memb
 async def put_member(
     name: Name, user: MemberName, body: MemberChanges, actor: Writer, platform: PlatformDep
 ) -> Member:
-    """Make somebody a member, or change a member's role and limits, for the project's managers."""
+    """Add a member, or change a member's role and limits, for the project's managers."""
     return await platform.projects.put_member(
         actor, name, user, limits=body.limits, role=body.role, default=body.default
     )
@@ -161,7 +163,7 @@ async def put_member(
 
 @router.delete("/projects/{name}/members/{user}", status_code=204, tags=["projects"])
 async def remove_member(name: Name, user: MemberName, actor: Writer, platform: PlatformDep) -> None:
-    """End a membership, for the project's managers; everybody may leave. Jobs go on."""
+    """Remove a member, for the project's managers; members may remove themselves. Jobs continue."""
     await platform.projects.remove_member(actor, name, user)
 
 
@@ -169,7 +171,7 @@ async def remove_member(name: Name, user: MemberName, actor: Writer, platform: P
 async def get_limits(
     name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep
 ) -> ProjectLimits:
-    """What the project and its members may use, and what is in use of it by whom."""
+    """Return the limits of the project and its members, and their use by user."""
     found = await platform.projects.limits(actor, name)
     tags.of(found.granted)
     return found
@@ -179,7 +181,8 @@ async def get_limits(
 async def set_limits(
     name: Name, body: Limits, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> ProjectLimits:
-    """Replace what the project is granted, for administrators. Slurm has it after the next sync."""
+    """Replace the limits that the project is granted, for administrators. Slurm has them after the
+    next sync."""
     found = await platform.projects.set_limits(actor, name, body, check=tags.expect)
     tags.of(found.granted)
     return found
@@ -189,17 +192,17 @@ async def set_limits(
 async def set_own_limits(
     name: Name, body: Limits, actor: Writer, platform: PlatformDep
 ) -> ProjectLimits:
-    """Hold the project to less than it was granted, for its managers."""
+    """Set limits of the project below those that it is granted, for its managers."""
     return await platform.projects.set_own_limits(actor, name, body)
 
 
 @router.get("/admin/sync", tags=["admin"])
 async def compare_accounts(actor: Admin, platform: PlatformDep) -> SyncReport:
-    """What differs between the projects here and Slurm's accounts. Changes nothing."""
+    """Return the differences between the projects and Slurm's accounts. Changes nothing."""
     return await platform.sync.compare(actor)
 
 
 @router.post("/admin/sync", tags=["admin"])
 async def sync_accounts(body: SyncRequest, actor: Admin, platform: PlatformDep) -> SyncReport:
-    """Bring Slurm's accounts in line with the projects, exactly as it was shown."""
+    """Apply to Slurm's accounts exactly the differences that were shown."""
     return await platform.sync.apply(actor, body.digest)

@@ -1,4 +1,4 @@
-"""What runs were and what came of them: snapshots, files, results, sweeps, comparisons, running again."""
+"""Routes of runs: snapshots, files, results, sweeps, comparisons, resubmission."""
 
 from __future__ import annotations
 
@@ -21,31 +21,33 @@ router = APIRouter(prefix=V1, tags=["jobs"])
 
 @router.get("/jobs/{job_id}/snapshot")
 async def get_job_snapshot(job_id: JobId, actor: Reader, platform: PlatformDep) -> Snapshot:
-    """What it ran on: commit and changes of its folder, packages, image, datasets, node, job file."""
+    """Return the snapshot of a run: commit and changes of its folder, packages, image, datasets,
+    node, job file."""
     return await platform.snapshots.snapshot(actor, job_id)
 
 
 @router.get("/jobs/{job_id}/files")
 async def get_job_files(job_id: JobId, actor: Reader, platform: PlatformDep) -> WrittenFiles:
-    """The files of its folder that were changed while it ran."""
+    """List the files of the job's folder that were changed while it ran."""
     return await platform.snapshots.files(actor, job_id)
 
 
 @router.get("/jobs/{job_id}/results")
 async def get_job_results(job_id: JobId, actor: Reader, platform: PlatformDep) -> Results:
-    """What its program measured: the last value of each metric, and its course."""
+    """Return the metrics that the job's program recorded: the last value of each, and its
+    course."""
     return await platform.snapshots.results(actor, job_id)
 
 
 @router.get("/jobs/{job_id}/sweep")
 async def get_job_sweep(job_id: JobId, actor: Reader, platform: PlatformDep) -> Sweep:
-    """The settings of a sweep, what came of each, and which is the best so far."""
+    """Return the tasks of a sweep, their outcomes, and the best one so far."""
     return await platform.sweeps.sweep(actor, job_id)
 
 
 @router.post("/jobs/{job_id}/sweep/stop", status_code=202)
 async def stop_job_sweep(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
-    """Cancel what has not ended, but the best task so far."""
+    """Cancel all tasks of a sweep that have not ended, except the best one so far."""
     return present(await platform.sweeps.stop(actor, job_id), actor, platform)
 
 
@@ -56,13 +58,15 @@ async def compare_jobs(
     actor: Reader,
     platform: PlatformDep,
 ) -> Comparison:
-    """In what two runs differ: job file, code, packages, data, nodes, outcome, use, metrics."""
+    """Return the differences between two runs: job file, code, packages, data, nodes, outcome, use,
+    metrics."""
     return await platform.comparisons.compare(actor, job_id, other_id)
 
 
 @router.get("/jobs/{job_id}/resubmit")
 async def plan_resubmit(job_id: JobId, actor: Writer, platform: PlatformDep) -> Rerun:
-    """What has changed since it ran, and whether it can be run again. Nothing is stored."""
+    """Return what has changed since the job ran, and whether it can run again. Nothing is
+    stored."""
     return await platform.reruns.plan(actor, job_id)
 
 
@@ -74,6 +78,6 @@ async def continue_session(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
-    """Start a session that has ended again, with the notebooks that were open in it."""
+    """Start an ended session again, with the notebooks that were open in it."""
     created = await platform.reruns.continue_session(actor, job_id, idempotency_key=idempotency_key)
     return present_created(created, actor, platform, response)

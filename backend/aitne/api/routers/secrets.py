@@ -1,4 +1,4 @@
-"""The user's secrets: values that jobs get as environment variables."""
+"""Routes of the user's secrets, which jobs get as environment variables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ async def list_secrets(actor: Reader, platform: PlatformDep) -> UserSecretList:
 async def put_secret(
     name: SecretName, body: SecretValue, actor: Writer, platform: PlatformDep
 ) -> UserSecret:
-    """Store a secret, or replace its value. Jobs name it in `secrets` and find it in their environment."""
+    """Store a secret, or replace its value. Jobs name it in `secrets` and find it in their
+    environment."""
     return await platform.user_secrets.put(actor, name, body.value)
 
 

@@ -1,4 +1,4 @@
-"""Sessions: jobs whose app somebody works in."""
+"""Routes of sessions: interactive jobs with an app."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def create_session(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
-    """Launch a session."""
+    """Start a session from a template or a job file."""
     created = await platform.jobs.create(actor, body, idempotency_key=idempotency_key)
     return present_created(created, actor, platform, response)
 
@@ -37,7 +37,7 @@ async def list_sessions(
     platform: PlatformDep,
     written: WrittenDep,
 ) -> Response:
-    """The sessions that you may see, newest first."""
+    """List the sessions that you may see, newest first."""
     return await present_page(where, JobType.SESSION, actor, platform, written)
 
 
@@ -45,7 +45,7 @@ async def list_sessions(
 async def get_session(
     job_id: JobId, actor: Reader, platform: PlatformDep, response: Response
 ) -> JobView:
-    """One session."""
+    """Return one session that you may see."""
     job = await platform.jobs.get(actor, job_id)
     if job.type is not JobType.SESSION:
         raise NotFound("session", job_id)
@@ -65,7 +65,7 @@ async def open_session(
         ),
     ] = None,
 ) -> SessionUrl:
-    """Where it answers; 409 until it is READY."""
+    """Return the URL of the session; 409 until it is READY."""
     return SessionUrl(url=await platform.sessions.open(actor, job_id, app))
 
 
@@ -73,14 +73,14 @@ async def open_session(
 async def extend_session(
     job_id: JobId, body: Extension, actor: Writer, platform: PlatformDep
 ) -> JobView:
-    """Give it more time, as far as the limits allow."""
+    """Extend the time limit of a session, as far as the limits allow."""
     job = await platform.sessions.extend(actor, job_id, body.duration)
     return present(job, actor, platform)
 
 
 @router.post("/sessions/{job_id}/keep")
 async def keep_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
-    """Say that it is in use: an idle session is then not ended until it has been idle anew."""
+    """Report that the session is in use, so that its idle time starts anew."""
     return present(await platform.sessions.keep(actor, job_id), actor, platform)
 
 
@@ -92,12 +92,12 @@ async def relaunch_session(
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
-    """Start the same again after it has ended."""
+    """Start the same session again after it has ended."""
     created = await platform.sessions.relaunch(actor, job_id, idempotency_key=idempotency_key)
     return present_created(created, actor, platform, response)
 
 
 @router.post("/sessions/{job_id}/stop", status_code=202)
 async def stop_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
-    """End it."""
+    """Request the end of the session."""
     return present(await platform.sessions.stop(actor, job_id), actor, platform)

@@ -1,4 +1,4 @@
-"""The folders of whoever asks: home, scratch, projects, and their quotas."""
+"""Routes of the user's storage areas: home, scratch, projects, and their quotas."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ InProject = Annotated[
 async def get_storage(
     actor: Reader, platform: PlatformDep, project: InProject = None
 ) -> StorageView:
-    """Your folders with their space and quotas, as they were found within the last seconds.
+    """Return your storage areas with their space and quotas, measured within the last seconds.
 
-    What could not be found out is null, and `problems` says what you should know.
+    A value that could not be determined is null, and `problems` describes problems with the areas.
     """
     return await platform.storage.mine(actor, project)

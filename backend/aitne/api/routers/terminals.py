@@ -1,4 +1,4 @@
-"""Working in a running job: a ticket, then a WebSocket."""
+"""Routes of terminals in a running job: a ticket, then a WebSocket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix=V1, tags=["jobs"])
 
 
 class TerminalRequest(Strict):
-    """Where a terminal is wanted."""
+    """Node on which a terminal is requested."""
 
     node: str | None = Field(
         None,
@@ -29,7 +29,7 @@ class TerminalRequest(Strict):
 
 
 class SshFacts(Frozen):
-    """What an SSH client has to be told."""
+    """Settings that an SSH client needs."""
 
     account: str = Field(description="The user name for `ssh`.", examples=["alice"])
 
@@ -38,7 +38,7 @@ class SshFacts(Frozen):
 async def create_terminal(
     job_id: JobId, body: TerminalRequest, actor: Writer, platform: PlatformDep
 ) -> Ticket:
-    """Ask for a ticket that opens one terminal, or one SSH connection, in your running job.
+    """Return a ticket that opens one terminal, or one SSH connection, in your running job.
 
     Within a minute open the WebSocket `/api/v1/jobs/{job_id}/terminal` and send the ticket in its first
     message; docs/reference/terminal-protocol.md says what follows.
@@ -48,7 +48,7 @@ async def create_terminal(
 
 @router.get("/ssh")
 async def get_ssh(actor: Reader, platform: PlatformDep) -> SshFacts:
-    """What an SSH client has to be told before it can reach your jobs."""
+    """Return the settings that an SSH client needs to reach your jobs."""
     return SshFacts(account=await platform.terminals.account(actor))
 
 
@@ -60,5 +60,5 @@ async def open_terminal(
         AskedFlag, Query(description="Keep the terminal for a minute when it breaks.")
     ] = False,
 ) -> None:
-    """A terminal in a running job. Who may is settled by the ticket in the first message."""
+    """Serve a terminal in a running job. The ticket in the first message authorizes it."""
     await serve(websocket, job_id, hold=hold)

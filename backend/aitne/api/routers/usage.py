@@ -1,4 +1,4 @@
-"""Who has used how much of what, what is left, and what waits."""
+"""Routes of usage: used and remaining hours, and waiting jobs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CSV_TEXT: dict[int | str, dict[str, Any]] = {
 async def project_usage(
     name: Name, actor: Reader, platform: PlatformDep, month: Month = None
 ) -> UsageReport:
-    """What each user's jobs of the project have used in a month. Each GPU counts."""
+    """Return the usage of each user's jobs in the project for a month. Each GPU counts."""
     return await platform.usage.report(actor, name, month)
 
 
@@ -53,7 +53,7 @@ async def project_usage_csv(
     month: Month = None,
     since: Since = None,
 ) -> Response:
-    """The same as lines of CSV (RFC 4180), a column for each type of GPU."""
+    """Return the same usage as CSV (RFC 4180), with a column for each type of GPU."""
     reports = await platform.usage.reports(actor, name, since, month)
     span = "-".join(dict.fromkeys((reports[0].month, reports[-1].month)))
     return Response(
@@ -65,7 +65,7 @@ async def project_usage_csv(
 
 @router.get("/projects/{name}/balance")
 async def project_balance(name: Name, actor: Reader, platform: PlatformDep) -> Balance:
-    """What the project has left of its budget, as of a few minutes ago."""
+    """Return the budget of the project with the hours used and left, as of a few minutes ago."""
     return await platform.usage.balance(actor, name)
 
 
@@ -73,7 +73,8 @@ async def project_balance(name: Name, actor: Reader, platform: PlatformDep) -> B
 async def project_report(
     name: Name, actor: Reader, platform: PlatformDep, month: Month = None
 ) -> ProjectReport:
-    """A month on one page: usage by member and type of GPU, waiting times, outcomes, the balance."""
+    """Return the usage report of a month: usage by member and type of GPU, waiting times, outcomes,
+    the balance."""
     return await platform.reports.report(actor, name, month)
 
 
@@ -85,18 +86,18 @@ async def project_waiting(
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> WaitingPage:
-    """The project's jobs that wait, whose they are, why, and when they may start."""
+    """List the project's waiting jobs with owner, reason and expected start."""
     return await platform.reports.waiting(actor, name, cursor=cursor, limit=limit)
 
 
 @router.get("/usage")
 async def usage(actor: Reader, platform: PlatformDep, month: Month = None) -> UsageReport:
-    """The same of all your projects, or of everything for administrators."""
+    """Return the usage of all your projects, or of all projects for administrators."""
     return await platform.usage.report(actor, None, month)
 
 
 def usage_csv(reports: Sequence[UsageReport]) -> str:
-    """The months below each other, with the same columns."""
+    """Return the reports as CSV, one month below the other, with the same columns."""
     types = sorted(
         {kind for each in reports for row in each.rows for kind in row.gpu_hours_by_type}
     )

@@ -1,4 +1,4 @@
-"""Accounts, projects and personal access tokens."""
+"""Routes of accounts and personal access tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WhoseTokens = Annotated[
 
 @router.get("/tokens", tags=["tokens"])
 async def list_tokens(actor: Reader, platform: PlatformDep, user: WhoseTokens = None) -> TokenList:
-    """The personal access tokens, without their secrets."""
+    """List the personal access tokens, without their secrets."""
     return TokenList(items=list(await platform.users.list_tokens(actor, owner=user)))
 
 
@@ -41,7 +41,7 @@ async def list_tokens(actor: Reader, platform: PlatformDep, user: WhoseTokens = 
 async def create_token(
     body: NewToken, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> TokenSecret:
-    """Make a personal access token. Its secret is shown this once."""
+    """Create a personal access token. Its secret is shown only once."""
     token, secret = await platform.users.create_token(
         actor,
         name=body.name,
@@ -60,7 +60,7 @@ async def delete_token(
     platform: PlatformDep,
     user: WhoseTokens = None,
 ) -> None:
-    """Revoke a token: from now on it opens nothing. The owner's streams and terminals end."""
+    """Revoke a token. Requests with it are rejected; the owner's streams and terminals end."""
     await platform.users.delete_token(actor, token_id, owner=user)
     await platform.logins_ended(user or actor.name)
 
@@ -69,7 +69,7 @@ async def delete_token(
 async def list_users(
     where: Annotated[UserQuery, Query()], actor: Admin, platform: PlatformDep
 ) -> UserPage:
-    """All accounts, for administrators."""
+    """List all accounts, for administrators."""
     page = await platform.users.list(actor, search=where.q, cursor=where.cursor, limit=where.limit)
     return UserPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
 
@@ -78,7 +78,7 @@ async def list_users(
 async def create_user(
     body: NewUser, actor: Admin, platform: PlatformDep, response: Response
 ) -> User:
-    """Make an account, for administrators."""
+    """Create an account, for administrators."""
     user = await platform.users.create(
         actor,
         name=body.name,
@@ -93,7 +93,7 @@ async def create_user(
 
 @router.get("/users/{name}", tags=["users"])
 async def get_user(name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep) -> User:
-    """One account: your own, or any for administrators."""
+    """Return your own account, or any for administrators."""
     return tags.of(await platform.users.get(actor, name))
 
 
@@ -101,7 +101,7 @@ async def get_user(name: Name, actor: Reader, platform: PlatformDep, tags: TagsD
 async def update_user(
     name: Name, body: UserChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> User:
-    """Change an account. A new password, or disabling it, ends its logins and terminals."""
+    """Change an account. A new password ends its logins and terminals, and so does disabling it."""
     known = platform.settings.auth.sources
     if body.source is not None and body.source != OWN and body.source not in known:
         raise InvalidInput.field(

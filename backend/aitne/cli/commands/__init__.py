@@ -1,1 +1,1 @@
-"""What can be typed: one module per group of verbs, imported when one of them is."""
+"""Definitions of the verbs: one module per group, imported when one of its verbs is used."""

@@ -1,4 +1,4 @@
-"""``account``: where one is logged in; and what administrators do about others' logins."""
+"""``account``: the user's sign-ins; and what administrators do about other users' logins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def preferences(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show how the portal looks for you, or change what is given."""
+    """Show your preferences in the portal, or change those that are given."""
     client = connect(url, data_dir)
     found = client.preferences.get("portal")
     given: dict[str, str | None] = {}
@@ -84,7 +84,7 @@ def sessions_revoke(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Log a browser out, or all of them. Tokens go on working, the one in use too."""
+    """Log out one browser, or all of them. Tokens remain valid, including the one in use."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(
@@ -119,7 +119,7 @@ def set_user(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Change an account. Handed over to another source, it forgets its password."""
+    """Change an account. An account that moves to another source loses its password."""
     from aitne.core.errors import InvalidInput
 
     given = {"source": source, "role": role, "display_name": display_name}
@@ -144,7 +144,7 @@ def set_user(
 def reset_link(
     name: UserName, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Print a link with which somebody sets a new password, once."""
+    """Print a link that sets a new password for an account, once."""
     link = connect(url, data_dir).users.reset_link(name)
     if as_json:
         output.answer_json(link.raw)
@@ -155,7 +155,7 @@ def reset_link(
 
 
 def unlock(name: UserName, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Let somebody try again who failed to log in too often."""
+    """Unlock an account after too many failed logins."""
     connect(url, data_dir).users.unlock(name)
     return output.done(as_json, {"name": name, "locked": False}, f"{name}: unlocked.")
 
@@ -167,7 +167,7 @@ def reset_second_factor(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Remove somebody's second factor, and log them out everywhere."""
+    """Remove a user's second factor, and log the user out everywhere."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Remove the second factor of {name}, and log {name} out everywhere?")

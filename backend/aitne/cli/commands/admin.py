@@ -49,7 +49,7 @@ PasswordStdin = Annotated[
 
 @users.command("ls")
 def user_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """List the accounts."""
+    """List all accounts with role and project."""
     found = list(connect(url, data_dir).users.list())
     return output.listing(
         as_json,
@@ -78,9 +78,10 @@ def user_create(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Make an account.
+    """Create an account.
 
-    Without --password-stdin it has no password: give one later with `passwd`, or hand out a token.
+    Without --password-stdin it has no password: set one later with `passwd`, or create a token for
+    it.
     """
     found = connect(url, data_dir).users.create(
         name,
@@ -100,7 +101,7 @@ def user_disable(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Lock an account out. Its sessions end, its jobs go on."""
+    """Disable an account. Its sessions end, its jobs continue."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Lock {name} out?")
@@ -111,7 +112,7 @@ def user_disable(
 def user_enable(
     name: UserName, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Let a disabled account in again."""
+    """Enable a disabled account again."""
     client = connect(url, data_dir)
     return _answer_user(client.users.change(name, disabled=False), "enabled", as_json=as_json)
 
@@ -126,7 +127,7 @@ def user_passwd(
 ) -> int:
     """Set an account's password.
 
-    It is asked for on the terminal. Your own needs the current one too, if you have one; with
+    It is read from the terminal. Your own requires the current one too, if you have one; with
     --password-stdin that is the second line.
     """
     client = connect(url, data_dir)
@@ -158,7 +159,7 @@ def token_create(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Make a token and print it, this once."""
+    """Create a token and print it, only once."""
     made = connect(url, data_dir).tokens.create(
         name,
         user=user,
@@ -197,7 +198,7 @@ def token_revoke(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """End a token at once."""
+    """Revoke a token at once."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Revoke token {token_id}?")

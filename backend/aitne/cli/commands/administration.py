@@ -74,7 +74,7 @@ def audit_ls(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """List entries, newest first."""
+    """List entries of the audit log, newest first."""
     where = _where(actor, action, object_, outcome, since, until)
     found = list(connect(url, data_dir).audit.list(most=most, **where))
     return output.listing(
@@ -116,7 +116,8 @@ def audit_export(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Write the log as a file, oldest first: whole, or what the filter leaves."""
+    """Write the log as a file, oldest first; complete, or only the entries that match the
+    filter."""
     where = _where(actor, action, object_, outcome, since, until)
     chunks = connect(url, data_dir).audit.export(as_csv=as_csv, **where)
     if to is None:
@@ -150,7 +151,7 @@ def audit_verify(
 ) -> int:
     """Check that no entry was changed, removed or inserted.
 
-    The hashes are computed here, not by the platform. Exit status 1 says that something is wrong.
+    The hashes are computed here, not by the platform. Exit status 1 means that the check failed.
     """
     from aitne.core.audit_chain import Chain
 
@@ -239,7 +240,7 @@ def maintenance_on(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Hold new work, now or from then on. What is submitted is kept and begins afterwards."""
+    """Hold new work, now or from a later time. New jobs are accepted and start afterwards."""
     client = connect(url, data_dir)
     starts_at, ends_at = moment_of("--from", starts), moment_of("--until", until)
     if not yes:
@@ -260,7 +261,7 @@ def maintenance_on(
 def maintenance_off(
     yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Let new work begin, or forget the maintenance that was to come."""
+    """End the maintenance, or cancel a scheduled one."""
     client = connect(url, data_dir)
     if not yes:
         output.say(_says(client.maintenance.status()))
@@ -270,7 +271,7 @@ def maintenance_off(
 
 @maintenance.command("status", epilog=examples("aitne admin maintenance status --json"))
 def maintenance_status(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Say whether new work begins."""
+    """Show whether maintenance is on or scheduled."""
     return _answer(connect(url, data_dir).maintenance.status(), as_json=as_json)
 
 
@@ -293,7 +294,7 @@ def _says(found: Maintenance) -> str:
 
 
 def health(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Show how every part of the platform does. Exit status 1 says that one is down."""
+    """Show the state of every part of the platform. Exit status 1 means that one is down."""
     found = connect(url, data_dir).admin.health()
     if as_json:
         output.answer_json(found.raw)
@@ -317,7 +318,7 @@ def settings(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show the settings and where each is from. Secrets are masked."""
+    """Show the settings and the source of each value. Secrets are masked."""
     found = connect(url, data_dir).admin.settings()
     shown = [each for each in found if everything or each.source != "default"]
     return output.listing(

@@ -1,4 +1,4 @@
-"""``announce``: what people should know."""
+"""``announce``: messages from administrators to users."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def announce_ls(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """What you should know now, the most important first."""
+    """List your current announcements, the most important first."""
     client = connect(url, data_dir)
     found = [*client.announcements.all()] if everything else client.announcements.list()
     if as_json:
@@ -73,7 +73,7 @@ def announce_create(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Tell people something, for administrators."""
+    """Publish an announcement, for administrators."""
     client = connect(url, data_dir)
     starts_at, ends_at = moment_of("--from", starts), moment_of("--until", until)
     if not yes:
@@ -111,7 +111,7 @@ def announce_edit(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Change an announcement, for administrators. What is not given stays."""
+    """Change an announcement, for administrators. Fields that are not given keep their values."""
     changes = {
         "text": text,
         "severity": severity,
@@ -132,7 +132,7 @@ def announce_delete(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Take an announcement away, for administrators."""
+    """Delete an announcement, for administrators."""
     client = connect(url, data_dir)
     if not yes:
         output.say(output.plain(client.announcements.get(announcement).text))
@@ -145,7 +145,7 @@ def announce_delete(
 def announce_dismiss(
     announcement: Id, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Put an announcement away, for yourself. Critical ones stay."""
+    """Hide an announcement for yourself. Critical ones cannot be hidden."""
     connect(url, data_dir).announcements.dismiss(announcement)
     return output.done(
         as_json, {"id": announcement, "dismissed": True}, f"{announcement}: put away."

@@ -30,8 +30,8 @@ def apply(
 ) -> int:
     """Submit a job file: show the plan, ask, submit.
 
-    With --wait a job's log is followed to its end, and the exit status is 1 if the job fails; a
-    session is waited for until it is ready. Ctrl-C leaves it running.
+    With --wait the log of a job is followed to its end, and the exit status is 1 if the job fails;
+    for a session the command waits until it is ready. Ctrl-C leaves it running.
     """
     if wait and detach:
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")

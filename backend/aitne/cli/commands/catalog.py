@@ -1,4 +1,4 @@
-"""``template`` and ``node``: what the platform has."""
+"""``template`` and ``node``: templates, nodes and partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _nodes() -> None:
 
 @templates.command("ls")
 def template_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """List the templates. Administrators are told of files that were refused, too."""
+    """List the templates. Administrators also see the files that were rejected."""
     templates = connect(url, data_dir).templates
     found = templates.list()
     for problem in templates.problems():
@@ -75,7 +75,7 @@ def template_show(
 
 @nodes.command("ls")
 def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """List the nodes and what is in use on them."""
+    """List the nodes and the use of their resources."""
     found = connect(url, data_dir).nodes.list()
     return output.listing(
         as_json,
@@ -96,7 +96,7 @@ def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) ->
 
 @nodes.command("partitions")
 def partition_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """List the partitions, their limits and what is free in each."""
+    """List the partitions, their limits and free resources."""
     found = connect(url, data_dir).nodes.partitions()
     return output.listing(
         as_json,

@@ -14,10 +14,10 @@ authority = group_app("The platform's certificate authority (CA), for [tls].")
     "init", epilog=examples("aitne admin ca init\naitne admin ca init --json | jq -r .certificate")
 )
 def init(as_json: Json = False, data_dir: DataDir = None) -> int:
-    """Create the platform's CA, or show the one that it has.
+    """Create the platform's CA, or show the existing one.
 
-    `aitne up` does it too with `tls.enabled`. Give the certificate to browsers and to the machines of
-    command lines; the key stays in the secrets folder.
+    `aitne up` also does this with `tls.enabled`. Install the certificate in browsers and on the
+    machines that run the command line; the key stays in the secrets folder.
     """
     # The settings and cryptography are heavier than everything else here.
     from aitne.core.settings import load_settings

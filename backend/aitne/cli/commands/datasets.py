@@ -1,4 +1,4 @@
-"""``dataset``: what jobs read. The catalogue's entries, and the files beside their manifests."""
+"""``dataset``: entries of the catalogue, and comparison of files with their manifests."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def dataset_add(
     """Add a folder to the catalogue, as a version of a dataset.
 
     Every file is read here, with all cores, for its checksum; the files stay where they are. Do not
-    change them afterwards: new files are a new version. After an interruption the same command
-    goes on where it stopped.
+    change them afterwards: new files need a new version. After an interruption the same command
+    resumes where it stopped.
     """
     from aitne.cli.meter import Meter
     from aitne.client.manifests import Difference, make
@@ -188,11 +188,11 @@ def dataset_verify(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Read every file again and name each one that differs.
+    """Read every file again and list each one that differs.
 
-    What counts is what was there when the dataset was added. The platform notes the result, and
-    plans of jobs that read a damaged dataset say so. Status 1 if something differs. After an
-    interruption the same command goes on where it stopped.
+    The files are compared with the manifest of the time when the dataset was added. The platform
+    records the result, and plans of jobs that read a damaged dataset warn of it. Exit status 1
+    means that something differs. After an interruption the same command resumes where it stopped.
     """
     from aitne.cli.meter import Meter
     from aitne.client.manifests import verify
@@ -241,7 +241,7 @@ def dataset_grant(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Let the members of a project read a dataset of yours."""
+    """Allow the members of a project to read one of your datasets."""
     found = connect(url, data_dir).datasets.grant(reference, project)
     return output.done(
         as_json, found.raw, f"{found.reference}: readable by {', '.join(found.projects)}."
@@ -257,7 +257,7 @@ def dataset_revoke(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Take a dataset away from a project. Jobs that read it already go on."""
+    """Withdraw a project's permission to read a dataset. Jobs that read it already continue."""
     client = connect(url, data_dir)
     dataset = client.datasets.get(reference)
     if not yes:
@@ -275,7 +275,7 @@ def dataset_retire(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Let new jobs name a version no more. Its files and its entry stay."""
+    """Retire a version, so that new jobs cannot use it. Its files and its entry are kept."""
     client = connect(url, data_dir)
     dataset = client.datasets.get(reference)
     if not yes:
@@ -294,7 +294,7 @@ def _state(dataset: Dataset) -> str:
 
 
 def _refuse_taken(client: Client, name: str, version: str) -> None:
-    """Raise ``Conflict`` for a version that is there already, as far as one may see it."""
+    """Raise ``Conflict`` for a version that exists already, as far as the user may see it."""
     from aitne.core.errors import Conflict, NotFound
 
     try:
@@ -308,9 +308,10 @@ def _refuse_taken(client: Client, name: str, version: str) -> None:
 
 
 def _on_the_cluster(path: Path) -> str:
-    """The path as the platform is to know it: as it was written, where that is plain and whole.
+    """Return the path under which the platform is to know the folder: as written, if it is absolute
+    and has no ``..``.
 
-    A link in it, such as /home to another disk, is the site's own name for the place.
+    A link in it, such as /home to another disk, is kept: it is the site's own name for the folder.
     """
     from aitne.core.errors import InvalidInput
 
@@ -340,7 +341,7 @@ def _journals() -> Path:
 
 
 def _refuse(reference: str, problems: Sequence[Difference], *, as_json: bool) -> int:
-    """Say why a folder cannot become a dataset."""
+    """Report why a folder cannot become a dataset, and return the exit status."""
     message = (
         f"{reference} was not added: {several(len(problems), 'path')} cannot be in a dataset as "
         "they are. Mend or remove them, then run the command again; what was read is kept."
@@ -356,7 +357,8 @@ def _refuse(reference: str, problems: Sequence[Difference], *, as_json: bool) ->
 
 
 def _note(client: Client, dataset: Dataset, found: Verification) -> bool:
-    """Tell the platform, if the dataset itself was compared, and could be."""
+    """Report the result to the platform, if the dataset itself was compared. Return whether it was
+    recorded."""
     from aitne.core.errors import AitneError
 
     if found.manifest != dataset.manifest:

@@ -48,7 +48,8 @@ def cluster_up(
 ) -> int:
     """Start a cluster, as root.
 
-    Packages that miss are installed. A cluster that runs already is left as it is. Never asks anything.
+    Missing packages are installed. A cluster that runs already is not changed. Never asks a
+    question.
     """
     from aitne.dev.cluster import up
 
@@ -85,7 +86,7 @@ def cluster_shell(
     ] = None,
     name: Name = "dev",
 ) -> int:
-    """Open a shell in which Slurm's commands mean the cluster."""
+    """Open a shell in which Slurm's commands use the cluster."""
     from aitne.core.dev_cluster import NoDevCluster, find_dev_cluster
 
     found = find_dev_cluster(name)
@@ -100,9 +101,10 @@ def cluster_shell(
 
 @cluster.command("down", epilog=examples("sudo aitne dev cluster down"))
 def cluster_down(name: Name = "dev", as_json: Json = False) -> int:
-    """End a cluster and remove all that was made for it.
+    """Stop a cluster and remove all that was created for it.
 
-    Its jobs end too. Works on what is left of one after a crash. Where there is none there is nothing to do.
+    Its jobs end too. Also removes the remains of a cluster after a crash. Without a cluster it does
+    nothing.
     """
     from aitne.dev.cluster import down
 

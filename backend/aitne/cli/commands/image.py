@@ -1,4 +1,5 @@
-"""``image``: what programs run in; and ``admin image grant`` and ``revoke``: who sees which."""
+"""``image``: images that jobs run in; ``admin image grant`` and ``revoke``: the projects that may
+use them."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def image_show(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show one image: its files, its apps, what it needs, and what is in it."""
+    """Show one image: its files, apps, requirements and packages."""
     found = connect(url, data_dir).images.get(reference)
     if as_json:
         output.answer_json(found.raw)
@@ -115,7 +116,8 @@ def image_grant(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Let a project's members see an image. One that everybody saw is then seen only by them."""
+    """Allow a project's members to use an image. One that was open to all users is then restricted
+    to them."""
     if (project is None) is not everybody:
         raise typer.BadParameter("Name a project, or say --everybody.")
     client = connect(url, data_dir)
@@ -137,7 +139,7 @@ def image_revoke(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Let a project's members see an image no more. Their jobs that run go on."""
+    """Withdraw a project's permission to use an image. Running jobs continue."""
     from aitne.core.errors import Conflict
 
     client = connect(url, data_dir)

@@ -1,4 +1,4 @@
-"""``admin image``: make images, take them in, look after them."""
+"""``admin image``: build, import, verify, retire and remove images."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aitne.core.settings import Settings
 
 images = admin_images
-"""With what it has already: who sees which image."""
+"""Extends the group of ``grant`` and ``revoke``."""
 
 Version = Annotated[str, typer.Argument(metavar="NAME:VERSION", help="As `image ls` shows it.")]
 Projects = Annotated[
@@ -56,7 +56,8 @@ def image_build(
 ) -> int:
     """Build an image from Debian's and PyPI's packages, as root, and offer it.
 
-    Apptainer is installed if it is missing. Layers are kept: what changed little is built quickly.
+    Apptainer is installed if it is missing. Layers are kept, so that a small change is built
+    quickly.
     """
     from aitne.adapters.images import build, folder
     from aitne.cli.ending import tidily
@@ -119,7 +120,7 @@ def image_import(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Take in an image that others have made, and offer it."""
+    """Import an image that was built elsewhere, and offer it."""
     from aitne.adapters.images import imports
     from aitne.cli.ending import tidily
     from aitne.cli.images import apps_with, check_import
@@ -166,7 +167,7 @@ def image_retire(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Offer a version to no new jobs. What runs keeps it."""
+    """Retire a version, so that new jobs cannot use it. Running jobs keep it."""
     client = _administrator(url, data_dir)
     _with_version(reference)
     if not yes:
@@ -192,9 +193,10 @@ def image_verify(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Read images to their end and compare them with their digests.
+    """Read images completely and compare them with their digests.
 
-    A damaged one is not offered until it is found well again. The exit status is 1 if one is.
+    A damaged image is not offered until a verification finds it intact. The exit status is 1 if one
+    is damaged.
     """
     from aitne.adapters.images.daemon import Daemon
     from aitne.cli.images import damage, matching
@@ -224,7 +226,7 @@ def image_gc(
 ) -> int:
     """Remove retired images that no job uses, and files that belong to no image.
 
-    Layers go too that no build has used for 30 days.
+    Layers that no build has used for 30 days are removed too.
     """
     from aitne.cli import images as collecting
 
@@ -247,7 +249,8 @@ def image_gc(
 
 
 def _administrator(url: str | None, data_dir: str | None) -> Client:
-    """The platform's client. It must answer, and know us as one who may, before anything is done."""
+    """Return a client of the platform, after checking that it answers and that the user is an
+    administrator."""
     client = connect(url, data_dir)
     if client.me().user.role != "admin":
         from aitne.core.errors import NotAllowed
@@ -257,8 +260,9 @@ def _administrator(url: str | None, data_dir: str | None) -> Client:
 
 
 def _settings(client: Client) -> Settings:
-    """Of the platform. One that is known by its address alone may be on another machine, or keep its
-    images elsewhere: what is here would be taken for its own, and marked as damaged or removed."""
+    """Return the settings of the platform. Raise ``SetupError`` for a platform that is known only
+    by its address: it may be on another machine, or keep its images elsewhere, so that images here
+    would be mistaken for its own and marked as damaged or removed."""
     from aitne.client.discovery import ask_supervisor
     from aitne.core.errors import SetupError
     from aitne.core.settings import load_settings
@@ -278,7 +282,7 @@ def _settings(client: Client) -> Settings:
 
 
 def _not_there_yet(client: Client, name: str, version: str, runtimes: Sequence[str]) -> list[str]:
-    """For which runtimes the catalogue does not have this version."""
+    """Return the runtimes for which the catalogue does not have this version."""
     for image in client.images.list():
         if (image.name, image.version) == (name, version):
             if not image.offered:
@@ -319,7 +323,8 @@ def _show_plan(plan: Plan, settings: Settings) -> None:
 def _register(
     client: Client, image: dict[str, object], made: Made, projects: Sequence[str]
 ) -> Image:
-    """Offer what was made; what the platform refuses is removed again."""
+    """Register a new image and return it; if the platform rejects it, its files are removed
+    again."""
     from aitne.adapters.images.store import remove
     from aitne.core.errors import AitneError, Unavailable
 

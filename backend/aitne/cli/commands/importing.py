@@ -1,4 +1,4 @@
-"""``import``: a batch script for sbatch becomes a job file."""
+"""``import``: conversion of a batch script for sbatch to a job file."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def import_(
 ) -> int:
     """Make a job file from a batch script.
 
-    The #SBATCH lines become fields and the rest one command, which starts in the present folder, as by
-    sbatch. What cannot be carried over is said, with its line and the reason; with --strict that is an
+    The #SBATCH lines become fields and the rest one command, which starts in the current folder, as
+    with sbatch. Lines that cannot be converted are listed with the reason; with --strict that is an
     error.
     """
     from aitne.core.job_yaml import write_job_file

@@ -1,4 +1,4 @@
-"""``ps``, ``logs``, ``watch`` and ``stop``: jobs that are there."""
+"""``ps``, ``logs``, ``watch``, ``show``, ``profile`` and ``stop``: existing jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Sort(StrEnum):
-    """What a list of jobs is sorted by."""
+    """Keys by which a list of jobs can be sorted."""
 
     CREATED = "created"
     STARTED = "started"
@@ -101,7 +101,8 @@ def ps(
 
 
 def _day(text: str | None, option: str) -> str | None:
-    """A day or a moment as people here write it, as the API takes it."""
+    """Return a day or a time as the API takes it; the local time zone applies. Raises
+    ``InvalidInput``."""
     if text is None:
         return None
     try:
@@ -128,7 +129,8 @@ def logs(
 ) -> int:
     """Print what a job printed.
 
-    Stdout and stderr merged, byte for byte. With --follow reading goes on until the job has ended, also while the platform restarts.
+    Stdout and stderr are merged, byte for byte. With --follow reading continues until the job has
+    ended, also while the platform restarts.
     """
     from aitne.cli.verbs import logs as verb
 
@@ -173,7 +175,9 @@ def profile(
 ) -> int:
     """Show how the ranks of a job exchange.
 
-    How much of a step they communicate, what of that is hidden behind computation, who is waited for, and a row for each size of message. The runtime aitne.distrib tells it while the job runs.
+    Shows which part of a step is communication, which part of that is hidden behind computation,
+    the ranks that others wait for, and a row for each message size. The runtime aitne.distrib
+    reports it while the job runs.
     """
     from aitne.cli.verbs import profile as verb
 
@@ -211,7 +215,7 @@ def stop(
 ) -> int:
     """End jobs and sessions.
 
-    One that has ended already stays as it is.
+    A job that has ended does not change.
     """
     from aitne.cli.verbs.ps import show
 
@@ -251,7 +255,7 @@ def stop(
 
 
 def _stop_all(client: Client, live: Sequence[Job], *, wait: bool, as_json: bool) -> int:
-    """Many are ended by few requests; each is answered by itself."""
+    """Cancel many jobs with few requests and show the outcome of each; return the exit status."""
     results = [
         each
         for start in range(0, len(live), 1_000)

@@ -1,4 +1,4 @@
-"""``project limits`` and ``admin project limits``: one verb, of which managers set another layer."""
+"""``project limits`` and ``admin project limits``: one verb for both layers of limits."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _limit(name: str, what: str) -> Any:
 
 
 def limits_verb(*, granted: bool) -> Callable[..., int]:
-    """The verb. ``granted``: administrators set what the project is granted; else its managers hold it
-    to less than that."""
+    """Return the verb. ``granted``: administrators set what the project is granted; otherwise its
+    managers set lower limits."""
 
     def limits(
         name: Name,
@@ -137,14 +137,15 @@ def _changed(
 
 
 def _value(text: str, *, plain: bool = True) -> int | str | None:
-    """A number, or text that the platform reads: of memory and time a bare number has no unit."""
+    """Return a number, or text that the platform parses: for memory and time, a bare number has no
+    unit."""
     if text == NONE:
         return None
     return int(text) if plain and text.isdecimal() else text
 
 
 def show_limits(found: ProjectLimits) -> None:
-    """A table of what holds, what is in use of it, and the members' own."""
+    """Print a table of the limits and their use, and the members' own limits."""
     used = {each.limit: each for each in found.use}
     rows: list[tuple[str, ...]] = []
     for name, value in each_limit(found.limits):
@@ -164,7 +165,7 @@ def show_limits(found: ProjectLimits) -> None:
 
 
 def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Those that there are, with one entry for each type of GPU."""
+    """Return the limits that are set, with one entry for each type of GPU."""
     found = []
     for name, value in limits.items():
         if name == "max_gpus_by_type":
@@ -175,13 +176,13 @@ def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def words(name: str) -> str:
-    """What a limit is of."""
+    """Return the description of a limit."""
     kind = name.removeprefix("max_gpus_by_type.")
     return f"{kind} GPUs at once" if kind != name else WORDS.get(name, name)
 
 
 def shown(name: str, value: Any) -> str:
-    """A limit's value with its unit."""
+    """Return a limit's value with its unit."""
     if value is None:
         return ""
     if name == "max_memory_bytes":

@@ -1,4 +1,4 @@
-"""``login``: prove who one is to a platform elsewhere, once."""
+"""``login``: authentication to a remote platform, once."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def login(
 ) -> int:
     """Log in to a platform and remember it.
 
-    A token is made for this machine and kept in ~/.config/aitne/credentials.json, readable for you
-    alone. The platform logged in to last is used where no other is named or runs here. Where people log in
-    at a provider, make a token in the portal and pass it with --token -.
+    A token for this machine is created and kept in ~/.config/aitne/credentials.json, readable only
+    by you. The platform of the last login is used unless another one is named or runs on this
+    machine. If users log in through an identity provider, create a token in the portal and pass it
+    with --token -.
     """
     url = credentials.normal_url(address)
     if token == STDIN:

@@ -1,4 +1,4 @@
-"""``admin node`` and ``admin software``: what administrators do with a cluster's nodes."""
+"""``admin node`` and ``admin software``: administration of a cluster's nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def node_drain(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Give nodes no new work. What runs there goes on."""
+    """Drain nodes, so that they start no new jobs. Running jobs continue."""
     client = connect(url, data_dir)
     if not yes:
         _show(client, names)
@@ -47,7 +47,7 @@ def node_resume(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Let nodes take work again."""
+    """Resume drained nodes, so that they start jobs again."""
     client = connect(url, data_dir)
     if not yes:
         _show(client, names)
@@ -64,7 +64,7 @@ def node_history(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """What kept a node from work, and who drained and resumed it, newest first."""
+    """Show the history of a node, newest first: outages, drains and resumes."""
     found = list(connect(url, data_dir).nodes.history(name, most=most))
     return output.listing(
         as_json,
@@ -75,10 +75,10 @@ def node_history(
 
 
 def software(data_dir: DataDir = None) -> int:
-    """Put what Slurm's nodes need into [slurm] software_dir.
+    """Install the software for Slurm's nodes into [slurm] software_dir.
 
-    The agent, JupyterLab's environment and its launcher: once per release, as an account that may
-    write there. `aitne up` does it too where it may.
+    It has the agent, JupyterLab's environment and its launcher. Run it once per release, as an
+    account that may write there. `aitne up` also does this where it may.
     """
     # The settings and the supervisor are heavier than everything else here.
     from aitne.core.settings import load_settings

@@ -1,4 +1,4 @@
-"""``notifications`` and ``webhook``: what one was told, and what else is told."""
+"""``notifications`` and ``webhook``: notifications of the user and their channels."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def inbox_ls(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """List what you were told and have not read, newest first."""
+    """List your unread notifications, newest first."""
     found = list(connect(url, data_dir).notifications.list(unread=not everything, most=most))
     return output.listing(
         as_json,
@@ -77,7 +77,7 @@ def inbox_read(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Mark some, or all, as read."""
+    """Mark some or all notifications as read."""
     if bool(ids) == everything:
         from aitne.core.errors import InvalidInput
 
@@ -110,7 +110,7 @@ def inbox_settings(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show what you are told and by which channel, or change what is given."""
+    """Show your notification settings, or change those that are given."""
     client = connect(url, data_dir)
     found = client.notifications.settings()
     if tell or leave or mail is not None:
@@ -138,7 +138,7 @@ def inbox_settings(
 
 @webhooks.command("ls", epilog=examples("aitne webhook ls"))
 def hook_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """List your webhooks."""
+    """List your webhooks and their states."""
     found = connect(url, data_dir).webhooks.list()
     return output.listing(
         as_json,
@@ -155,7 +155,7 @@ def hook_add(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Have a URL told. The secret that signs what it is told is printed this once."""
+    """Create a webhook. The secret that signs its messages is printed only once."""
     made = connect(url, data_dir).webhooks.create(address)
     _show_secret(made, as_json)
     return 0
@@ -169,7 +169,7 @@ def hook_rotate(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Make a new secret, printed this once; the old one signs nothing more."""
+    """Replace the secret of a webhook. The new one is printed only once."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Make a new secret for {client.webhooks.get(hook).url}?")
@@ -181,14 +181,14 @@ def hook_rotate(
 def hook_enable(
     hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Tell a webhook again that was disabled."""
+    """Enable a webhook that was disabled."""
     found = connect(url, data_dir).webhooks.update(hook, enabled=True)
     return output.done(as_json, found.raw, f"{found.id}: {_state(found)}.")
 
 
 @webhooks.command("test", epilog=examples("aitne webhook test wh_5f2d1c0b9a8e7d6c"))
 def hook_test(hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Send a webhook a test and wait for what becomes of it; status 1 if it is not taken."""
+    """Send a test message to a webhook and wait for the outcome; status 1 if it is not accepted."""
     client = connect(url, data_dir)
     found = _outcome(client, hook, client.webhooks.test(hook))
     if as_json:
@@ -202,7 +202,7 @@ def hook_test(hook: Hook, as_json: Json = False, url: Url = None, data_dir: Data
 
 @webhooks.command("log", epilog=examples("aitne webhook log wh_5f2d1c0b9a8e7d6c"))
 def hook_log(hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Show the last 20 messages to a webhook, and what became of them."""
+    """Show the last 20 deliveries to a webhook with their outcomes."""
     found = connect(url, data_dir).webhooks.deliveries(hook)
     return output.listing(
         as_json,
@@ -227,7 +227,7 @@ def hook_rm(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Remove a webhook, with what still waits for it."""
+    """Delete a webhook and its waiting deliveries."""
     client = connect(url, data_dir)
     found = client.webhooks.get(hook)
     if not yes:

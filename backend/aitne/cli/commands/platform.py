@@ -41,8 +41,8 @@ def up(
 ) -> int:
     """Start a platform on this machine.
 
-    One that runs already is left running. Prints one address with a one-time login link. Without --detach it stays in the foreground until
-    Ctrl-C. Never asks anything.
+    A platform that runs already is not changed. Prints one address with a one-time login link.
+    Without --detach it stays in the foreground until Ctrl-C. Never asks a question.
     """
     # The settings and the supervisor are heavier than everything else here.
     from aitne.core.settings import load_settings
@@ -94,8 +94,8 @@ def down(
 ) -> int:
     """End the platform on this machine.
 
-    Its sessions and jobs end too, unless --keep-jobs; on Slurm they always go on. Never asks anything. Where
-    none runs there is nothing to do.
+    Its sessions and jobs end too, unless --keep-jobs; on Slurm they always continue. Never asks a
+    question. Without a running platform it does nothing.
     """
     from aitne.cli.verbs.status import platform_dir
     from aitne.supervisor import control
@@ -112,7 +112,7 @@ def down(
 def status(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Show the platform and its processes.
 
-    The exit status is 0 while it lives.
+    The exit status is 0 while it runs.
     """
     from aitne.cli.verbs import status as verb
 

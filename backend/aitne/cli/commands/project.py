@@ -1,4 +1,4 @@
-"""``project``: what members and managers do. What administrators do is below ``admin``."""
+"""``project``: verbs for members and managers. Those for administrators are below ``admin``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def ls(
 
 @app.command("show", epilog=examples("aitne project show vision"))
 def show(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Show a project: its people, state, end and balance."""
+    """Show a project: its members, state, end and balance."""
     client = connect(url, data_dir)
     project, balance = client.projects.get(name), client.projects.balance(name)
     if as_json:
@@ -99,7 +99,8 @@ def create(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Ask for a project, or make it where the site lets everybody. You manage it."""
+    """Request a project, or create it where the site permits all users to. You become its
+    manager."""
     made = connect(url, data_dir).projects.create(
         name, title=title, description=about, reason=reason or None, expires_at=utc(until)
     )
@@ -114,7 +115,7 @@ def create(
 
 @app.command("members", epilog=examples("aitne project members vision"))
 def members(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """List who works in a project."""
+    """List the members of a project."""
     found = connect(url, data_dir).projects.members(name)
     return output.listing(
         as_json,
@@ -140,7 +141,7 @@ def add(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Make somebody a member, or change a member's role."""
+    """Add a member, or change a member's role."""
     made = connect(url, data_dir).projects.put_member(name, user, role=role)
     later = f" {LATER}" if made.in_slurm is False else ""
     return output.done(as_json, made.raw, f"{user}: {made.role} of {name}.{later}")
@@ -167,7 +168,7 @@ def remove(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """End a membership, or leave a project. Jobs go on; the member's own limits are forgotten."""
+    """Remove a member, or leave a project. Jobs continue; the member's own limits are deleted."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Take {user} out of {name}?")
@@ -192,7 +193,7 @@ def invite(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Make a link that lets people join. It is shown this once."""
+    """Create an invitation link. It is shown only once."""
     made = connect(url, data_dir).projects.invite(name, role=role, max_uses=uses, lifetime=lifetime)
     if as_json:
         output.answer_json(made.raw)
@@ -228,7 +229,7 @@ def revoke(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Take an invitation back. Who has joined stays."""
+    """Revoke an invitation. Users who have joined remain members."""
     connect(url, data_dir).projects.revoke_invitation(name, invitation)
     return output.done(as_json, {"project": name, "id": invitation}, "The link works no more.")
 
@@ -241,7 +242,7 @@ def join(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Join a project by an invitation; shows first who invites to what."""
+    """Join a project by an invitation; first shows the project and the inviter."""
     client = connect(url, data_dir)
     seen = client.projects.look_at_invitation(link)
     if not as_json:
@@ -268,7 +269,7 @@ def close(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Take no new jobs. Those that wait or run stay; `reopen` undoes it."""
+    """Close a project for new jobs. Waiting and running jobs are kept; `reopen` undoes it."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Close {name}? It takes no new jobs until it is reopened.")
@@ -278,7 +279,7 @@ def close(
 
 @app.command("reopen", epilog=examples("aitne project reopen vision"))
 def reopen(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Let a closed project take jobs again."""
+    """Reopen a closed project for new jobs."""
     made = connect(url, data_dir).projects.reopen(name)
     return output.done(as_json, made.raw, f"{name}: {made.state}.")
 
@@ -299,14 +300,14 @@ def extend(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Ask an administrator for more time."""
+    """Request a later end from an administrator."""
     made = connect(url, data_dir).projects.ask_for_time(name, _known(until), reason)
     return output.done(as_json, made.raw, f"{name}: asked for. An administrator answers it.")
 
 
 @app.command("waiting", epilog=examples("aitne project waiting vision"))
 def waiting(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Show which jobs of a project wait, whose they are and why."""
+    """Show the waiting jobs of a project with owner and reason."""
     found = list(connect(url, data_dir).projects.waiting(name))
     if as_json:
         output.answer_json([each.raw for each in found])
@@ -330,7 +331,7 @@ def _known(day: datetime) -> datetime:
 
 
 def utc(day: datetime | None) -> datetime | None:
-    """The day's first moment in UTC."""
+    """Return the start of the day in UTC, or None without a day."""
     return None if day is None else _known(day)
 
 

@@ -1,4 +1,4 @@
-"""``admin project``: what only administrators do in the life of a project."""
+"""``admin project``: verbs for the life cycle of a project that only administrators have."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def approve(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Let a requested project begin; shows first what was asked for."""
+    """Approve a requested project; first shows the request."""
     client = connect(url, data_dir)
     wish = client.projects.get(name)
     if not as_json:
@@ -81,7 +81,7 @@ def decline(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Refuse a requested project, or the time that one asked for."""
+    """Decline a requested project, or a requested later end."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Decline what {name} asks for?")
@@ -102,7 +102,7 @@ def end(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Set when a project ends. An expired one is active again by that."""
+    """Set the end of a project. An expired project becomes active again."""
     if (until is None) is not never:
         from aitne.core.errors import InvalidInput
 
@@ -122,7 +122,8 @@ def budget(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Set how many hours a project may use, each month or in all; new jobs need something left."""
+    """Set the hours that a project may use, each month or in total; new jobs need remaining
+    hours."""
     given = _budget(gpu_hours, cpu_hours, total=total)
     if (given is None) is not none:
         from aitne.core.errors import InvalidInput

@@ -1,4 +1,4 @@
-"""``admin project``, ``admin member`` and ``admin sync``: projects are Slurm's accounts."""
+"""``admin project``, ``admin member`` and ``admin sync``: projects and their accounts in Slurm."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ User = Annotated[str, typer.Argument(metavar="USER", help="The login name.")]
 
 @projects.command("ls")
 def project_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """List the projects."""
+    """List all projects with their members."""
     found = connect(url, data_dir).projects.list()
     return output.listing(
         as_json,
@@ -51,7 +51,7 @@ def project_create(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Make a project. It has no members yet; Slurm has it after `aitne admin sync`."""
+    """Create a project without members; `aitne admin sync` adds it to Slurm."""
     made = connect(url, data_dir).projects.create(name, title=title)
     return output.done(
         as_json, made.raw, f"{made.name}: made. Add people: aitne admin member add {made.name} USER"
@@ -62,7 +62,7 @@ def project_create(
 def project_show(
     name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Show a project: members, limits, what is in use by whom."""
+    """Show a project: members, limits and their use."""
     client = connect(url, data_dir)
     project, limits = client.projects.get(name), client.projects.limits(name)
     if as_json:
@@ -109,7 +109,7 @@ def member_add(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Make somebody a member. Slurm knows it after `aitne admin sync`."""
+    """Add a member to a project; `aitne admin sync` adds the user to Slurm."""
     made = connect(url, data_dir).projects.put_member(name, user, role=role, default=default)
     return output.done(
         as_json, made.raw, f"{user}: member of {name}. Slurm knows it after `aitne admin sync`."
@@ -125,7 +125,7 @@ def member_remove(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """End a membership. The user's jobs go on."""
+    """Remove a member from a project. The user's jobs continue."""
     client = connect(url, data_dir)
     if not yes:
         output.confirm(f"Take {user} out of {name}?")
@@ -138,10 +138,10 @@ def member_remove(
 
 
 def sync(yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Compare the projects with Slurm's accounts, and bring Slurm in line.
+    """Compare the projects with Slurm's accounts, and synchronize Slurm.
 
-    Shows what differs and asks. What only Slurm knows is left alone; users are taken out of a
-    project's account where they are no members here.
+    Shows the differences and asks. Accounts that only Slurm has are not changed; users are removed
+    from a project's account if they are not members here.
     """
     client = connect(url, data_dir)
     report = client.projects.compare()

@@ -1,4 +1,4 @@
-"""``snapshot``, ``files``, ``resubmit``, ``compare`` and ``sweep``: what runs were, and once more."""
+"""``snapshot``, ``files``, ``resubmit``, ``compare`` and ``sweep``: runs of jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``session``, ``open`` and ``extend``: sessions."""
+"""``session``, ``open`` and ``extend``: verbs for sessions."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ def continue_session(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Start a session that has ended again, with the notebooks that were open in it.
+    """Start an ended session again, with the notebooks that were open in it.
 
-    The same environment, image and folder. What was only in the memory of its kernels is gone.
+    It has the same environment, image and folder. The memory of its kernels is lost.
     """
     from aitne.cli.verbs import runs
 
@@ -175,7 +175,7 @@ def open_session(
 ) -> int:
     """Open a session, or the portal, in the browser.
 
-    The portal opens by a link that logs you in once. Where there is no display the address is printed.
+    The portal opens through a link that logs you in once. Without a display the address is printed.
     """
     client = connect(url, data_dir)
     if session is None:
@@ -224,7 +224,8 @@ def extend(
 
 
 def _extended(client: Client, job: Job, before: datetime | None) -> Job:
-    """The session once the scheduler has moved its end, or as it is after some patience."""
+    """Return the session once the scheduler has changed its end, or in its current state after a
+    timeout."""
     deadline = time.monotonic() + EXTEND_PATIENCE_S
     asked = job.version
     while job.expires_at == before and time.monotonic() < deadline:

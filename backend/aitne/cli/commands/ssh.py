@@ -1,4 +1,4 @@
-"""``ssh-config`` and ``ssh-proxy``: OpenSSH's own programs reach running jobs."""
+"""``ssh-config`` and ``ssh-proxy``: access to running jobs with OpenSSH's programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def ssh_config(
 ) -> int:
     """Let ssh, scp, rsync and editors reach your running jobs as JOB.aitne.
 
-    Prints the lines for ~/.ssh/config. The key that they name is made here and admitted by a job for one connection at a time; each job proves who it is by a key that was told over the platform's own connection.
+    Prints the lines for ~/.ssh/config. Their key is created here; a job accepts it for one
+    connection at a time. Each job authenticates itself with a host key that is sent over the
+    platform's own connection.
     """
     from aitne.cli.verbs import ssh as verb
 

@@ -1,4 +1,4 @@
-"""``storage``: one's folders, their space and quotas."""
+"""``storage``: the user's storage areas, their space and quotas."""
 
 from __future__ import annotations
 
@@ -57,14 +57,15 @@ def _name(facts: AreaFacts) -> str:
 
 
 def _quota(facts: AreaFacts) -> Quota | None:
-    """The one that counts in this folder: in a project's folder the project's, if there is one."""
+    """Return the quota that applies: in a project's folder the project's, if there is one, else the
+    user's."""
     if facts.area.project is not None:
         return facts.project_quota or facts.user_quota
     return facts.user_quota
 
 
 def _used(quota: Quota | None) -> str:
-    """``[####------] 4G of 10G``."""
+    """Return the use of a quota as text, such as ``[####------] 4G of 10G``."""
     if quota is None or quota.used_bytes is None:
         return ""
     used = output.memory(quota.used_bytes)

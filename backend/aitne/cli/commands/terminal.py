@@ -27,7 +27,8 @@ def attach(
 ) -> int:
     """Work in a running job: a shell, or a program, beside its own.
 
-    It runs on the job's node, in its folder and container, with its GPUs and variables, and ends when the job does. On a terminal, Enter ~ . hangs up. The exit status is the program's.
+    It runs on the job's node, in its folder and container, with its GPUs and variables, and ends
+    when the job does. On a terminal, Enter ~ . disconnects. The exit status is the program's.
     """
     from aitne.cli.verbs import terminal as verb
 

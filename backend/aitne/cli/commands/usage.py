@@ -1,4 +1,4 @@
-"""``usage``: who has used how much in a month."""
+"""``usage``: hours used in a month, by project and user."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def report(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show a project's month: who used what, how long jobs waited, how they ended.
+    """Show a project's month: usage by member, waiting times and outcomes of jobs.
 
     The portal has the same as a page to print: Projects, the project, Usage, Report.
     """

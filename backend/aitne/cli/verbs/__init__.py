@@ -1,1 +1,1 @@
-"""What the quick verbs do. These modules import no more than they need."""
+"""Implementations of the quick verbs. These modules import no more than they need."""

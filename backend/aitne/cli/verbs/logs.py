@@ -1,4 +1,4 @@
-"""``aitne logs``: what a job printed, byte for byte unless a terminal shows it."""
+"""``aitne logs``: the log of a job, byte for byte unless a terminal shows it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def logs(
     task: int | None = None,
     tail: int | None = None,
 ) -> int:
-    """Print the log of a job; with ``follow``, go on until the job has ended."""
+    """Print the log of a job; with ``follow``, continue until the job has ended."""
     client = connect(url, data_dir)
     found = find_job(client, job)
     read = client.jobs.follow_logs if follow else client.jobs.logs
@@ -31,19 +31,20 @@ def logs(
 
 
 def copy(chunks: Iterable[bytes]) -> None:
-    """Write bytes to stdout as they come."""
+    """Write bytes to stdout as they arrive."""
     sys.stdout.flush()
     for chunk in shown(chunks, sys.stdout.buffer):
         write_all(sys.stdout.buffer, chunk)
 
 
 def shown(chunks: Iterable[bytes], out: BinaryIO) -> Iterable[bytes]:
-    """Return ``chunks``; for a terminal without what could control it."""
+    """Return ``chunks``; for a terminal without control sequences."""
     return map(TerminalFilter().feed, chunks) if out.isatty() else chunks
 
 
 def write_all(out: BinaryIO, chunk: bytes) -> None:
-    """Write and flush. With PYTHONUNBUFFERED set, one write may take a part only."""
+    """Write and flush all of ``chunk``. With PYTHONUNBUFFERED set, one write may accept only a
+    part."""
     rest = memoryview(chunk)
     while rest:
         rest = rest[out.write(rest) :]

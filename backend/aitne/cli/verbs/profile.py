@@ -1,4 +1,4 @@
-"""``aitne profile``: what the ranks of a job say about how they exchange."""
+"""``aitne profile``: the collectives of a job as its ranks report them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _MOST_RANKS = 16
 
 
 def show(found: dict[str, Any]) -> None:
-    """Totals, the straggler, a row for each size of message, and the ranks that compute longest."""
+    """Print totals, the straggler, a row for each message size, and the ranks that compute
+    longest."""
     steps = f"{found['steps']} in {output.duration(found['elapsed_s'])}"
     output.facts(
         [

@@ -1,4 +1,4 @@
-"""``aitne ps``: what runs and what waits."""
+"""``aitne ps``: running and waiting jobs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def ps(
 
 
 def show(jobs: list[Job]) -> None:
-    """The table of jobs."""
+    """Print the table of jobs."""
     columns = ("ID", "NAME", "TYPE", "STATE", "TIME", "OWNER", "RESOURCES", "NODES", "")
     output.table(columns, [_row(job, wide=not sys.stdout.isatty()) for job in jobs])
 
@@ -85,7 +85,7 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
 
 
 def resources(asked: Resources) -> str:
-    """``2 x 4 cpu 16G a100:2``."""
+    """Return resources as text, such as ``2 x 4 cpu 16G a100:2``."""
     each = [f"{asked.cpu} cpu", output.memory(asked.memory_bytes)]
     if asked.gpu.count:
         each.append(f"gpu {asked.gpu}")

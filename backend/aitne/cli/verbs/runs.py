@@ -1,4 +1,4 @@
-"""How runs are shown: what they ran on, in what two differ, what a sweep has found."""
+"""Output of runs: snapshots, differences between two runs, results of a sweep."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SECTIONS = {
 
 
 def show_snapshot(found: Snapshot) -> None:
-    """The facts, the names of untracked files and how many packages."""
+    """Print the snapshot, the names of untracked files and the number of packages."""
     taken = found.taken or {}
     git, environment = taken.get("git") or {}, taken.get("environment") or {}
     host = taken.get("host") or {}
@@ -67,14 +67,14 @@ def show_snapshot(found: Snapshot) -> None:
 
 
 def show_packages(found: Snapshot) -> None:
-    """One a line, as pip takes them."""
+    """Print the packages, one a line, in the format of pip."""
     environment = (found.taken or {}).get("environment") or {}
     for name, version in sorted((environment.get("packages") or {}).items()):
         output.answer(f"{name}=={version}")
 
 
 def show_diff(found: Snapshot) -> None:
-    """As ``git apply`` takes it."""
+    """Print the diff in the format of ``git apply``."""
     git = (found.taken or {}).get("git") or {}
     sys.stdout.write(git.get("diff") or "")
     if git.get("diff_cut"):
@@ -82,7 +82,7 @@ def show_diff(found: Snapshot) -> None:
 
 
 def show_files(found: WrittenFiles) -> None:
-    """A row for each."""
+    """Print the files as a table."""
     output.table(
         ("PATH", "SIZE", "CHANGED"),
         [
@@ -95,7 +95,7 @@ def show_files(found: WrittenFiles) -> None:
 
 
 def show_rerun(found: Rerun, *, file: TextIO) -> None:
-    """What is different now, and what is in the way."""
+    """Print what has changed since the run, and what prevents another one."""
     rows = [
         *(("in the way", each["field"], each["message"]) for each in found.problems),
         *(("changed", each["what"], each["message"]) for each in found.changes),
@@ -113,7 +113,7 @@ def _short_id(run: Mapping[str, Any]) -> str:
 
 
 def show_comparison(found: Comparison, *, everything: bool) -> None:
-    """The rows that differ, section by section; all with ``everything``."""
+    """Print the rows that differ, section by section; all rows with ``everything``."""
     heads = [f"{_short_id(run)} {output.plain(run['name'], 30)}" for run in (found.a, found.b)]
     rows: list[tuple[str, str, str, str]] = []
     for section in found.sections:
@@ -129,7 +129,7 @@ def show_comparison(found: Comparison, *, everything: bool) -> None:
 
 
 def show_sweep(found: Sweep) -> None:
-    """A row for each task, the best first."""
+    """Print a row for each task, the best first."""
     names = _metrics(found)
     sign = -1 if found.goal == "max" else 1
 
@@ -153,7 +153,7 @@ def show_sweep(found: Sweep) -> None:
 
 
 def write_csv(found: Sweep, file: TextIO) -> None:
-    """A line for each task."""
+    """Write the sweep as CSV, a line for each task."""
     names = sorted({name for task in found.tasks for name in task.values})
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow(["task", "job_id", "state", *map(cell, [*found.parameters, *names])])

@@ -1,4 +1,4 @@
-"""``aitne show``: one job in a few lines."""
+"""``aitne show``: a summary of one job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show(job: Job, advice: Sequence[Advice]) -> None:
-    """What it is, how far it has come, why it waits, what would help."""
+    """Print the job, its stages, the reason why it waits, and advice."""
     output.facts(
         [
             (job.type.capitalize(), output.plain(job.name, 80)),

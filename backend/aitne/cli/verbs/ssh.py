@@ -1,4 +1,4 @@
-"""What OpenSSH is told about jobs, and the way for one of its connections."""
+"""OpenSSH's configuration for jobs, and the proxy for one of its connections."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _MARK = "# aitne"
 
 
 def folder() -> str:
-    """Where our key and OpenSSH's files about jobs lie."""
+    """Return the folder of the client's key and of OpenSSH's files for jobs."""
     return os.path.join(config_dir(), "ssh")
 
 
 def config(client: Client) -> str:
-    """The lines for ``~/.ssh/config``. Makes the key if there is none yet."""
+    """Return the lines for ``~/.ssh/config``. Creates the key if there is none yet."""
     _make_key()
     program = shutil.which(sys.argv[0]) or sys.argv[0]
     platform = client.platform
@@ -49,18 +49,18 @@ def config(client: Client) -> str:
 
 
 class Writing:
-    """What ``--write`` would change."""
+    """Changes that ``--write`` would make."""
 
     def __init__(self, files: dict[str, str]) -> None:
         self._files = files
 
     @property
     def changes(self) -> list[str]:
-        """In words; nothing when all is as it should be."""
+        """Return descriptions of the changes; empty if there is nothing to change."""
         return [f"Writes {path}." for path in self._files]
 
     def carry_out(self) -> None:
-        """Write. Raises ``SetupError``."""
+        """Write the files. Raises ``SetupError``."""
         for path, text in self._files.items():
             try:
                 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -70,7 +70,8 @@ class Writing:
 
 
 def plan_write(text: str) -> Writing:
-    """Our own file, and one line at the top of the person's, for there it holds for all hosts."""
+    """Return the changes: the client's own file, and one line at the top of the user's file, where
+    it applies to all hosts."""
     own = os.path.join(folder(), "config")
     theirs = os.path.expanduser("~/.ssh/config")
     line = f"Include {_quoted(own)} {_MARK}\n"
@@ -82,7 +83,8 @@ def plan_write(text: str) -> Writing:
 
 
 def proxy(client: Client, host: str) -> int:
-    """Between ssh, on our standard streams, and the server that is started for it in the job."""
+    """Forward data between ssh, on the standard streams, and the server that is started for it in
+    the job; return the exit status."""
     from aitne.cli.verbs.terminal import Traffic
 
     job, node = find_host(client, host)
@@ -95,7 +97,8 @@ def proxy(client: Client, host: str) -> int:
 
 
 def find_host(client: Client, host: str) -> tuple[Job, str | None]:
-    """The job, and the node, that a host's name stands for: ``JOB.aitne`` or ``NODE.JOB.aitne``.
+    """Return the job, and the node, that a host's name stands for: ``JOB.aitne`` or
+    ``NODE.JOB.aitne``.
 
     ssh may write the name in small letters.
 
@@ -126,7 +129,8 @@ def _readings(name: str) -> list[tuple[str, str | None]]:
 
 
 def _pin(host: str, key: str) -> None:
-    """The one key by which the host is known from now on; other hosts' lines stay."""
+    """Store the only key that is accepted for the host from now on; lines of other hosts are
+    kept."""
     path = _known_hosts()
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -138,7 +142,7 @@ def _pin(host: str, key: str) -> None:
 
 
 def _make_key() -> str:
-    """The public half of our own key for jobs, made by ssh-keygen the first time.
+    """Return the public half of the client's key for jobs, created by ssh-keygen the first time.
 
     Raises:
         SetupError: it cannot be made.
@@ -188,5 +192,5 @@ def _replace(path: str, text: str) -> None:
 
 
 def _quoted(path: str) -> str:
-    """For OpenSSH's own configuration."""
+    """Return a path quoted for OpenSSH's configuration."""
     return '"' + path.replace("%", "%%") + '"' if set(path) & set(" \t%") else path

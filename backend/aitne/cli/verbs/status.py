@@ -15,7 +15,7 @@ STOPPED = 1
 
 
 def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool = False) -> int:
-    """Show the platform's state; status 0 while it lives."""
+    """Show the platform's state and return the exit status, 0 while it runs."""
     if url and data_dir:
         discovery.find_platform(url=url, data_dir=data_dir)  # says that these are two
     remote = url or (
@@ -36,7 +36,8 @@ def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool
 
 
 def platform_dir(data_dir: str | None) -> str:
-    """The data directory that is meant: passed, ``AITNE_DATA_DIR``, the last `up`, the default."""
+    """Return the data directory: the argument, ``AITNE_DATA_DIR``, the last `up`, or the
+    default."""
     given = data_dir or os.environ.get("AITNE_DATA_DIR") or discovery.started_last()
     if not given:
         base = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")

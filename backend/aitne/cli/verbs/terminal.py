@@ -1,4 +1,4 @@
-"""The person's own terminal at one end, a program in a job at the other."""
+"""Connection between the user's terminal and a program in a job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENTER, _ESCAPE, _HANG_UP = b"\r\n", b"~", b"."
 
 
 def attach(client: Client, job: Job, command: Sequence[str], *, node: str | None) -> int:
-    """Until the program ends, or the person hangs up; its exit status."""
+    """Run until the program ends or the user disconnects, and return the exit status."""
     tty = sys.stdin.isatty() and sys.stdout.isatty()
     rows, cols = _size() if tty else (24, 80)
     term = os.environ.get("TERM") or "xterm-256color"
@@ -48,7 +48,7 @@ def _size() -> tuple[int, int]:
 
 
 class Traffic:
-    """Both directions: output by a thread of its own, input by this one."""
+    """Data in both directions: output by a thread of its own, input by this one."""
 
     def __init__(self, terminal: Terminal, *, tty: bool, stdin: int) -> None:
         self._terminal = terminal
@@ -60,7 +60,7 @@ class Traffic:
         self._escape = Escape()
 
     def run(self) -> int:
-        """The program's exit status. Raises what ended the connection."""
+        """Return the program's exit status. Raises the error that ended the connection."""
         reader = threading.Thread(target=self._read, name="output", daemon=True)
         before = termios.tcgetattr(self._stdin) if self._tty else None
         try:
@@ -122,14 +122,14 @@ class Traffic:
 
 
 class Escape:
-    """Finds Enter ``~`` ``.`` in what is typed, as ssh does; ``~~`` there is one ``~``."""
+    """Detector of Enter ``~`` ``.`` in the input, as in ssh; ``~~`` there is one ``~``."""
 
     def __init__(self) -> None:
         self._line_begins = True
         self._begun = False
 
     def strip(self, typed: bytes) -> tuple[bytes, bool]:
-        """What goes to the program, and whether to hang up."""
+        """Return the bytes for the program, and whether to disconnect."""
         out = b""
         for number in typed:
             char = bytes((number,))
