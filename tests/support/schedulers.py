@@ -9,13 +9,20 @@ import pwd
 import shutil
 import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
+
+import pytest
 
 from aitne.adapters.accounts import permitted_user, unix_user
 from aitne.adapters.command.as_user import AsUserCommand
@@ -212,17 +219,36 @@ def _local(data_dir: Path, _: Clusters) -> Iterator[tuple[Factory, Stand]]:
     yield local, local_stand(data_dir)
 
 
+BROKERED = "slurm_cli@broker"
 SLURM = {
     "slurm@system": partial(slurm_rest, "system"),
     "slurm@trixie": partial(slurm_rest, "trixie"),
     "slurm_cli@system": partial(slurm, SlurmCliScheduler, "system"),
     "slurm_cli@trixie": partial(slurm, SlurmCliScheduler, "trixie"),
-    "slurm_cli@broker": partial(brokered, "system"),
+    BROKERED: partial(brokered, "system"),
 }
 if find_spec("pyslurm") is not None:
     # It cannot be had for this machine's Slurm; scripts/pyslurm_on_sid.py runs this where it can.
     SLURM["pyslurm@system"] = partial(pyslurm, "system")
 SCHEDULERS = {"local": _local, **SLURM}
+
+
+@pytest.fixture(scope="session")
+def shared_broker(
+    tmp_path_factory: pytest.TempPathFactory, slurm_clusters: Clusters
+) -> Iterator[tuple[Factory, Stand]]:
+    """One broker for all tests: its start takes longer than most of them, and it serves many platforms."""
+    with brokered("system", tmp_path_factory.mktemp("broker"), slurm_clusters) as shared:
+        yield shared
+
+
+def scheduler_of(
+    request: pytest.FixtureRequest, data_dir: Path, clusters: Clusters
+) -> AbstractContextManager[tuple[Factory, Stand]]:
+    """The scheduler that the fixture's parameter names."""
+    if request.param == BROKERED:
+        return nullcontext(request.getfixturevalue("shared_broker"))
+    return SCHEDULERS[request.param](data_dir, clusters)
 
 
 class Bench:

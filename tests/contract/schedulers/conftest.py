@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.schedulers import SCHEDULERS, SLURM, Bench, Clusters, opened
+from tests.support.schedulers import (
+    SCHEDULERS,
+    SLURM,
+    Bench,
+    Clusters,
+    opened,
+    scheduler_of,
+    shared_broker,
+)
 from tests.support.schedulers import local as make_local
+
+__all__ = ["shared_broker"]
 
 
 @pytest.fixture(params=sorted(SCHEDULERS))
@@ -16,7 +26,7 @@ async def bench(
     request: pytest.FixtureRequest, tmp_path: Path, slurm_clusters: Clusters
 ) -> AsyncIterator[Bench]:
     """Whichever scheduler it is."""
-    with SCHEDULERS[request.param](tmp_path, slurm_clusters) as (factory, stand):
+    with scheduler_of(request, tmp_path, slurm_clusters) as (factory, stand):
         async with opened(factory, tmp_path, stand) as bench:
             yield bench
 
@@ -33,6 +43,6 @@ async def slurm(
     request: pytest.FixtureRequest, tmp_path: Path, slurm_clusters: Clusters
 ) -> AsyncIterator[Bench]:
     """A real Slurm, through each adapter and of each release."""
-    with SLURM[request.param](tmp_path, slurm_clusters) as (factory, stand):
+    with scheduler_of(request, tmp_path, slurm_clusters) as (factory, stand):
         async with opened(factory, tmp_path, stand) as bench:
             yield bench

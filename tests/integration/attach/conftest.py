@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.schedulers import SCHEDULERS, Bench, Clusters, opened
+from tests.support.schedulers import (
+    Bench,
+    Clusters,
+    opened,
+    scheduler_of,
+    shared_broker,
+)
+
+__all__ = ["shared_broker"]
 
 
 @pytest.fixture(params=["local", "slurm_cli@system", "slurm_cli@trixie", "slurm_cli@broker"])
@@ -13,6 +21,6 @@ async def bench(
     request: pytest.FixtureRequest, tmp_path: Path, slurm_clusters: Clusters
 ) -> AsyncIterator[Bench]:
     """Every way in which a program comes beside a job."""
-    with SCHEDULERS[request.param](tmp_path, slurm_clusters) as (factory, stand):
+    with scheduler_of(request, tmp_path, slurm_clusters) as (factory, stand):
         async with opened(factory, tmp_path, stand) as bench:
             yield bench
