@@ -1,1 +1,4 @@
-"""Floor 1: the program beside the user's program inside an allocation. Standard library only."""
+"""Floor 1: the agent, which runs beside the job's program inside an allocation.
+
+Standard library only.
+"""

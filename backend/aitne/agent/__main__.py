@@ -1,4 +1,4 @@
-"""``python -I -m aitne.agent <job dir>``: what the batch script becomes."""
+"""Entry point ``python -I -m aitne.agent <job dir>``, which the batch script executes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""When somebody, or some program of theirs, last worked in a session.
+"""Detection of the last activity in a session.
 
-Work is: a busy kernel or one that was just used, output in a terminal, an open document that was saved,
-and CPUs or GPUs in use. A page that merely stays open is none.
+Activity is: a busy or recently used kernel, terminal output, an open document that was saved, and
+CPUs or GPUs in use. A page that merely stays open is not activity.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import Any
 
 BUSY_CPUS = 0.25
-"""An idle server with an open page uses a hundredth of this."""
+"""CPUs in use from which a session counts as active; an idle server with an open page uses 1 % of
+this."""
 BUSY_GPU = 0.03
 LOOKS = 20
-"""So many looks within the time after which the session would be ended."""
+"""Number of checks within the inactivity limit of the session."""
 SHORTEST_S, LONGEST_S = 1.0, 30.0
 _ANSWER_S = 10.0
 _BUSY = ("busy", "starting", "restarting", "autorestarting")
@@ -33,12 +34,15 @@ _MOST_DOCUMENTS = 200
 
 
 class Jupyter:
-    """What a Jupyter server says of itself, on this node."""
+    """Client of the Jupyter server on this node that reads its activity."""
 
     def __init__(
         self, base: str, token: str, root: str, context: ssl.SSLContext | None = None
     ) -> None:
-        """``base`` without a slash at its end; ``root``: the folder that its paths begin in."""
+        """Initialize the client.
+
+        ``base`` has no trailing slash; ``root`` is the folder of the server's relative paths.
+        """
         self._context = context
         self._base = base
         self._token = token
@@ -46,7 +50,7 @@ class Jupyter:
         self._saved: dict[str, float] = {}
 
     def idle_s(self) -> float | None:
-        """For how long nothing was done in it; None: it cannot be told, or nothing ever was."""
+        """Return the seconds without activity; None: unknown, or there was none yet."""
         found = [
             _since(entry.get("last_activity"))
             for path in ("/api/kernels", "/api/terminals")
@@ -59,7 +63,7 @@ class Jupyter:
         return min((each for each in found if each is not None), default=None)
 
     def _document_saved(self) -> bool:
-        """Whether an open document's file is another than at the last look.
+        """Return whether the file of an open document has changed since the last call.
 
         A file server's clock may differ from the node's, so times are only compared with each other.
         """
@@ -73,7 +77,7 @@ class Jupyter:
         return any(path in before and before[path] != at for path, at in newest.items())
 
     def _open_documents(self) -> list[str]:
-        """By the layouts of its pages, which the server keeps."""
+        """Return the paths of the open documents, by the page layouts that the server stores."""
         answer = self._get("/lab/api/workspaces")
         spaces = answer.get("workspaces") if isinstance(answer, dict) else None
         values = spaces.get("values") if isinstance(spaces, dict) else None
@@ -107,7 +111,7 @@ class Jupyter:
 
 
 class Watch:
-    """A thread that looks now and then, and says when it last saw any activity."""
+    """Thread that checks for activity at intervals and reports the time of the last one."""
 
     def __init__(
         self,
@@ -116,8 +120,14 @@ class Watch:
         lasts_s: float,
         jupyter: Jupyter | None,
     ) -> None:
-        """``say`` is called with the moment, by the monotonic clock; ``lasts_s``: for how long nobody
-        may work in the session before it is ended."""
+        """Initialize the watch.
+
+        Args:
+            meter: measures the usage of CPUs and GPUs.
+            say: called with the time of the last activity, by the monotonic clock.
+            lasts_s: seconds without activity after which the session is ended.
+            jupyter: client of the session's Jupyter server; None: there is none.
+        """
         self._meter = meter
         self._say = say
         self._jupyter = jupyter
@@ -125,7 +135,7 @@ class Watch:
         self.active_at = time.monotonic()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that checks for activity."""
         threading.Thread(target=self._run, name="activity", daemon=True).start()
 
     def _run(self) -> None:
@@ -137,7 +147,7 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """Look once."""
+        """Check once for activity and report it."""
         now = time.monotonic()
         try:
             sample = self._meter.measure()
@@ -155,7 +165,7 @@ class Watch:
 
 
 def _since(text: Any) -> float | None:
-    """Seconds since a time as Jupyter writes it, by this node's clock."""
+    """Return the seconds since a Jupyter timestamp by this node's clock; None: it is invalid."""
     try:
         then = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
     except ValueError:

@@ -1,13 +1,14 @@
-"""``--attach JOB_DIR``: a program beside the job's own, at the other end of a byte stream.
+"""``--attach JOB_DIR``: a process beside the job's program, connected through a byte stream.
 
-The platform starts it in the allocation and speaks to it over its standard input and output, in frames:
-NUL, one letter, the length (four bytes, big-endian), the content. After each frame of its own it writes a
-newline, for Slurm passes on whole lines. What does not begin with NUL is what the launching program says.
+The platform starts it in the allocation and exchanges frames over its standard input and output:
+NUL, one letter, the length (four bytes, big-endian), the content. After each of its own frames it
+writes a newline, because Slurm forwards whole lines. Data that does not begin with NUL comes from
+the launching program.
 
     in   S start (JSON), D data, R size (JSON), F end of the input
     out  S started (JSON), D data, E data of the standard error, X ended (JSON)
 
-When its input ends it ends all that it has started: nothing is left when nobody is there any more.
+At the end of its input it terminates all processes that it has started.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 
 HEAD = struct.Struct(">BcI")
 MOST_BYTES = 1 << 20
-"""Of one frame."""
+"""Maximum size of a frame's content in bytes."""
 _CHUNK = 1 << 14
 _HOLD = 1 << 16
-"""So much may wait on its way in either direction before no more is read."""
+"""Maximum bytes that are buffered in either direction before reading stops."""
 _LOOK_S = 1.0
-"""How often to look whether anybody is still there, while nothing is read that would tell."""
+"""Interval in seconds of the check for a closed connection while nothing is read."""
 _FIRST_WITHIN_S = 30.0
 _HANGUP_S, _TERM_S = 0.5, 2.0
 _KILL_ROUNDS = 20
@@ -47,17 +48,20 @@ _TERM_NAME = "xterm-256color"
 
 
 class Refused(Exception):
-    """Nothing was started; the sentence says why."""
+    """Error: the process was not started; the message states the reason."""
 
 
 class Frames:
-    """Frames out of bytes as they come."""
+    """Decoder that splits a byte stream into frames."""
 
     def __init__(self) -> None:
         self._data = b""
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """Kind and content of each that is whole now. Raises ``ValueError`` for anything else."""
+        """Return kind and content of each frame completed by ``data``.
+
+        Raises ``ValueError`` if invalid.
+        """
         self._data += data
         found = []
         while len(self._data) >= HEAD.size:
@@ -72,23 +76,23 @@ class Frames:
 
 
 def frame(kind: bytes, content: bytes) -> bytes:
-    """One of ours."""
+    """Encode one outgoing frame, which ends with a newline."""
     return HEAD.pack(0, kind, len(content)) + content + b"\n"
 
 
 class Child:
-    """What was started: its process, and the ends that we hold."""
+    """Started process with the file descriptors that this program holds."""
 
     def __init__(self, pid: int, stdin: int, outputs: dict[int, bytes], terminal: bool) -> None:
         self.pid = pid
         self.stdin: int | None = stdin
         self.outputs = outputs
-        """Descriptor -> the kind of frame for what it says."""
+        """Kind of frame for the output of each descriptor."""
         self.terminal = terminal
 
 
 class Attachment:
-    """The whole of one connection."""
+    """State and main loop of one connection."""
 
     def __init__(self, job_dir: str) -> None:
         self._job_dir = job_dir
@@ -101,7 +105,7 @@ class Attachment:
         self._ssh: Any = None
 
     def run(self) -> int:
-        """To the end; the exit code of this process says nothing."""
+        """Serve the connection until it ends; the exit code of this process has no meaning."""
         adopt_orphans()
         wake, waker = os.pipe()
         for each in (wake, waker):
@@ -213,7 +217,7 @@ class Attachment:
     # --- the traffic -----------------------------------------------------------------------------
 
     def _serve(self, wake: int) -> int:
-        """Both directions on their own, so that neither waits for the other; the program's exit code."""
+        """Transfer both directions independently until the program ends; return its exit code."""
         child = self._child
         if child is None:
             raise Refused("nothing was started")
@@ -250,11 +254,11 @@ class Attachment:
         return code
 
     def _signals(self, wake: int) -> bool:
-        """Whether one says that the job is over."""
+        """Read pending signals; return whether one ends the connection (not ``SIGCHLD``)."""
         return any(number != signal.SIGCHLD for number in os.read(wake, 256))
 
     def _hear(self) -> bool:
-        """False: nobody is there any more."""
+        """Read input frames; return False at the end of the input."""
         data = os.read(0, _CHUNK)
         if not data:
             return False
@@ -317,7 +321,7 @@ class Attachment:
             return
 
     def _say(self, kind: bytes, facts: dict[str, Any]) -> None:
-        """The rest, and this, as far as anybody hears it."""
+        """Queue a frame; for the last one (``X``) write all queued data, ignoring ``OSError``."""
         self._out += frame(kind, json.dumps(facts).encode())
         if kind != b"X":
             return
@@ -329,7 +333,7 @@ class Attachment:
     # --- the end ---------------------------------------------------------------------------------
 
     def _clear(self) -> None:
-        """End what is left: politely, then for good."""
+        """Terminate the remaining processes: SIGHUP first, then SIGTERM, finally SIGKILL."""
         began = time.monotonic()
         for round_ in range(_KILL_ROUNDS):
             waited = time.monotonic() - began
@@ -349,7 +353,7 @@ class Attachment:
 def _become(
     place: Place | None, argv: Sequence[str] | None, extra: dict[str, str], prepare: Any
 ) -> NoReturn:
-    """In the child. Without a place: on the node, as we are."""
+    """Execute the program in the child process. Without a place it runs on the node unchanged."""
     try:
         if place is not None:
             place.run(argv, None, extra, prepare)
@@ -367,7 +371,7 @@ def _hung_up(descriptor: int) -> bool:
 
 
 def _ended(pid: int) -> int | None:
-    """The exit code of the child, and all other children are collected on the way."""
+    """Collect all ended children; return the exit code of ``pid``, None if it has not ended."""
     code = None
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -395,5 +399,5 @@ def _close_others() -> None:
 
 
 def attach(job_dir: str) -> NoReturn:
-    """What ``--attach`` does."""
+    """Serve one ``--attach`` connection for the job in ``job_dir`` and exit."""
     sys.exit(Attachment(os.path.abspath(job_dir)).run())

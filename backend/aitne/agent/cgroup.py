@@ -1,7 +1,8 @@
-"""A control group of the job's own, below or beside the agent's: what nobody else holds, it does.
+"""Control group of the job, below or beside the agent's, for limits that nothing else enforces.
 
-Version 2 where the agent's place is delegated to its account, else version 1. The program enters by
-itself, before it becomes the user's (``ENTER``); the agent stays outside and sees what happens.
+Version 2 where the agent's cgroup is delegated to its account, otherwise version 1. The program
+enters the group itself before it becomes the user's command (``ENTER``); the agent stays outside
+and observes.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ ENTER = (
     'while [ "$1" != -- ]; do echo $$ > "$1" || exit 120; shift; done; shift; exec "$@"',
     "aitne-enter",
 )
-"""For ``/bin/sh -c``: the ``cgroup.procs`` to enter, ``--``, and the program."""
+"""Arguments of ``/bin/sh -c``: the ``cgroup.procs`` files to enter, ``--``, and the program."""
 
 _NAME = "aitne-agent-"
 _OWN = "aitne-platform"
-"""Of version 2: where a service puts its own processes, for a group with children may hold none."""
+"""Version 2: subgroup for a service's own processes, as a group with children must not contain
+any."""
 _PERIOD_US = 100_000
 _STALE_S = 60.0
-"""A group without processes, of an agent that is gone, is removed after so long."""
+"""Age in seconds after which an empty group of an agent that no longer exists is removed."""
 _EMPTY_WITHIN_S = 2.0
 
 
 class Cgroup:
-    """One folder for version 2, one for each controller for version 1."""
+    """Control group: one folder for version 2, one for each controller for version 1."""
 
     def __init__(self, folders: dict[str, str], unified: bool, home: dict[str, str]) -> None:
         self._folders = folders
@@ -40,16 +42,16 @@ class Cgroup:
 
     @property
     def holds(self) -> set[str]:
-        """``memory``, ``cpu``."""
+        """Controllers whose limits are set, such as ``memory`` and ``cpu``."""
         return set(self._folders)
 
     def enter(self) -> list[str]:
-        """What comes before the program's argument vector."""
+        """Return the arguments that precede the program's own and enter the group."""
         files = sorted({f"{folder}/cgroup.procs" for folder in self._folders.values()})
         return ["/bin/sh", "-c", *ENTER, *files, "--"]
 
     def oom_kills(self) -> int:
-        """How many processes in it were ended because its memory was used up."""
+        """Return the number of processes that were killed because the group was out of memory."""
         folder = self._folders.get(MEMORY)
         if folder is None:
             return 0
@@ -62,11 +64,11 @@ class Cgroup:
 
     @property
     def empty(self) -> bool:
-        """Whether every process in it has ended."""
+        """Return whether all processes of the group have ended."""
         return not self._pids()
 
     def kill(self) -> None:
-        """End everything in it, at once."""
+        """Kill all processes of the group immediately."""
         for pid in self._pids():
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -74,7 +76,10 @@ class Cgroup:
                 continue  # it has ended by itself
 
     def remove(self) -> None:
-        """Let what is left in it (the scheduler ends that) into the agent's own, and remove it."""
+        """Move the remaining processes to the agent's group and remove this one.
+
+        The scheduler ends those processes.
+        """
         deadline = time.monotonic() + _EMPTY_WITHIN_S
         for controller, folder in set(self._folders.items()):
             while os.path.isdir(folder):
@@ -92,7 +97,7 @@ class Cgroup:
 
 
 def make(memory_bytes: int | None, cpus: int | None) -> Cgroup | None:
-    """A group with these limits, as far as this node lets its processes have one; None: it does not."""
+    """Create a group with the limits that this node permits; None: it permits none."""
     wanted: dict[str, list[tuple[str, str]]] = {}
     unified = _unified_base()
     if memory_bytes is not None:
@@ -110,7 +115,10 @@ def make(memory_bytes: int | None, cpus: int | None) -> Cgroup | None:
 
 
 def _memory_settings(limit: int, unified: bool) -> list[tuple[str, str]]:
-    """The first must hold; the others are where the kernel has them."""
+    """Return the memory settings; all but the first may be missing in the kernel.
+
+    The first one is mandatory.
+    """
     if unified:
         return [
             ("memory.max", str(limit)),
@@ -134,7 +142,7 @@ def _cpu_settings(cpus: int, unified: bool) -> list[tuple[str, str]]:
 def _make_in(
     bases: dict[str, str], wanted: dict[str, list[tuple[str, str]]], name: str
 ) -> dict[str, str]:
-    """The folder of each controller whose limit could be set."""
+    """Create the groups and return the folder of each controller whose limit could be set."""
     made: dict[str, str] = {}
     for controller, settings in wanted.items():
         if controller not in bases:
@@ -157,7 +165,7 @@ def _make_in(
 
 
 def _sweep(base: str) -> None:
-    """Remove what agents left that were killed."""
+    """Remove the groups of agents that were killed."""
     for name in _listed(base):
         owner = name[len(_NAME) :].partition("-")[0]
         if name.startswith(_NAME) and owner.isdecimal() and not os.path.exists(f"/proc/{owner}"):
@@ -174,7 +182,7 @@ def _sweep(base: str) -> None:
 
 
 def _v1_base(controller: str) -> str | None:
-    """The agent's own group of a version 1 controller, where it may make others."""
+    """Return the agent's group of a version 1 controller; None: there is none."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
@@ -185,7 +193,10 @@ def _v1_base(controller: str) -> str | None:
 
 
 def _unified_base() -> tuple[str, str, list[str]] | None:
-    """Of version 2: where a group can be made, the agent's own, and the controllers it would have."""
+    """Return, for version 2, the folder for new groups, the agent's group and the controllers.
+
+    None: no group can be created.
+    """
     own = _own_unified()
     if own is None:
         return None
@@ -212,7 +223,7 @@ def _own_unified() -> str | None:
 
 
 def _delegated(folder: str) -> bool:
-    """Whether systemd left this part of the tree to its unit (``Delegate=``)."""
+    """Return whether systemd delegated this cgroup to its unit (``Delegate=``)."""
     for name in ("user.delegate", "trusted.delegate"):
         try:
             if os.getxattr(folder, name) == b"1":
@@ -223,7 +234,7 @@ def _delegated(folder: str) -> bool:
 
 
 def settle() -> None:
-    """Of version 2, in a service of one's own: let its processes make room for groups of jobs."""
+    """Move a delegated version 2 group's processes aside, so that it can hold groups for jobs."""
     own = _own_unified()
     if own is None or not _delegated(own) or _unified_base() is not None:
         return
@@ -237,7 +248,7 @@ def settle() -> None:
 
 
 def own_groups(pid: int) -> list[str]:
-    """The folders of the groups that an agent has made and that the process is in."""
+    """Return the folders of the groups that an agent created and that contain the process."""
     found = set()
     for line in _read(f"/proc/{pid}/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -254,9 +265,9 @@ def own_groups(pid: int) -> list[str]:
 
 
 def probe() -> list[str]:
-    """What the agents of this account could hold here: makes a group, and removes it.
+    """Return the controllers that agents of this account can limit; creates and removes a group.
 
-    The local scheduler asks once, as it starts.
+    The local scheduler calls it once at its start.
     """
     settle()
     found = make(1 << 40, 1)
@@ -271,7 +282,7 @@ def probe() -> list[str]:
 
 
 def _mounts() -> Iterator[tuple[str, str, str, str]]:
-    """File system, its options, the part of it that is mounted, and where."""
+    """Yield file system type, options, mounted subtree and mount point of each mount."""
     for line in _read("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(" "), after.split(" ")
@@ -279,7 +290,7 @@ def _mounts() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _below(point: str, root: str, path: str) -> str | None:
-    """Where a group is seen; None: outside what is mounted here."""
+    """Return the path of a group below its mount point; None: it is outside the mounted subtree."""
     if root == "/":
         inside = path
     elif path == root or path.startswith(f"{root}/"):

@@ -1,6 +1,6 @@
-"""The fence: a file that says who runs this attempt, so that nobody runs it twice.
+"""Fence: a file that names the run of this attempt, so that it runs only once.
 
-Beside it, at the end, lies the outcome: how the program ended, for a scheduler may forget that.
+The outcome of the run is stored beside it at the end, because a scheduler may forget it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
 
 class Duplicate(Exception):
-    """Somebody else runs this attempt, or has run it."""
+    """Error: another run of this attempt is in progress or has ended."""
 
 
 class Ended(Exception):
-    """An earlier start of this very run has ended by itself; its exit code is ``code``."""
+    """Error: an earlier start of this run has ended by itself; its exit code is ``code``."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"it has ended before, with exit code {code}")
@@ -26,9 +26,10 @@ class Ended(Exception):
 
 
 def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None:
-    """Take it, or take it over from an earlier start of the same scheduler job.
+    """Create the fence, or take it over from an earlier start of the same scheduler job.
 
-    A scheduler that forgot how a job ended starts it again, with its old id: that is no new run.
+    A scheduler that lost the outcome of a job starts it again under the same ID: that is not a new
+    run.
 
     Raises:
         Ended: this run has ended before.
@@ -61,9 +62,11 @@ def leave_outcome(
     reason: str | None = None,
     message: str | None = None,
 ) -> None:
-    """Write down how the program ended. ``interrupted``: the scheduler had asked it to end, and may
-    start it again, whatever it made of that. ``reason`` and ``message``: why the agent itself ended
-    it or did not start it, in the platform's words. Raises ``OSError``.
+    """Store how the program ended. Raises ``OSError``.
+
+    ``interrupted``: the scheduler had asked the program to end and may start it again, regardless
+    of the exit code. ``reason`` and ``message``: why the agent ended the program or did not start
+    it, in the platform's terms.
     """
     path = _outcome_path(job_dir, task)
     own = f"{path}.{os.urandom(8).hex()}"
@@ -135,7 +138,7 @@ def _take_over(own: str, path: str, owner: str, restart_count: int) -> None:
 
 
 def write(path: str, content: bytes, flags: int) -> None:
-    """A file of the job's own that survives a crash from here on. Raises ``OSError``."""
+    """Write a private file of the job durably (``fsync``). Raises ``OSError``."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
     try:
         os.write(file, content)

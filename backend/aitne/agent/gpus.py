@@ -1,4 +1,5 @@
-"""The job's GPUs through NVML, called directly: its Python bindings may not be there."""
+"""Metrics of the job's GPUs through NVML, called directly because its Python bindings may be
+missing."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class _Memory(ctypes.Structure):
 
 
 class Gpus:
-    """Those that ``CUDA_VISIBLE_DEVICES`` names; none without it, without a driver, or on any doubt."""
+    """GPUs that ``CUDA_VISIBLE_DEVICES`` names; none if it is unset or ambiguous or the driver is
+    missing."""
 
     def __init__(self, visible: str | None) -> None:
         self._devices: list[tuple[int, ctypes.c_void_p]] = []
@@ -47,7 +49,7 @@ class Gpus:
                 self._devices.append((index.value, handle))
 
     def measure(self) -> list[dict[str, Any]]:
-        """Per GPU: index, utilization (0..1) and memory in use."""
+        """Return index, utilization (0..1) and memory in use of each GPU."""
         found = []
         for index, handle in self._devices:
             busy, memory = _Utilization(), _Memory()

@@ -1,7 +1,7 @@
-"""The place where a job's program runs, and how another process gets there: environment, folder, control
+"""Environment of a job's program, and how another process enters it: variables, folder, control
 groups and, for a program in a container, its namespaces.
 
-A user owns the user namespace of an unprivileged container that runs as them, so they may enter it
+A user owns the user namespace of an unprivileged container that runs as this user, and may enter it
 (https://man7.org/linux/man-pages/man7/user_namespaces.7.html).
 """
 
@@ -24,24 +24,29 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import NoReturn
 
 MARK = "AITNE_TERMINAL"
-"""In the environment of all that a terminal starts: by it is found what it leaves behind."""
+"""Environment variable of all processes that a terminal started, by which the remaining ones are
+found."""
 NOT_FOUND, NOT_STARTED = 127, 126
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
 _NAMESPACES = (("user", 0x10000000), ("mnt", 0x00020000), ("ipc", 0x08000000), ("pid", 0x20000000))
-"""What a container has of its own, in the order in which it can be entered (CLONE_NEW… of sched.h)."""
+"""Namespaces of a container in the order in which they can be entered (CLONE_NEW* of sched.h)."""
 _NETWORK = ("net", 0x40000000)
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 38, 24
 _MOST_CAPABILITIES = 64
 _NOT_PASSED = ("JUPYTERHUB_", "JPY_", "PS1", "PROMPT_COMMAND", "OLDPWD", "SHLVL", "_=", "SSH_")
-"""Of the program's variables: the secrets of its app, and what a shell makes for itself."""
+"""Prefixes of variables that are not inherited: the app's secrets, and those that a shell sets
+itself."""
 
 
 class Place:
-    """Where the job's program is on this node."""
+    """Execution environment of the job's program on this node."""
 
     def __init__(self, spec: Spec, node: str | None, task: str | None) -> None:
-        """``task``: the scheduler's own number for this very job, which tasks of an array differ in."""
+        """Find the program of the job.
+
+        ``task`` is the scheduler's number of this job, which differs between array tasks.
+        """
         self._spec = spec
         agent = _agent(spec.job_dir, node, task)
         found = [] if agent is None else descendants(agent)
@@ -54,11 +59,11 @@ class Place:
 
     @property
     def beside(self) -> bool:
-        """Whether the job has a container and this is not inside of it."""
+        """Return whether the job has a container that this environment is outside of."""
         return bool(self._spec.launch.prefix) and not self.contained
 
     def environment(self, extra: dict[str, str]) -> dict[str, str]:
-        """The program's own variables; where nothing runs, what it would be started with."""
+        """Return the program's variables; if none runs, those that it would be started with."""
         found = None if self._program is None else _environ(self._program)
         if found is None:
             found = dict(os.environ)
@@ -70,11 +75,11 @@ class Place:
         return {**kept, **extra}
 
     def has(self, path: str) -> bool:
-        """Whether the program's container has this file."""
+        """Return whether the file exists in the program's container."""
         return os.path.exists(f"/proc/{self._program}/root{path}")
 
     def workdir(self) -> str:
-        """Where the program was started."""
+        """Return the folder in which the program was started."""
         return os.path.expanduser(self._spec.workdir)
 
     def run(
@@ -84,9 +89,10 @@ class Place:
         extra: dict[str, str],
         prepare: Callable[[], None],
     ) -> NoReturn:
-        """In a child: become a program in the place. Without any, the user's shell.
+        """Execute a program, or the user's shell, in this environment. Call it in a child process.
 
-        ``prepare`` is called by the process that will be the program (it may become a session's leader).
+        ``prepare`` is called by the process that becomes the program (it may become a session
+        leader).
         """
         environment = self.environment(extra)
         self._enter_cgroups()
@@ -124,9 +130,10 @@ class Place:
                     continue  # it has ended meanwhile, or is the scheduler's own: that holds us already
 
     def _enter_namespaces(self) -> None:
-        """Become a process of the container, with no right that its programs do not have.
+        """Join the namespaces of the container, without privileges that its programs lack.
 
-        A process never changes its own PID namespace, only that of its children, so there is one more.
+        A process cannot change its own PID namespace, only that of its children, so one more is
+        forked.
         """
         libc = ctypes.CDLL(None, use_errno=True)
         theirs = _namespaces(self._program or 0)
@@ -151,7 +158,7 @@ class Place:
 
 
 def follow(child: int) -> NoReturn:
-    """Wait for a child and end as it ends; signals go to it."""
+    """Wait for a child, forward signals to it and exit with its exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda number, _: os.kill(child, number))
     while True:
@@ -162,10 +169,10 @@ def follow(child: int) -> NoReturn:
 
 
 def session_command(folder: str) -> NoReturn:
-    """``--inside FOLDER``: what the job's SSH server runs for every session, on its standard streams.
+    """Run ``--inside FOLDER``: the command of the job's SSH server for every session.
 
-    The folder's ``place.json`` says what the server keeps from it: whose session it is, and the
-    variables that it was started with itself.
+    The folder's ``place.json`` contains what the server does not pass on: the terminal of the
+    session and the variables that the server itself was started with.
     """
     with open(os.path.join(folder, "place.json"), encoding="utf-8") as file:
         facts = json.load(file)
@@ -194,7 +201,7 @@ def session_command(folder: str) -> NoReturn:
 
 
 def end_marked(terminal: str, number: int) -> int:
-    """Signal all that a terminal has started, wherever it hides; how many there were."""
+    """Signal all processes that a terminal started, also detached ones; return their number."""
     mark = os.fsencode(f"{MARK}={terminal}")
     own = {os.getpid(), os.getppid()}
     found = set(descendants(os.getpid()))
@@ -218,7 +225,10 @@ def end_marked(terminal: str, number: int) -> int:
 
 
 def _agent(job_dir: str, node: str | None, task: str | None) -> int | None:
-    """The agent of this job on this node. Nodes of the local scheduler are one machine."""
+    """Return the PID of this job's agent on this node.
+
+    Nodes of the local scheduler are one machine.
+    """
     found: list[tuple[bool, int]] = []
     for name in os.listdir("/proc"):
         if not name.isdecimal():
@@ -236,7 +246,10 @@ def _agent(job_dir: str, node: str | None, task: str | None) -> int | None:
 
 
 def _program(spec: Spec, pids: list[int], host: dict[str, str]) -> int | None:
-    """Of the agent's processes the one to be joined: in the container, if there is one."""
+    """Return the PID of the agent's descendant to join, in the container if there is one.
+
+    None: there is no such process.
+    """
     for pid in sorted(pids):
         environ = _environ(pid) or {}
         if MARK in environ or "AITNE_JOB_ID" not in environ:

@@ -1,5 +1,5 @@
-"""How programs are started when it is not on the node as it is: in a container, with datasets, with
-limits. Imported only then."""
+"""Launch of programs that do not run on the node unchanged: in a container, with datasets or with
+limits. Imported only for these."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aitne.agent.needs import Missing
 from aitne.agent.spec import Spec
 
 NOT_READY = 120
-"""Something that the program needs is not there: nothing was started."""
+"""Exit code: a requirement of the program is missing; nothing was started."""
 NOT_FOUND = 127
 
 PASSED_NAMES = frozenset(
@@ -67,26 +67,26 @@ PASSED_PREFIXES = (
     # How ranks use the network: a prolog or a module of the site sets it for its nodes.
     *("NCCL_", "UCX_", "FI_", "MV2_", "GLOO_"),
 )
-"""With ``PASSED_NAMES`` all of the node's environment that a program in a container is given, beside
-what its job file sets; of the launching program's own environment it gets nothing."""
+"""With ``PASSED_NAMES``: the only variables of the node that a program in a container inherits,
+apart from those of its job file. Of the launching program's own environment it inherits none."""
 SECRETS = frozenset({"SLURM_JWT"})
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MARK = "AITNE_RUNNER_ID"
-"""By it the local scheduler finds processes of a job whose runner was killed: the launching program
-and its helpers carry it, too."""
+"""Variable by which the local scheduler finds processes of a job whose runner was killed; the
+launching program and its helpers carry it, too."""
 _GPUS, _TMP, _PROGRAM = "{gpus}", "{tmp}", "{program}"
 _FOLDERS = ("tmp", "var_tmp")
 _BIN = "bin"
 _LOCK = ".lock"
 _PROBE_BYTES = 64 << 10
 _STALE_S = 60.0
-"""Between a folder and its lock lies a moment in which it looks like nobody's."""
+"""Minimum age in seconds of a folder without a held lock; the lock is created after the folder."""
 _LOOK_EVERY_S = 0.25
 
 
 class Failure(Exception):
-    """Nothing can be started; the sentence has no full stop."""
+    """Error: the program cannot be started; the message has no full stop."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -95,7 +95,7 @@ class Failure(Exception):
 
 
 class Launcher:
-    """All that stands around a job's programs, made by ``prepare`` and ended by ``close``."""
+    """Resources of a job's programs, created by ``prepare`` and released by ``close``."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -108,7 +108,9 @@ class Launcher:
         self._ended_for_memory = False
 
     def prepare(self, stopped: Callable[[], bool], reads: Callable[[], None]) -> None:
-        """Check what is needed and make what is missing. ``reads`` is called before what takes long.
+        """Check the requirements and create what is missing.
+
+        ``reads`` is called before lengthy reads.
 
         Raises:
             Failure: nothing can be started.
@@ -137,7 +139,7 @@ class Launcher:
             self._cgroup = cgroup.make(spec.memory_bytes, spec.cpus)
 
     def argv(self, own: Sequence[str]) -> list[str]:
-        """The whole argument vector.
+        """Return the complete argument vector.
 
         Raises:
             OSError: there is no such program, or it cannot be run.
@@ -158,7 +160,7 @@ class Launcher:
         return [*self._cgroup.enter(), *found]
 
     def environment(self) -> dict[str, str]:
-        """What the started program is given."""
+        """Return the environment of the started program."""
         own = {name: self._fill(value) for name, value in self._launch.env.items()}
         prefix = self._launch.env_prefix
         if prefix is None:
@@ -198,7 +200,7 @@ class Launcher:
             self._program = found
 
     def _make_tmp(self) -> None:
-        """Raises ``OSError``, also when the disk has no room for the least that anything writes."""
+        """Create the temporary folder. Raises ``OSError``, also if the disk has no space left."""
         _sweep(self._spec.tmp_dir)
         name = f"aitne-{os.geteuid()}-{os.urandom(8).hex()}"
         self._tmp = os.path.join(self._spec.tmp_dir, name)
@@ -229,20 +231,23 @@ class Launcher:
 
     @property
     def pids_file(self) -> str | None:
-        """Where a launching program names processes that are the job's, but a daemon's children."""
+        """File in which a launching program lists job processes that are a daemon's children."""
         return None if self._tmp is None else f"{self._tmp}/pids"
 
     # --- the watch and the end -----------------------------------------------------------------
 
     def ran_out_of_memory(self, code: int) -> bool:
-        """Whether that is why a program ended with the exit code ``code``."""
+        """Return whether lack of memory is why a program ended with the exit code ``code``."""
         if self._ended_for_memory:
             # A shell whose last child is killed before itself may end with 0.
             return True
         return code != 0 and self._cgroup is not None and self._cgroup.oom_kills() > 0
 
     def watch(self) -> None:
-        """End all of the program when a part of it was ended for its memory: half of it only hangs."""
+        """Start a thread that ends the whole program once a part of it was killed for its memory.
+
+        The rest of the program would only hang.
+        """
         if self._cgroup is not None and cgroup.MEMORY in self._cgroup.holds:
             threading.Thread(target=self._watch, name="memory", daemon=True).start()
 
@@ -255,7 +260,7 @@ class Launcher:
             time.sleep(_LOOK_EVERY_S)
 
     def close(self) -> None:
-        """Remove what was made. Never raises."""
+        """Remove what ``prepare`` created. Never raises."""
         group, self._cgroup = self._cgroup, None
         if group is not None:
             group.remove()
@@ -266,7 +271,7 @@ class Launcher:
 
 
 def allowed(environ: Mapping[str, str]) -> dict[str, str]:
-    """Of the node's variables those that a program in a container may know."""
+    """Return the variables of the node that a program in a container may inherit."""
     return {
         name: value
         for name, value in environ.items()
@@ -275,7 +280,7 @@ def allowed(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def gpu_vendor(root: str = "/") -> str | None:
-    """Whose GPUs this node has, by what their drivers make; None: none, or of somebody else."""
+    """Return the vendor of this node's GPUs by its driver files; None: no or unknown GPUs."""
     for vendor, marks in (
         ("nvidia", ("dev/nvidiactl", "proc/driver/nvidia")),
         ("amd", ("dev/kfd",)),
@@ -286,7 +291,7 @@ def gpu_vendor(root: str = "/") -> str | None:
 
 
 def find_program(name: str, path: str) -> str:
-    """As ``execvp`` would find it.
+    """Return the path of a program as ``execvp`` finds it.
 
     Raises:
         OSError: there is none, or it cannot be run.
@@ -304,7 +309,7 @@ def find_program(name: str, path: str) -> str:
 
 
 def remove_tree(folder: str) -> None:
-    """With what a program has closed to itself. What cannot be removed stays."""
+    """Remove a folder, including subfolders without permissions. What cannot be removed stays."""
     for place, folders, _ in os.walk(folder):
         for name in folders:
             path = os.path.join(place, name)
@@ -326,7 +331,7 @@ def _mentioned(prefix: Sequence[str], env: Mapping[str, str]) -> bool:
 
 
 def _sweep(folder: str) -> None:
-    """Remove what agents of this account left here that were killed: nobody holds its lock."""
+    """Remove the folders of killed agents of this account: those whose lock is free."""
     for name in os.listdir(folder):
         place = os.path.join(folder, name)
         if not name.startswith(f"aitne-{os.geteuid()}-"):

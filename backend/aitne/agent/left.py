@@ -1,4 +1,4 @@
-"""Reads what the job's programs leave for their agent: any of them may have put anything there."""
+"""Reader of files that the job's programs leave for their agent; their content is untrusted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 
 
 def read(path: str, most_bytes: int) -> tuple[os.stat_result, dict[str, Any]] | None:
-    """A file's facts and the one JSON object in it; None: it is not there, too large, or nothing such."""
+    """Return the stat result of a file and its one JSON object.
+
+    None: the file is missing, too large, not a regular file or not a JSON object.
+    """
     try:
         # A pipe must not be waited for, and a link leads elsewhere.
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)

@@ -1,7 +1,7 @@
-"""The agent's course: fence, programs, last words. Its exit code is the job's.
+"""Main program of the agent: fence, programs, final report. Its exit code is the job's.
 
-Of a job with ranks on several nodes each node has an agent; all but the first one's own leave the fence
-and the last words to that.
+A job with ranks on several nodes has an agent on each; only the agent of the first node handles the
+fence and the final report.
 """
 
 from __future__ import annotations
@@ -25,31 +25,32 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 
 FAILED = 1
 ENVIRONMENT = 118
-"""What the job's environment names could not be loaded: the log's last words say what."""
+"""Exit code: the job's environment could not be loaded; the end of the log states the reason."""
 NOT_READY = 120
-"""Something that the program needs is not there: nothing was started."""
+"""Exit code: a requirement of the program is missing; nothing was started."""
 DUPLICATE = 121
-"""Another start of this attempt holds the fence: this is no outcome of the job."""
+"""Exit code: another start of this attempt holds the fence; this is not an outcome of the job."""
 FENCE_FAILED = 122
-"""The fence could be neither taken nor read."""
+"""Exit code: the fence could be neither created nor read."""
 NEVER_ANSWERED = 123
-"""The session's app did not answer in time."""
+"""Exit code: the session's app did not answer in time."""
 OUT_OF_MEMORY = 119
-"""The job's own cgroup has ended it."""
+"""Exit code: the job exceeded the memory of its own cgroup."""
 PREEMPTED = 75
-"""A program's own: it was told to end, has saved its work, and wants to go on (EX_TEMPFAIL)."""
+"""Exit code of a program that was asked to end, saved its state and is to be resumed
+(EX_TEMPFAIL)."""
 NODE = "--node"
 ATTACH, INSIDE = "--attach", "--inside"
 _START_FAILED = "start_failed"
 _LONGEST = 1_900
-"""Of a message; the platform reads no longer ones."""
+"""Maximum length of a message in characters, as the platform accepts it."""
 _PREAMBLE = "aitne-environment"
-"""Stands in the argument vector of a program that an environment is loaded before."""
+"""Argument that marks a program whose environment is loaded first."""
 _SAID = "aitne: "
 _LAST_BYTES = 8_192
 _ASK_S, _CLEAR_S = 1.0, 10.0
-"""How long a container's own processes may take to go after its program has: before they are asked to,
-and before they are killed. What removes a container from a busy daemon takes its time."""
+"""Time in seconds for a container's own processes to end after its program: before they are
+terminated, and before they are killed. Removal of a container from a busy daemon takes a while."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -105,7 +106,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _beside(what: str, folder: str) -> NoReturn:
-    """Nothing of the job's own course: a program that somebody starts beside it."""
+    """Run a program beside the job: ``--attach`` or ``--inside``."""
     if what == ATTACH:
         from aitne.agent.attach import attach
 
@@ -127,7 +128,7 @@ def _take_fence(spec: Spec) -> None:
 
 
 def _offer_folders(spec: Spec) -> None:
-    """Where programs find and leave what is not in their own folder."""
+    """Create the folders for checkpoints and metrics and set their environment variables."""
     folders = {"AITNE_CHECKPOINTS": spec.checkpoints, "AITNE_METRICS": spec.metrics}
     for name, folder in folders.items():
         os.environ[name] = folder
@@ -158,7 +159,7 @@ def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Repor
 
 
 class _Ending:
-    """The exit code; if the agent ended it or started nothing, the platform's reason and a sentence."""
+    """Outcome of the job: exit code and, if the agent ended or refused it, reason and message."""
 
     def __init__(
         self,
@@ -172,14 +173,14 @@ class _Ending:
         self.code = code
         self.reason = reason
         self.told = told
-        """Whether ranks of other nodes were told to end."""
+        """Whether ranks of other nodes were asked to end."""
         self.in_log = in_log
-        """Whether the sentence stands in the log already."""
+        """Whether the message is already in the log."""
         self.message = None if message is None else message[:_LONGEST]
 
 
 def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
-    """Run what is started on the node as it is at once; else prepare first, and clear up after it."""
+    """Run programs that use the node unchanged; prepare others first and clean up afterwards."""
     if spec.secrets:
         from aitne.agent import secrets
 
@@ -228,7 +229,7 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
 
 
 def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
-    """The agents of all nodes."""
+    """Run the agents of all nodes and return the outcome."""
     from aitne.agent import ranks
 
     def begun() -> None:
@@ -245,7 +246,7 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
 
 
 def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
-    """The commands in their order, then the app."""
+    """Run the commands in their order, then the app."""
     if spec.launch.env_prefix is None:
         # The agent's own environment is the programs', so that PATH finds them.
         os.environ["PATH"] = os.pathsep.join([*spec.path, os.environ.get("PATH") or os.defpath])
@@ -308,7 +309,10 @@ def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
 
 
 def _ended(spec: Spec, code: int, argv: Sequence[str]) -> _Ending:
-    """By itself; or its environment could not be loaded, which its preamble has said in the log."""
+    """Return the outcome of a program that ended by itself, or whose environment failed to load.
+
+    The preamble has already written the reason of such a failure to the log.
+    """
     if code == ENVIRONMENT and _PREAMBLE in argv and (words := _last_words()):
         return _Ending(code, _START_FAILED, words, in_log=True)
     if spec.ranks is not None:
@@ -320,7 +324,7 @@ def _ended(spec: Spec, code: int, argv: Sequence[str]) -> _Ending:
 
 
 def _by_launcher(spec: Spec, ending: _Ending) -> _Ending:
-    """What ended was the launching program, if it has said so in the log."""
+    """Return the outcome of the launching program if it reported its own failure in the log."""
     for code, words, reason in spec.launch.own_endings:
         if ending.code == code and (line := _last_line()).startswith(words):
             said = line.partition(":")[2].strip().rstrip(".")
@@ -329,7 +333,7 @@ def _by_launcher(spec: Spec, ending: _Ending) -> _Ending:
 
 
 def _last_words() -> str | None:
-    """The last line of the log if it is the platform's."""
+    """Return the last line of the log if the platform wrote it; otherwise None."""
     line = _last_line()
     return line[len(_SAID) :].rstrip(".") if line.startswith(_SAID) else None
 
@@ -353,7 +357,7 @@ def _not_started(program: str, error: OSError) -> _Ending:
 
 
 def _told_once(failure: threading.ExceptHookArgs) -> None:
-    """A helper thread has died; the program it served goes on."""
+    """Log that a helper thread failed; the job's program continues."""
     name = failure.thread.name if failure.thread is not None else "a"
     _say(f"the {name} thread of the agent ended: {failure.exc_value!r}. The job goes on")
 

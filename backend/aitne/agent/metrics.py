@@ -1,5 +1,6 @@
-"""Hands on what the job's program measures: ``metrics.json``, ``metrics.jsonl`` and TensorBoard's event
-files below ``$AITNE_METRICS``, and the first two in the job's folder unless it shares that with others."""
+"""Forwarding of the metrics of the job's program: ``metrics.json``, ``metrics.jsonl`` and
+TensorBoard event files below ``$AITNE_METRICS``, and the first two in the job's folder unless other
+jobs share it."""
 
 from __future__ import annotations
 
@@ -26,15 +27,15 @@ MOST_FILES = 50
 LONGEST_NAME = 100
 _MOST_JSON = 1 << 20
 _AT_ONCE = 1 << 20
-"""Of a file, at each look: the rest at the next."""
+"""Maximum bytes of a file that one check reads; the next one continues."""
 _LAST_S = 1.0
-"""How long the last look may take: the job has ended, and waits for it."""
+"""Maximum duration in seconds of the last check, which delays the end of the job."""
 _EVERY_S = 2.0
 _STEPS = ("step", "_step", "global_step", "iteration", "epoch")
 
 
 class Metrics:
-    """What was read so far."""
+    """Metrics that were read so far."""
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
@@ -45,7 +46,7 @@ class Metrics:
         self.sources: list[str] = []
 
     def add(self, name: str, value: object, step: float | None = None) -> None:
-        """Note a number; what is none is left."""
+        """Add one value; values that are not numbers are ignored."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         name = name[:LONGEST_NAME]
@@ -78,7 +79,7 @@ class Metrics:
             self._stride[name] *= 2
 
     def document(self) -> dict[str, Any]:
-        """As the platform takes it."""
+        """Return the document in the format of the platform."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return {
             "schema": 1,
@@ -91,7 +92,7 @@ class Metrics:
 
 
 class MetricsWatch:
-    """Looks at growing intervals, as the sampler measures: a week is a few thousand looks."""
+    """Thread that checks for new metrics at growing intervals: a few thousand checks in a week."""
 
     def __init__(self, reporter: Reporter, folder: str, workdir: str | None, since: float) -> None:
         self._reporter = reporter
@@ -105,7 +106,7 @@ class MetricsWatch:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that checks for metrics."""
         threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
     def _run(self) -> None:
@@ -113,13 +114,13 @@ class MetricsWatch:
             self.look()
 
     def last_look(self) -> None:
-        """A program has ended: read the rest, for a moment at most."""
+        """Read the remaining metrics after a program has ended, for at most one second."""
         deadline = time.monotonic() + _LAST_S
         while self.look() and time.monotonic() < deadline:
             continue
 
     def look(self) -> bool:
-        """Report what is new; whether there was anything."""
+        """Report new metrics; return whether there were any."""
         with self._lock:
             new = [path for path in self._files() if self._changed(path)]
             if new:
@@ -237,7 +238,7 @@ class MetricsWatch:
         return os.path.basename(path) if below.startswith("..") else below
 
     def _prefix(self, path: str) -> str:
-        """Of files in folders of their own: the folder, as TensorBoard names its runs."""
+        """Return the prefix for files in subfolders: the folder, as TensorBoard names its runs."""
         folder = os.path.dirname(self._name(path))
         return f"{folder}/" if folder else ""
 

@@ -1,4 +1,5 @@
-"""Whether what a program needs is there on its node, and is what was registered."""
+"""Check that the files a program requires exist on its node and are unchanged since
+registration."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from collections.abc import Callable, Sequence
 from aitne.agent.spec import Need
 
 LOOK_S = 60.0
-"""A file system that does not answer for so long is as good as not mounted."""
+"""Time in seconds after which a file system that does not answer counts as not mounted."""
 _CHUNK = 1 << 20
 _BROKEN = (errno.ENOTCONN, errno.EIO, errno.ESTALE, errno.EHOSTDOWN, errno.ETIMEDOUT)
 
 
 class Missing(Exception):
-    """A sentence for the user, without its full stop."""
+    """Error: a requirement is missing; the message is for the user and has no full stop."""
 
 
 class Stopped(Exception):
-    """The job was asked to end meanwhile."""
+    """Error: the job was asked to end during the check."""
 
 
 def check(
@@ -30,8 +31,10 @@ def check(
     stopped: Callable[[], bool],
     reads: Callable[[], None] = lambda: None,
 ) -> None:
-    """Look at each in turn. Files whose size or time differ from what was registered are read whole:
-    that can take minutes, and ``reads`` is called before it.
+    """Check each requirement in turn.
+
+    Files whose size or time differ from the registered ones are read completely: this can take
+    minutes, and ``reads`` is called before it.
 
     Raises:
         Missing: something is not there, cannot be read, or is another.
@@ -45,7 +48,7 @@ def check(
 
 
 def _look_in_time(need: Need, node: str) -> bool:
-    """A look that hangs cannot be broken off, so a thread of its own may hang in it."""
+    """Check one requirement in a separate thread, because a hanging check blocks its thread."""
     answer: list[bool | Missing] = []
 
     def look() -> None:
@@ -69,7 +72,7 @@ def _look_in_time(need: Need, node: str) -> bool:
 
 
 def _look(need: Need, node: str) -> bool:
-    """Whether a file has another size or time than what was registered. Raises ``Missing``."""
+    """Return whether a file differs in size or time from its registration. Raises ``Missing``."""
     try:
         found = os.stat(need.path)
         _open(need, found)
@@ -88,7 +91,10 @@ def _look(need: Need, node: str) -> bool:
 
 
 def _open(need: Need, found: os.stat_result) -> None:
-    """Permission bits do not tell all: root on NFS, lists of access rights, a mount that has gone."""
+    """Open the file or folder, because permission bits do not show all errors.
+
+    Examples: root on NFS, access control lists, a mount that no longer exists.
+    """
     if need.folder:
         if not stat.S_ISDIR(found.st_mode):
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))

@@ -1,4 +1,4 @@
-"""The address of this node at which a session's app listens."""
+"""Address of this node on which a session's app listens."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NODE = "node"
 
 
 def own_address(listen: str, node: str, platform_url: str | None) -> str:
-    """What ``listen`` means here: ``node``, a network such as ``10.1.0.0/16``, or an address.
+    """Return the address for ``listen``: ``node``, a network like ``10.1.0.0/16``, or an address.
 
-    ``node`` is the address that the scheduler's name of the node stands for, if this machine has it
-    and others can reach it; else the one from which this machine speaks to the platform.
+    ``node`` is the address to which the scheduler's name of the node resolves, if this machine has
+    it and others can reach it; otherwise the one from which this machine reaches the platform.
 
     Raises:
         OSError: there is no such address.
@@ -66,7 +66,7 @@ def _towards(platform_url: str | None) -> str | None:
 
 
 def _towards_host(host: str, port: int) -> str | None:
-    """The address from which this machine would speak to that one; nothing is sent."""
+    """Return the local address of a route to the host; nothing is sent. None: there is no route."""
     try:
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -94,20 +94,21 @@ _LISTENING = "0A"
 
 
 class Listener(Enum):
-    """Whose program listens at an address."""
+    """Owner of the program that listens on an address."""
 
     OURS = "ours"
     ANOTHERS = "another's"
     NOBODYS = "nobody's"
     UNTOLD = "untold"
-    """The kernel does not tell."""
+    """The kernel does not provide this information."""
 
 
 def listener(host: str, port: int) -> Listener:
-    """Who listens there, by the kernel's word (https://docs.kernel.org/networking/proc_net_tcp.html).
+    """Return the owner of the listening socket by the kernel's tables.
 
-    A port that is held but not listened at yet can be taken over by anybody on the node, also by a
-    socket of both protocols; with one such beside ours it is another's.
+    See https://docs.kernel.org/networking/proc_net_tcp.html. A port that is bound but does not
+    listen yet can be taken over by any user of the node, also through a dual-stack socket; if
+    another user's socket listens beside ours, the result is another's.
     """
     found = Listener.NOBODYS
     try:
@@ -126,7 +127,7 @@ def listener(host: str, port: int) -> Listener:
 
 
 def _rows_of(host: str) -> dict[str, set[str]]:
-    """Which addresses in which of the kernel's tables answer for this one."""
+    """Return, for each table of the kernel, the addresses that accept connections to this host."""
     any_six = "0" * 32
     if ":" in host:
         packed = socket.inet_pton(socket.AF_INET6, host)

@@ -1,4 +1,5 @@
-"""Looks at a job beside its programs: what they use, what they run on, what they measure and write."""
+"""Observation of a job beside its programs: resource usage, environment, metrics and written
+files."""
 
 from __future__ import annotations
 
@@ -17,15 +18,15 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from aitne.agent.snapshot import SnapshotTaker
 
 _CLOCKS_S = 2.0
-"""A file system's clock may be behind the node's by so much."""
+"""Tolerance in seconds for a file system's clock that is behind the node's."""
 _SNAPSHOT_S = 1.0
-"""How long a job that is over already waits for what it ran on to be known."""
+"""Maximum time in seconds that an ended job waits for its snapshot."""
 _LEFT_S = 3.0
-"""How long it waits for what it left: a file server may never answer, or a folder have no end."""
+"""Maximum time in seconds that it waits for the files it wrote: a file server may not answer."""
 
 
 class Observer:
-    """Begins to report and to measure once, after the first program has been started."""
+    """Observer that starts reporting and measuring once, after the first program has started."""
 
     def __init__(self, spec: Spec, reporter: Reporter, programs: Programs) -> None:
         self._spec = spec
@@ -39,7 +40,7 @@ class Observer:
         self._snapshot: SnapshotTaker | None = None
 
     def begin(self) -> None:
-        """Say that the job has started, and measure from now on."""
+        """Report that the job has started, and start measuring."""
         if not self._begun:
             self._begun = True
             self._reporter.phase("started")
@@ -47,7 +48,7 @@ class Observer:
             self.sample()
 
     def sample(self) -> None:
-        """Measure from now on."""
+        """Start the sampler, the profile watch and the other measurements."""
         if self._spec.platform_url:
             from aitne.agent.sampler import Sampler  # its imports can wait until the program runs
 
@@ -77,12 +78,12 @@ class Observer:
             self._metrics.start()
 
     def last_look(self) -> None:
-        """A program has ended: hand on the last of its profile."""
+        """Report the last profile after a program has ended."""
         if self._profile is not None:
             self._profile.look()
 
     def end(self) -> None:
-        """All programs have ended: hand on what they left. The job waits for this, so it is short."""
+        """Report what all programs left when they ended; the job waits for this, so it is brief."""
         if self._snapshot is None:
             return
         looking = threading.Thread(target=self._look_back, name="left", daemon=True)

@@ -1,4 +1,4 @@
-"""How often something is looked at that may go on for a week."""
+"""Growing intervals for checks of jobs that may run for a week."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from collections.abc import Iterator
 
 LOOKS_PER_INTERVAL = 300
-"""After so many the interval doubles: a week is a few thousand looks."""
+"""Number of checks after which the interval doubles: a week takes a few thousand checks."""
 
 
 def slowing(interval_s: float) -> Iterator[None]:
-    """Waits before each look, at growing intervals, for ever."""
+    """Sleep before each check, at growing intervals, without end."""
     while True:
         for _ in range(LOOKS_PER_INTERVAL):
             time.sleep(interval_s)

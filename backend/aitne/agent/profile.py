@@ -1,4 +1,5 @@
-"""Hands on the profile that rank 0 of a distributed program writes: ``$AITNE_RUN_DIR/profile.json``."""
+"""Forwarding of the profile that rank 0 of a distributed program writes to
+``$AITNE_RUN_DIR/profile.json``."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _EVERY_S = 2.0
 
 
 class ProfileWatch:
-    """Looks at growing intervals, as the sampler measures: a week is a few thousand looks."""
+    """Thread that checks for a new profile at growing intervals: a few thousand checks in a
+    week."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -22,7 +24,7 @@ class ProfileWatch:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that checks for the profile."""
         threading.Thread(target=self._run, name="profile", daemon=True).start()
 
     def _run(self) -> None:
@@ -30,7 +32,10 @@ class ProfileWatch:
             self.look()
 
     def look(self) -> None:
-        """Report what is new. A file that is too large, or no JSON object, is none."""
+        """Report the profile if it is new.
+
+        A file that is too large or no JSON object is ignored.
+        """
         with self._lock:
             found = left.read(f"{os.environ.get('AITNE_RUN_DIR')}/profile.json", MOST_BYTES)
             if found is None:

@@ -1,4 +1,4 @@
-"""Starts the user's programs, passes signals on to them, and collects every process that ends."""
+"""Start of the user's programs, forwarding of signals, and collection of ended processes."""
 
 from __future__ import annotations
 
@@ -24,29 +24,34 @@ _FORWARDED = (
 EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
 _LOOK_S = 0.01
 NOT_FOUND, NOT_STARTED = 127, 126
-"""The exit codes a shell gives for a program that is not there, or cannot be run."""
+"""Exit codes of a shell for a program that does not exist, or that cannot be run."""
 
 
 class Programs:
-    """The children of the agent. Each leads a process group of its own; the log is their output."""
+    """Child processes of the agent.
+
+    Each leads a process group of its own; their output is the log.
+    """
 
     def __init__(self) -> None:
         self.stop_signal: int | None = None
-        """The first signal that asked the job to end."""
+        """First signal that asked the job to end; None: none yet."""
         self.told = False
-        """Whether any signal came that may mean that: also the one a job file asks for in advance."""
+        """Whether a signal was received that may ask the job to end, including the job file's early
+        signal."""
         self.launcher: Launcher | None = None
-        """What is put around each program; None: nothing."""
+        """Launcher that wraps each program; None: programs run unchanged."""
         self.leader_only = False
-        """The program that is started passes signals on itself: its group must not get them too."""
+        """Whether the started program forwards signals itself, so that its group must not receive
+        them too."""
         self._received: list[int] = []
         self._live: set[int] = set()
         self._asked: set[int] = set()
-        """Programs of the agent's own that only answer a question."""
+        """PIDs of the agent's own helper programs, such as queries."""
         self._lock = threading.RLock()
 
     def forward_signals(self) -> None:
-        """From here on signals reach the programs, and end the agent only through them."""
+        """Forward signals to the programs from now on; they no longer end the agent directly."""
         for number in _FORWARDED:
             signal.signal(number, self._forward)
 
@@ -71,7 +76,9 @@ class Programs:
         stdin: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> int:
-        """Start a program in the agent's working directory, with the agent's environment or another.
+        """Start a program in the agent's working directory and return its PID.
+
+        ``environment`` replaces the agent's own.
 
         Raises:
             OSError: there is no such program, or it cannot be run.
@@ -113,8 +120,11 @@ class Programs:
         most_bytes: int,
         counted_bytes: int,
     ) -> tuple[bytes, int, bool]:
-        """What a program prints, to a helper thread: up to ``most_bytes`` of it, its length up to
-        ``counted_bytes``, and whether it ended by itself. Who waits for the job's programs collects it.
+        """Return output, length and completion of a helper program; call it in a helper thread.
+
+        The output has up to ``most_bytes``; its length is counted up to ``counted_bytes``; the last
+        value is whether the program ended by itself. The thread that waits for the job's programs
+        collects it.
 
         Raises:
             OSError: there is no such program, or it cannot be run.
@@ -165,14 +175,15 @@ class Programs:
                     os.killpg(pid, signal.SIGKILL)
 
     def wait(self, wanted: int) -> int:
-        """Collect whatever ends until ``wanted`` does; its exit code, 128 + n for signal n.
+        """Collect ended processes until ``wanted`` ends; return its exit code, 128 + n for signal
+        n.
 
         Orphans of the job may have become the agent's children: they are collected on the way.
         """
         return self.wait_any((wanted,))[1]
 
     def wait_any(self, wanted: Collection[int]) -> tuple[int, int]:
-        """As ``wait``, until one of ``wanted`` ends: which, and its exit code."""
+        """Collect ended processes until one of ``wanted`` ends; return its PID and exit code."""
         while True:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             if ended is None:
@@ -186,10 +197,10 @@ class Programs:
                 return pid, code if code >= 0 else 128 - code
 
     def clear(self, ask_s: float, kill_s: float) -> None:
-        """Wait until nothing is left of a program in a container, and end what will not go.
+        """Wait until no process of a container program is left, and kill those that do not end.
 
-        Its file systems are unmounted by processes that outlive it for a moment. A server of one whose
-        launching program was killed goes when it is asked to.
+        Processes that outlive the program for a moment unmount its file systems. A server whose
+        launching program was killed ends when it is asked to.
         """
         from aitne.agent.sampler import descendants
 

@@ -1,10 +1,10 @@
-"""A program of many ranks: an agent for each of its nodes, what they tell, and which failure counts.
+"""Program of many ranks: one agent for each node, their messages, and the decisive failure.
 
-Each node's agent prepares its node and starts the spawner there, once for each command. The agent of
-the first node starts them all, and holds the fence. They meet in a folder below the job's own, which
-all nodes see: ``run/<restart>/`` with ``node-<n>.json`` of each agent that has ended, and a folder for
-each command, the ranks' own (``AITNE_RUN_DIR``). There the spawner leaves ``failed-<n>.json`` when a
-rank of its node fails by itself, and rank 0 its profile.
+The agent of each node prepares it and starts the launcher of the ranks there, once for each
+command. The agent of the first node starts them all and holds the fence. They share a folder below
+the job's own, which all nodes see: ``run/<restart>/`` with ``node-<n>.json`` of each agent that has
+ended, and a folder for each command, the ranks' own (``AITNE_RUN_DIR``). The launcher writes
+``failed-<n>.json`` there when a rank of its node fails by itself, and rank 0 writes its profile.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import Any
 
 LOCAL_NODES = "AITNE_LOCAL_NODES"
-"""Set by the local scheduler, whose nodes are one machine: ``[{"node": "node01", "gpus": [0]}, …]``."""
+"""Set by the local scheduler, whose nodes are one machine: ``[{"node": "node01", "gpus": [0]},
+...]``."""
 _GRACE_S = 5.0
-"""When a rank of one node has failed, how long the others' have to end before they are killed."""
+"""Time in seconds for ranks of other nodes to end after one has failed, before they are killed."""
 _MOST_BYTES = 4_096
 
 
 class Ended:
-    """How the ranks of all nodes have ended."""
+    """Outcome of the ranks of all nodes."""
 
     def __init__(
         self, code: int, reason: str | None = None, message: str | None = None, told: bool = False
@@ -41,12 +42,11 @@ class Ended:
         self.reason = reason
         self.message = message
         self.told = told
-        """Whether a signal had told them to end."""
+        """Whether a signal had asked the ranks to end."""
 
 
 def enter(spec: Spec, command: int) -> list[str]:
-    """Before the ranks of a command are started: their folder, and the facts they begin with; what
-    starts them.
+    """Create the folder of a command's ranks, set their environment; return the launch arguments.
 
     Raises:
         OSError: the folder cannot be made.
@@ -66,13 +66,14 @@ def enter(spec: Spec, command: int) -> list[str]:
 
 
 def failure(spec: Spec) -> str | None:
-    """Which rank of this node failed by itself, as a sentence without its full stop."""
+    """Return a sentence, without full stop, that names this node's failed rank; None: no
+    failure."""
     found = _failed(f"{os.environ.get('AITNE_RUN_DIR')}/failed-{spec.node_rank or 0}.json")
     return None if found is None else _sentence(found[1], spec.node)
 
 
 def leave(spec: Spec, code: int, reason: str | None, message: str | None, told: bool) -> None:
-    """Of a node's agent: write down how its ranks have ended. Raises ``OSError``."""
+    """Write how the ranks of this node have ended (called by its agent). Raises ``OSError``."""
     facts = {
         "node": spec.node,
         "exit_code": code,
@@ -122,8 +123,11 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Ende
 
 
 def _srun(nodes: int) -> list[str]:
-    """One agent on each node, with all that the job has there. The CPUs are said anew because a step
-    does not inherit them since 22.05 (https://slurm.schedmd.com/srun.html)."""
+    """Return the ``srun`` command for one agent on each node with all resources of the job.
+
+    The CPUs are passed explicitly because a step does not inherit them since 22.05
+    (https://slurm.schedmd.com/srun.html).
+    """
     found = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
     cpus = os.environ.get("SLURM_CPUS_PER_TASK", "")
     if cpus.isdecimal():
@@ -146,7 +150,10 @@ def _pretended(text: str) -> Iterator[dict[str, str]]:
 
 
 def _judge(spec: Spec, code: int) -> Ended:
-    """By the files: whoever failed first has the word. The shared file system's clock tells."""
+    """Return the outcome by the files of the nodes: the first failure counts.
+
+    Failures are ordered by the clock of the shared file system.
+    """
     folder, nodes = _folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
     ends = {node: found for node in nodes if (found := _read(f"{folder}/node-{node}.json"))}
     failures: list[tuple[float, int, dict[str, Any], bool]] = []
@@ -190,7 +197,7 @@ def _folder(spec: Spec) -> str:
 
 
 def _read(path: str) -> tuple[float, dict[str, Any]] | None:
-    """When it was written, and what it says; None: it is not there, or is nothing of ours."""
+    """Return time and content of a node's file; None: it is missing or invalid."""
     found = left.read(path, _MOST_BYTES)
     if found is None:
         return None

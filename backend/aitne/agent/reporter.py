@@ -1,4 +1,4 @@
-"""Tells the platform how the job is doing. Best effort: nothing here can delay or fail a job."""
+"""Reports about the job to the platform. Best effort: nothing here can delay or fail a job."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 _MOST_SAMPLES = 1_000
 _MOST_PHASES = 16
 _BATCH = 3
-"""Samples per heartbeat."""
+"""Number of samples in each heartbeat."""
 _TIMEOUT_S = 20.0
 _LONGEST_PAUSE_S = 30.0
 _LAST_WORDS_S = 1.0
-"""How long an ended job waits for its end to be told: its scheduler tells that too."""
+"""Time in seconds that an ended job waits for its final report; its scheduler reports the end
+too."""
 _LAST_DOCUMENTS_S = 5.0
-"""How long it waits for what it has measured to arrive: nobody else tells that."""
+"""Time in seconds that it waits for the delivery of its metrics, which only the agent reports."""
 
 
 class Reporter:
-    """A bounded queue and the thread that empties it towards the platform."""
+    """Bounded queue and the thread that sends its content to the platform."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -45,7 +46,7 @@ class Reporter:
             self._thread = threading.Thread(target=self._run, name="report", daemon=True)
 
     def start(self) -> None:
-        """From here on what was queued is sent."""
+        """Start sending what is queued."""
         if self._thread is not None and self._thread.ident is None:
             self._thread.start()
 
@@ -57,7 +58,7 @@ class Reporter:
         exit_code: int | None = None,
         message: str | None = None,
     ) -> None:
-        """Queue the news that the job has got so far: the first node's agent alone speaks for it."""
+        """Queue the report of a new phase of the job; only the first node's agent sends it."""
         if self._spec.node_rank is not None:
             return
         with self._condition:
@@ -67,39 +68,42 @@ class Reporter:
             self._condition.notify()
 
     def sample(self, sample: dict[str, Any]) -> None:
-        """Queue a measurement; the oldest gives way when nobody takes them."""
+        """Queue a sample; the oldest is dropped while the platform does not accept any."""
         with self._condition:
             self._samples.append(sample)
             if len(self._samples) >= _BATCH:
                 self._condition.notify()
 
     def profile(self, profile: dict[str, Any]) -> None:
-        """Queue how the ranks exchange; only the last one counts."""
+        """Queue the profile of the ranks; only the last one is sent."""
         self.tell("profile", profile)
 
     def tell(self, kind: str, document: dict[str, Any]) -> None:
-        """Queue a document: ``profile``, ``snapshot``, ``results`` or ``files``; of each kind only the last
-        one counts."""
+        """Queue a document: ``profile``, ``snapshot``, ``results`` or ``files``.
+
+        Only the last document of each kind is sent.
+        """
         with self._condition:
             self._documents[kind] = document
             self._condition.notify()
 
     def active(self, moment: float) -> None:
-        """Queue when somebody last worked in the session, by the monotonic clock."""
+        """Queue the time of the last activity in the session, by the monotonic clock."""
         with self._condition:
             self._active_at = moment
             self._idle_due = True
             self._condition.notify()
 
     def finish(self, exit_code: int, message: str | None = None) -> None:
-        """Say that the job has ended, and wait for that to arrive: a moment, with documents some seconds."""
+        """Report that the job has ended and wait for delivery: one second, with documents five."""
         self.phase("finished", exit_code=exit_code, message=message)
         self.flush()
 
     def flush(self) -> None:
-        """Let what is worth a report go, and wait for that to arrive: a moment, with documents some seconds.
+        """Send what is queued and wait for delivery: one second, with documents five.
 
-        Where the platform is away, nothing waits."""
+        Does not wait while the platform is unreachable.
+        """
         with self._condition:
             longest = _LAST_DOCUMENTS_S if self._documents else _LAST_WORDS_S
             self._deadline = time.monotonic() + longest
@@ -145,7 +149,7 @@ class Reporter:
         )
 
     def _next(self) -> tuple[dict[str, Any] | None, int, dict[str, Any] | None]:
-        """The report to send, how many samples it holds, and which queued phase it tells of."""
+        """Return the next report, its number of samples and the queued phase that it contains."""
         if not self._worth_it():
             return None, 0, None
         phase = self._phases[0] if self._phases else None
@@ -174,7 +178,10 @@ class Reporter:
         return report, len(samples), phase
 
     def _document(self) -> tuple[str | None, dict[str, Any] | None]:
-        """The next to be sent: one at a time, for all together may be more than the platform reads."""
+        """Return the next document.
+
+        Only one for each report, because all could exceed the platform's limit.
+        """
         return next(iter(self._documents.items()), (None, None))
 
     def _sent(self, samples: int, phase: dict[str, Any] | None) -> None:
@@ -184,7 +191,8 @@ class Reporter:
             self._samples.popleft()
 
     def _send(self, report: dict[str, Any], timeout_s: float) -> bool | None:
-        """Whether this report was taken; False: it is refused for good; None: it is to be sent again."""
+        """Send a report; return True: accepted, False: rejected for good, None: to be sent
+        again."""
         try:
             status, _ = wire.request(
                 "POST",

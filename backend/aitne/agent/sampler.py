@@ -1,4 +1,4 @@
-"""Measures the job's own processes: CPU, memory, how many, and its GPUs. The agent is not counted."""
+"""Measurement of the job's processes: CPU, memory, count and GPUs. The agent is not included."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 
 _PSS_UP_TO = 64
-"""Proportional memory is asked of so many processes at most; it costs more than resident memory."""
+"""Number of processes up to which proportional memory is measured, which costs more than resident
+memory."""
 _PR_SET_CHILD_SUBREAPER = 36
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Sampler:
-    """A thread that measures at growing intervals."""
+    """Thread that measures at growing intervals."""
 
     def __init__(self, spec: Spec, reporter: Reporter, pids_file: str | None = None) -> None:
-        """``pids_file`` names processes of the job that are not the agent's, one in each line."""
+        """Initialize the sampler.
+
+        ``pids_file`` lists processes that are not the agent's, one on each line.
+        """
         self._pids_file = pids_file
         self._node = spec.node
         self._interval_s = spec.sample_interval_s
@@ -35,7 +39,7 @@ class Sampler:
         self._at = time.monotonic()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that measures."""
         threading.Thread(target=self._run, name="sample", daemon=True).start()
 
     def _run(self) -> None:
@@ -54,11 +58,11 @@ class Sampler:
                 self._interval_s *= 2
 
     def open_gpus(self) -> None:
-        """From here on the job's GPUs are measured too."""
+        """Include the job's GPUs in the samples from now on."""
         self._gpus = Gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     def measure(self) -> dict[str, Any]:
-        """One sample, in the words of the protocol."""
+        """Return one sample in the format of the protocol."""
         pids = descendants(os.getpid(), *self._elsewhere())
         # Of who has ended and was waited for, the parent's account holds the time.
         own = os.times()
@@ -77,7 +81,10 @@ class Sampler:
         }
 
     def _elsewhere(self) -> list[int]:
-        """A container's first process is its daemon's child, not ours."""
+        """Return the PIDs of the file.
+
+        A container's first process is a child of its daemon, not of the agent.
+        """
         if self._pids_file is None:
             return []
         try:
@@ -88,12 +95,12 @@ class Sampler:
 
 
 def adopt_orphans() -> None:
-    """Processes that outlive their parents become the agent's."""
+    """Make this process the parent of orphaned descendants (subreaper)."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(root: int, *others: int) -> list[int]:
-    """All processes below ``root``; ``others`` with all below them."""
+    """Return all processes below ``root``, and ``others`` with all processes below them."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():

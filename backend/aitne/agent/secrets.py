@@ -1,4 +1,4 @@
-"""The owner's secrets that the job names: fetched at the start, and kept in memory alone."""
+"""Secrets of the owner that the job names: fetched at the start and kept in memory only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAUSE_S = 2.0
 
 
 class SecretsUnavailable(Exception):
-    """The secrets cannot be had; the text says why."""
+    """Error: the secrets are unavailable; the message states the reason."""
 
 
 def load(spec: Spec) -> None:

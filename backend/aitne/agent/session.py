@@ -1,4 +1,4 @@
-"""A session's app: a port, the hand-over from JupyterHub, and the wait until it answers."""
+"""App of a session: its port, the handover from JupyterHub, and the wait until it is ready."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:  # TLS costs as much memory as all the rest of the agent
     from typing import Any
 
 HANDED_OVER = "jupyterhub"
-"""The kind of app that JupyterHub starts: its environment arrives while it runs already."""
+"""Kind of app that JupyterHub starts; its environment arrives after the app has started."""
 _WAIT_S = 25
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _READY_EVERY_S = 0.05
 _ANSWER_S = 10.0
 _GRACE_S = 10.0
 _TLS_FILES = ("server.pem", "agent.pem", "key.pem")
-"""The server's certificate with that of its CA, the agent's and the key of both, as
-``aitne_certificate``, beside the launcher, names them."""
+"""Files beside the launcher: the server's certificate with that of its CA, the agent's certificate
+and the key of both, as ``aitne_certificate`` names them."""
 
 
 class Session:
-    """Runs one app from start to end."""
+    """Runner of one app from start to end."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Session:
         self._api_token = ""
         self._tls = False
         self._tls_folder = os.path.join(spec.job_dir, "tls")
-        """Where the server's key and certificates lie while it runs."""
+        """Folder of the server's key and certificates while it runs."""
         self.failure: str | None = None
-        """Why the agent ended the app itself."""
+        """Reason why the agent ended the app; None: the agent did not end it."""
 
     def run(self) -> int:
-        """Start it, help it along, wait for its end; its exit code.
+        """Start the app, hand over its environment and wait until it ends; return its exit code.
 
         Raises:
             OSError: it could not be started, there is no free port, or the node has no address
@@ -134,7 +134,7 @@ class Session:
     # --- the hand-over ---------------------------------------------------------------------------
 
     def _hand_over(self, address: str, writer: int) -> str:
-        """Wait for what the Hub leaves, give it to the app; the path below which it will answer."""
+        """Wait for the hub's environment and pass it to the app; return the path of its URL."""
         found = self._fetch()
         if found is None:
             os.close(writer)
@@ -161,7 +161,7 @@ class Session:
         return prefix.rstrip("/")
 
     def _fetch(self) -> dict[str, Any] | None:
-        """Ask for as long as the app lives. A platform that is away comes back."""
+        """Request the handover until the app ends; retry while the platform is unreachable."""
         url = (
             f"{self._spec.platform_url}/agent/v1/jobs/{self._spec.job_id}/handover?wait_s={_WAIT_S}"
         )
@@ -203,7 +203,10 @@ class Session:
     # --- readiness -------------------------------------------------------------------------------
 
     def _wait_until_ready(self, base: str, host: str, port: int) -> Listener | None:
-        """Whose answer it was; None: there was none in time. Who does not listen has not answered."""
+        """Wait for the app's answer; return the owner of its socket, None: no answer in time.
+
+        An answer at a port without a listening socket does not count.
+        """
         deadline = time.monotonic() + self._app.timeout_s
         while time.monotonic() < deadline and not self._ended.is_set():
             try:
@@ -222,10 +225,10 @@ class Session:
 
 
 def _hold_port(host: str) -> socket.socket:
-    """A free port, held so that no connection gets it by chance before the app listens there.
+    """Return a socket bound to a free port, reserved until the app listens there.
 
-    On Linux a server that sets SO_REUSEADDR, as they do, may bind to an address beside a socket that
-    has set it too and does not listen.
+    On Linux a server that sets SO_REUSEADDR, as servers do, may bind an address beside a socket
+    that has also set it and does not listen.
     """
     held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,5 +1,6 @@
-"""What the job runs on, found out beside it: the commit and changes of its folder, the packages of its
-environment, its node. Best effort and bounded: nothing here can delay or fail a job."""
+"""Snapshot of the job's software: commit and changes of its folder, the packages of its
+environment, its node. Taken beside the job, best effort and bounded: nothing here can delay or fail
+it."""
 
 from __future__ import annotations
 
@@ -21,21 +22,21 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import Any
 
 MOST_BYTES = 600 << 10
-"""Of the whole; the platform takes a little more."""
+"""Maximum size of the snapshot in bytes; the platform accepts slightly more."""
 MOST_DIFF = 256 << 10
 MOST_NAMES = 1_000
 MOST_PACKAGES = 5_000
 _GIT_S = 10.0
-"""How long each question to git may take: nothing waits for it."""
+"""Time limit of each git command in seconds; nothing waits for it."""
 _COUNTED = 64 << 20
-"""Up to here it is said how long a diff is."""
+"""Maximum length of a diff in bytes up to which it is counted."""
 _GIT_ENV = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-"""Nothing but the question: no program that a repository names is started for it."""
+"""Options of git that prevent the start of programs named by a repository."""
 
 
 class SnapshotTaker:
-    """Takes one, in a thread of its own."""
+    """Thread that takes one snapshot."""
 
     def __init__(self, spec: Spec, programs: Programs, reporter: Reporter, workdir: str) -> None:
         self._spec = spec
@@ -45,11 +46,11 @@ class SnapshotTaker:
         self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that takes the snapshot."""
         self._thread.start()
 
     def wait(self, timeout_s: float) -> None:
-        """Until it is taken, or it has taken too long."""
+        """Wait until the snapshot is taken, at most ``timeout_s`` seconds."""
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
@@ -57,7 +58,7 @@ class SnapshotTaker:
 
 
 def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
-    """The document, as ``core.models.snapshot.Taken`` reads it."""
+    """Return the snapshot document, as ``core.models.snapshot.Taken`` reads it."""
     notes: list[str] = []
     found: dict[str, Any] = {
         "schema": 1,
@@ -78,7 +79,7 @@ def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
 
 
 def _fitting(found: dict[str, Any]) -> dict[str, Any]:
-    """With so much less of its diff, names and packages that it can be sent."""
+    """Shorten the diff, the names and the packages until the document can be sent."""
     while len(json.dumps(found)) > MOST_BYTES:
         git, packages = found.get("git"), found.get("environment")
         if git and len(git["diff"]) > 1_000:
@@ -101,7 +102,7 @@ def _fitting(found: dict[str, Any]) -> dict[str, Any]:
 
 
 class Git:
-    """Asks git about a folder. Every question may find nothing."""
+    """Queries to git about a folder. Each may have no result."""
 
     def __init__(self, programs: Programs, notes: list[str]) -> None:
         self._programs = programs
@@ -109,7 +110,10 @@ class Git:
         self._late = False
 
     def state(self, folder: str) -> dict[str, Any] | None:
-        """Of the working copy that the folder lies in. Raises ``OSError``: git cannot be started."""
+        """Return the state of the folder's working copy; None: there is none.
+
+        Raises ``OSError``: git cannot be started.
+        """
         if not _below_git(folder):
             return None
         root = self._line(folder, "rev-parse", "--show-toplevel")
@@ -182,7 +186,7 @@ class Git:
 
 
 def without_secrets(url: str) -> str:
-    """A remote's address without user, password and what comes after ``?``."""
+    """Return the address of a remote without user, password and the part after ``?``."""
     scheme, mark, rest = url.partition("://")
     if not mark:
         user, at, host = url.partition("@")
@@ -206,7 +210,7 @@ def _below_git(folder: str) -> bool:
 
 
 def environment(spec: Spec) -> dict[str, Any] | None:
-    """The packages that the job's programs find, by the names of their records: nothing is started."""
+    """Return the packages of the job's programs by their metadata, without starting any program."""
     if spec.launch.prefix:
         return {"kind": "image"}  # its digest says what is in it
     if spec.conda is not None:
@@ -239,7 +243,7 @@ def environment(spec: Spec) -> dict[str, Any] | None:
 
 
 def _around() -> tuple[str, str | None]:
-    """What the environment leads to: a virtual environment, conda's, or the node's own Python."""
+    """Return kind and folder of the active environment: venv, conda, or the node's Python."""
     for name, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         if os.environ.get(name):
             return kind, os.environ[name]
@@ -255,7 +259,7 @@ def _around() -> tuple[str, str | None]:
 
 
 def _conda(name: str) -> str | None:
-    """Where a conda environment of this name or path lies."""
+    """Return the folder of a conda environment with this name or path; None: not found."""
     if "/" in name:
         return os.path.expanduser(name)
     home = os.path.expanduser("~")
@@ -314,7 +318,7 @@ def _python(prefix: str, folders: list[str]) -> str | None:
 
 
 def host(node: str) -> dict[str, str]:
-    """What the node says of itself."""
+    """Return facts about the node: system, kernel, CPU and GPU driver."""
     system = _found("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
     found = {
         "node": node,
@@ -339,10 +343,10 @@ def _found(path: str, pattern: str) -> str | None:
 
 
 def _lines(text: str) -> str:
-    """Up to its last whole line."""
+    """Cut the text after its last whole line."""
     return text[: text.rfind("\n") + 1] or text
 
 
 def _clean(text: str) -> str:
-    """A name as text: bytes that are none are shown as such."""
+    """Return a name as text in which undecodable bytes are replaced."""
     return text.encode("utf-8", "replace").decode()

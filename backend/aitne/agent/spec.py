@@ -1,4 +1,4 @@
-"""What the agent has to do: the job's files, and what the scheduler says in the environment."""
+"""Specification of the agent's job: the job's files and the scheduler's environment variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION = 1
 
 
 class App:
-    """One app of a session."""
+    """App of a session."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.name = str(facts["name"])
@@ -26,7 +26,7 @@ class App:
 
 
 class Need:
-    """A file or folder that must be there before anything starts."""
+    """File or folder that must exist before a program starts."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.what = str(facts["what"])
@@ -39,7 +39,7 @@ class Need:
 
 
 class Launch:
-    """What comes before each program's own arguments, and what the launching program is given."""
+    """Arguments before each program's own, and environment of the launching program."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.prefix = [str(part) for part in facts.get("prefix") or ()]
@@ -61,7 +61,7 @@ class Launch:
 
 
 class Setting:
-    """What one task of a sweep is given."""
+    """Parameter setting of one task of a sweep."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.values: dict[str, Any] = dict(facts.get("values") or {})
@@ -69,7 +69,7 @@ class Setting:
 
 
 class Ranks:
-    """How a distributed program is spread over its nodes."""
+    """Distribution of a program's ranks over nodes."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.nodes = int(facts["nodes"])
@@ -79,7 +79,8 @@ class Ranks:
 
 
 class Spec:
-    """``agent.json`` and ``token`` of a job's folder, read leniently: the platform may be newer."""
+    """Content of ``agent.json`` and ``token`` in a job's folder, read leniently: the platform may
+    be newer."""
 
     def __init__(self, job_dir: str, environ: Mapping[str, str]) -> None:
         with open(os.path.join(job_dir, "agent.json"), encoding="utf-8") as file:
@@ -89,7 +90,8 @@ class Spec:
         self.attempt = int(facts["attempt"])
         self.platform_url: str | None = facts.get("platform_url")
         self.authority: str | None = facts.get("authority")
-        """The certificate of the platform's CA (PEM); an app then serves TLS. None: plain HTTP."""
+        """Certificate of the platform's CA (PEM), with which an app serves TLS. None: plain
+        HTTP."""
         self.commands = [[str(part) for part in argv] for argv in facts.get("commands", ())]
         self.apps = [App(app) for app in facts.get("apps", ())]
         self.env = {str(name): str(value) for name, value in facts.get("env", {}).items()}
@@ -112,11 +114,11 @@ class Spec:
         self.settings = [Setting(each) for each in facts.get("settings") or ()]
         inactivity_s = facts.get("inactivity_duration_s")
         self.inactivity_s = None if inactivity_s is None else float(inactivity_s)
-        """After so long without activity the platform ends the session; None: never."""
+        """Seconds without activity after which the platform ends the session; None: never."""
         ranks = facts.get("ranks")
         self.ranks = None if ranks is None else Ranks(ranks)
         self.node_rank: int | None = None
-        """Of a node's agent that the first node's has started."""
+        """Node rank, for an agent that the first node's agent has started."""
         self.token = _token(job_dir)
         task = environ.get("SLURM_ARRAY_TASK_ID", "")
         self.task = int(task) if task.isdecimal() else None
@@ -127,37 +129,37 @@ class Spec:
 
     @property
     def restarts(self) -> int:
-        """How often the job was begun before, by the platform or by the scheduler."""
+        """Number of earlier starts of the job by the platform or the scheduler."""
         return self.attempt - 1 + self.restart_count
 
     @property
     def checkpoints(self) -> str:
-        """Where its programs can leave what a later attempt goes on from."""
+        """Folder for checkpoints, from which a later attempt resumes."""
         folder = os.path.join(os.path.dirname(self.job_dir), "checkpoints")
         return folder if self.task is None else os.path.join(folder, str(self.task))
 
     @property
     def setting(self) -> Setting | None:
-        """Of a sweep: this task's."""
+        """Parameter setting of this task of a sweep; None: this is not such a task."""
         known = self.task is not None and self.task < len(self.settings)
         return self.settings[self.task or 0] if known else None
 
     @property
     def metrics(self) -> str:
-        """Where its programs can leave what they measure."""
+        """Folder in which the programs store their metrics."""
         folder = os.path.join(os.path.dirname(self.job_dir), "metrics")
         return folder if self.task is None else os.path.join(folder, str(self.task))
 
     @property
     def plain(self) -> bool:
-        """Whether programs are started on the node as it is: nothing to look at, make or remove."""
+        """Return whether programs use the node unchanged: nothing to check, create or remove."""
         limited = self.memory_bytes is not None or self.cpus is not None
         launch = self.launch.prefix or self.launch.env or self.launch.env_prefix is not None
         return not (launch or self.needs or self.datasets or limited)
 
 
 def _owner(environ: Mapping[str, str], task: int | None) -> str:
-    """The scheduler's id as the platform knows it: a task's is its array's with its own index."""
+    """Return the scheduler's ID as the platform stores it: for a task, array ID and index."""
     array = environ.get("SLURM_ARRAY_JOB_ID")
     if array and task is not None:
         return f"{array}_{task}"

@@ -1,7 +1,7 @@
-"""An SSH server for one connection to a running job, by the node's own OpenSSH.
+"""SSH server for one connection to a running job, by the node's own OpenSSH.
 
-It runs as the job's user, so nobody else can log in. It admits the one key that the platform names for
-this connection, and proves to be the job by a key that lies in the job's folder.
+It runs as the job's user, so no other user can log in. It accepts only the key that the platform
+names for this connection, and authenticates with a host key in the job's folder.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ ForceCommand {command}
 
 
 class Server:
-    """Files and arguments of one; ``close`` removes them."""
+    """Files and arguments of one SSH server; ``close`` removes the files."""
 
     def __init__(self, job_dir: str, node: str, terminal: str, public_key: str) -> None:
-        """Raises ``Refused`` when this node cannot have one."""
+        """Create the server's files. Raises ``Refused``: this node cannot run one."""
         if not _PUBLIC_KEY.fullmatch(public_key):
             raise Refused("that is no public key of SSH")
         found = shutil.which("sshd", path=_SERVERS)
@@ -99,11 +99,11 @@ class Server:
             os.makedirs(_SEPARATION, mode=0o755, exist_ok=True)
 
     def argv(self) -> list[str]:
-        """It serves one connection on its standard streams."""
+        """Return the command of a server that serves one connection on its standard streams."""
         return [self._sshd, "-i", "-e", "-f", os.path.join(self._folder, "config")]
 
     def close(self) -> None:
-        """Remove its files; the job's key stays for the next one."""
+        """Remove the server's files; the job's host key stays for the next connection."""
         remove_tree(self._folder)
 
     def _write(self, name: str, text: str) -> None:
@@ -113,7 +113,7 @@ class Server:
 
 
 def _make_key(path: str) -> str:
-    """The public half of the job's own key, which is made for its first connection."""
+    """Return the public part of the job's host key, which is created for its first connection."""
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -138,7 +138,7 @@ def _make_key(path: str) -> str:
 
 
 def _agent() -> list[str]:
-    """How this very program was started."""
+    """Return the command that runs this program again."""
     archive = sys.argv[0]
     if archive.endswith(".pyz"):
         return [sys.executable, "-I", archive]
@@ -146,10 +146,13 @@ def _agent() -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """For the shell that runs it; the server's own configuration takes the line as it is."""
+    """Quote a word for the shell that runs it.
+
+    The server's configuration takes the line unchanged.
+    """
     return "'" + word.replace("'", "'\\''") + "'"
 
 
 def _word(path: str) -> str:
-    """For the server's configuration."""
+    """Quote a path for the server's configuration."""
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

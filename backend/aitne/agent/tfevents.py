@@ -1,5 +1,5 @@
-"""Reads the scalars of TensorBoard's event files: records of TensorFlow's TFRecord format, each an Event of
-``tensorflow/core/util/event.proto``. Nothing else of the records is looked at."""
+"""Reader of scalars in TensorBoard event files: records of TensorFlow's TFRecord format, each an
+Event of ``tensorflow/core/util/event.proto``. Other content of the records is ignored."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from collections.abc import Iterator
 
 MOST_RECORD_BYTES = 64 << 10
-"""A scalar takes less than a hundred; what is larger is a picture or a graph, and passed over."""
+"""Maximum record size; a scalar takes less than 100 bytes, larger records are images or graphs and
+skipped."""
 _HEAD, _FOOT = 12, 4
 _MASK = 0xA282EAD8
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT, _DOUBLE = 1, 2
-"""TensorFlow's numbers of these types."""
+"""TensorFlow's numbers of the types float and double."""
 
 
 class Damaged(Exception):
-    """What follows is no event file, or was overwritten."""
+    """Error: the following data is not an event file or was overwritten."""
 
 
 def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
-    """``(tag, step, value)`` of the whole records in ``data``; how many bytes those take; and how many
-    bytes to pass over after them, of a record that is too large and not all there yet.
+    """Return the scalars of ``data``, the bytes of its whole records, and the bytes to skip.
+
+    Scalars are ``(tag, step, value)``. The bytes to skip belong to a record that is too large and
+    not complete yet.
 
     Raises:
         Damaged: a checksum is wrong.
@@ -52,7 +55,10 @@ def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
 
 
 def scalars(record: bytes) -> list[tuple[str, int, float]]:
-    """The scalars of one Event. Raises ``struct.error``, ``IndexError`` or ``ValueError``: it is none."""
+    """Return the scalars of one Event.
+
+    Raises ``struct.error``, ``IndexError`` or ``ValueError``: it is no Event.
+    """
     step, summaries = 0, []
     for number, kind, value in _fields(record):
         if number == 2 and kind == _VARINT and isinstance(value, int):
@@ -70,7 +76,7 @@ def scalars(record: bytes) -> list[tuple[str, int, float]]:
 
 
 def _scalar(value: bytes) -> tuple[str, float] | None:
-    """Tag and number of a Summary.Value, if it holds one number."""
+    """Return tag and number of a Summary.Value; None: it does not hold one number."""
     tag, found = None, None
     for number, kind, part in _fields(value):
         if number == 1 and isinstance(part, bytes):
@@ -83,7 +89,7 @@ def _scalar(value: bytes) -> tuple[str, float] | None:
 
 
 def _tensor(tensor: bytes) -> float | None:
-    """The one number of a TensorProto; TensorFlow 2 writes scalars like that."""
+    """Return the one number of a TensorProto, as TensorFlow 2 writes scalars; None: it is none."""
     kind, packed = 0, b""
     for number, _, part in _fields(tensor):
         if number == 1 and isinstance(part, int):
@@ -98,7 +104,7 @@ def _tensor(tensor: bytes) -> float | None:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Number, wire type and value of each field of a protocol buffer."""
+    """Yield number, wire type and value of each field of a protocol buffer."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
@@ -133,7 +139,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def masked(data: bytes) -> int:
-    """The CRC-32C of ``data`` (Castagnoli), turned and shifted as TFRecord does."""
+    """Return the masked CRC-32C (Castagnoli) of ``data``, as TFRecord computes it."""
     check = 0xFFFFFFFF
     for byte in data:
         check = _TABLE[(check ^ byte) & 0xFF] ^ (check >> 8)

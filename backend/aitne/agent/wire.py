@@ -1,7 +1,7 @@
-"""Just enough HTTP: one request on one connection.
+"""Minimal HTTP client: one request on one connection.
 
-``http.client`` would cost more to import than all the rest of the agent, in time and in memory. Requests
-are HTTP/1.0, so an answer is never chunked and ends with the connection.
+``http.client`` would take more time and memory to import than the rest of the agent. Requests are
+HTTP/1.0, so a response is never chunked and ends with the connection.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ if TYPE_CHECKING:  # TLS costs as much memory as all the rest of the agent
 _MOST = 4 << 20
 
 _authorities: list[str] = []
-"""The certificates (PEM) of CAs that are trusted beside the node's own."""
+"""Certificates (PEM) of CAs that are trusted in addition to the node's own."""
 _contexts: list[ssl.SSLContext] = []
-"""The one that requests use without one of their own, once there was a request."""
+"""Default context of requests, created by the first one."""
 
 
 class Refused(Exception):
-    """There was an answer, and it is no HTTP."""
+    """Error: the response is not HTTP."""
 
 
 def trust(authority: str) -> None:
-    """Trust the CA with this certificate (PEM) in all requests that have no context of their own."""
+    """Trust the CA with this certificate (PEM) in all requests without a context of their own."""
     _authorities.append(authority)
     _contexts.clear()
 
@@ -56,7 +56,7 @@ def _context() -> ssl.SSLContext:
 
 
 def split(url: str) -> tuple[bool, str, int, str]:
-    """``http://host:1/path`` -> is it https, host, port, path."""
+    """Split ``http://host:1/path`` into: whether it is https, host, port, path."""
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme == "https"
@@ -76,7 +76,9 @@ def request(
     timeout_s: float,
     context: ssl.SSLContext | None = None,
 ) -> tuple[int, bytes]:
-    """Status and body. ``context``: for https; None: the node's CAs and those of ``trust``.
+    """Send a request; return status and body.
+
+    ``context`` is for https; None: the node's CAs and those of ``trust``.
 
     Raises:
         OSError: nobody there, or not in time.

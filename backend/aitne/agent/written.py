@@ -1,4 +1,4 @@
-"""Which files of the job's folder were changed while it ran."""
+"""Files of the job's folder that changed while the job ran."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 
 MOST_FILES = 1_000
 _LONGEST_S = 0.5
-"""The job has ended, and waits for it."""
+"""Time limit in seconds; the ended job waits for the result."""
 _MOST_LOOKED_AT = 50_000
 _MOST_NAMES = 80_000
-"""Characters of all names together."""
+"""Maximum characters of all names together."""
 _PASSED_OVER = frozenset({"__pycache__", "node_modules"})
 
 
 def look(folder: str, since: float) -> dict[str, Any]:
-    """The document, as ``core.models.snapshot.WrittenFiles`` reads it: the newest files. What begins
-    with a dot is passed over, and links are."""
+    """Return the newest files, as ``core.models.snapshot.WrittenFiles`` reads them.
+
+    Names that begin with a dot and links are skipped.
+    """
     newest: list[tuple[float, str, int]] = []
     deadline, looked_at, late, more = time.monotonic() + _LONGEST_S, 0, False, False
     waiting = [""]

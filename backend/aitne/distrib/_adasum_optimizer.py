@@ -1,5 +1,5 @@
-"""Adasum over what an optimizer makes of its gradients (Maleki et al. 2021, "Scaling distributed training
-with adaptive summation")."""
+"""Optimizer that combines the steps of all ranks by Adasum (Maleki et al. 2021, "Scaling
+distributed training with adaptive summation")."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from aitne.distrib.types import ReduceOp
 
 
 class AdasumOptimizer(Named):
-    """Comes before the user's optimizer class: each rank makes its own step, and steps are combined."""
+    """Base class before the user's optimizer class: each rank makes its own step, and steps are
+    combined."""
 
     def _distribute(self, names: dict[int, str], compression: Any, passes: int) -> None:
         self._names = names
@@ -31,7 +32,7 @@ class AdasumOptimizer(Named):
 
     @property
     def backward_passes_per_step(self) -> int:
-        """How many backward passes make one step."""
+        """Number of backward passes in one step."""
         return self._passes[0]
 
     def _trained(self) -> list[torch.nn.Parameter]:
@@ -40,16 +41,16 @@ class AdasumOptimizer(Named):
         ]
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """From now on so many backward passes make one step."""
+        """Set the number of backward passes in one step."""
         self._passes[0] = passes
         self._came.clear()
 
     def synchronize(self) -> None:
-        """Nothing: ranks exchange what ``step`` has done."""
+        """Do nothing: the ranks exchange the results of ``step``."""
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Not with Adasum.
+        """Raise ``AssertionError``: Adasum does not support it.
 
         Raises:
             AssertionError: always.
@@ -60,7 +61,7 @@ class AdasumOptimizer(Named):
         yield
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Make this rank's step, and replace it by the Adasum of all ranks' steps.
+        """Perform this rank's step, and replace it by the Adasum of all ranks' steps.
 
         Raises:
             HorovodInternalError: ranks disagree, or one is gone.
@@ -90,7 +91,7 @@ class AdasumOptimizer(Named):
     step.hooked = True  # type: ignore[attr-defined]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget gradients.
+        """Reset the gradients.
 
         Raises:
             AssertionError: some have come since the last ``step``.

@@ -1,4 +1,4 @@
-"""Collectives that return a handle at once; see ``ops``."""
+"""Asynchronous collectives, which return a handle immediately; see ``ops``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Begin ``allreduce``; ``synchronize`` gives the new tensor."""
+    """Start ``allreduce``; ``synchronize`` returns the new tensor."""
     scales = (prescale_factor, postscale_factor)
     return calls.allreduce(tensor, name, reduction(op, average), scales, process_set).handle()
 
@@ -36,7 +36,7 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Begin ``allreduce_``; ``synchronize`` gives ``tensor``."""
+    """Start ``allreduce_``; ``synchronize`` returns ``tensor``."""
     scales = (prescale_factor, postscale_factor)
     reduce_op = reduction(op, average)
     return calls.allreduce_in_place(tensor, name, reduce_op, scales, process_set).handle()
@@ -51,7 +51,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Begin ``grouped_allreduce``; ``synchronize`` gives a tuple of new tensors."""
+    """Start ``grouped_allreduce``; ``synchronize`` returns a tuple of new tensors."""
     scales = (prescale_factor, postscale_factor)
     reduce_op = reduction(op, average)
     return calls.grouped_allreduce(tensors, name, reduce_op, scales, process_set).handle()
@@ -66,7 +66,7 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Begin ``grouped_allreduce_``; ``synchronize`` gives a tuple of the tensors themselves."""
+    """Start ``grouped_allreduce_``; ``synchronize`` returns a tuple of the tensors themselves."""
     scales = (prescale_factor, postscale_factor)
     reduce_op = reduction(op, average)
     return calls.grouped_allreduce_in_place(tensors, name, reduce_op, scales, process_set).handle()
@@ -78,10 +78,11 @@ def sparse_allreduce_async(
     op: int | None,
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[], torch.Tensor]:
-    """Begin to add up sparse COO tensors, such as gradients of embeddings.
+    """Start the allreduce of sparse COO tensors, such as gradients of embeddings.
 
     Returns:
-        What waits and gives the sum or average, not coalesced; ``synchronize`` takes it too.
+        A function that waits and returns the sum or average, not coalesced; ``synchronize`` takes
+            it too.
 
     Raises:
         ValueError: ``op`` is neither Sum nor Average.
@@ -109,7 +110,7 @@ def sparse_allreduce_async(
 def allgather_async(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Begin ``allgather``; ``synchronize`` gives the new tensor."""
+    """Start ``allgather``; ``synchronize`` returns the new tensor."""
     return calls.allgather(tensor, name, process_set).handle()
 
 
@@ -118,7 +119,7 @@ def grouped_allgather_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Begin ``grouped_allgather``; ``synchronize`` gives a tuple of new tensors."""
+    """Start ``grouped_allgather``; ``synchronize`` returns a tuple of new tensors."""
     return calls.grouped_allgather(tensors, name, process_set).handle()
 
 
@@ -128,7 +129,7 @@ def broadcast_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Begin ``broadcast``; ``synchronize`` gives the new tensor."""
+    """Start ``broadcast``; ``synchronize`` returns the new tensor."""
     return calls.broadcast(tensor, root_rank, name, process_set).handle()
 
 
@@ -138,7 +139,7 @@ def broadcast_async_(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Begin ``broadcast_``; ``synchronize`` gives ``tensor``."""
+    """Start ``broadcast_``; ``synchronize`` returns ``tensor``."""
     return calls.broadcast_in_place(tensor, root_rank, name, process_set).handle()
 
 
@@ -148,7 +149,7 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Begin ``alltoall``; ``synchronize`` gives the new tensor and the received splits, always both."""
+    """Start ``alltoall``; ``synchronize`` always returns the new tensor and the received splits."""
     return calls.alltoall(tensor, splits, name, process_set).handle()
 
 
@@ -160,7 +161,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Begin ``reducescatter``; ``synchronize`` gives the new tensor."""
+    """Start ``reducescatter``; ``synchronize`` returns the new tensor."""
     scales = (prescale_factor, postscale_factor)
     return calls.reducescatter(tensor, name, op, scales, process_set).handle()
 
@@ -173,6 +174,6 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Begin ``grouped_reducescatter``; ``synchronize`` gives a tuple of new tensors."""
+    """Start ``grouped_reducescatter``; ``synchronize`` returns a tuple of new tensors."""
     scales = (prescale_factor, postscale_factor)
     return calls.grouped_reducescatter(tensors, name, op, scales, process_set).handle()

@@ -1,4 +1,4 @@
-"""Collectives, checked and ready to be asked for; ``ops`` and ``_gradients`` ask for them."""
+"""Validated collectives that are ready to be submitted; used by ``ops`` and ``_gradients``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Scales = tuple[float, float]
 def allreduce(
     tensor: torch.Tensor, name: str | None, op: ReduceOp, scales: Scales, process_set: ProcessSet
 ) -> Prepared:
-    """Gives a new tensor."""
+    """Prepare an allreduce that returns a new tensor."""
     rows = [numbers(tensor, op)]
     return Prepared(Kind.ALLREDUCE, rows, process_set, _first, name=name, op=op, scales=scales)
 
@@ -32,7 +32,7 @@ def grouped_allreduce(
     scales: Scales,
     process_set: ProcessSet,
 ) -> Prepared:
-    """Gives a tuple of new tensors."""
+    """Prepare a grouped allreduce that returns a tuple of new tensors."""
     rows = [numbers(tensor, op) for tensor in _group(tensors)]
     return Prepared(Kind.ALLREDUCE, rows, process_set, tuple, name=name, op=op, scales=scales)
 
@@ -40,7 +40,7 @@ def grouped_allreduce(
 def allreduce_in_place(
     tensor: torch.Tensor, name: str | None, op: ReduceOp, scales: Scales, process_set: ProcessSet
 ) -> Prepared:
-    """Gives the tensor itself."""
+    """Prepare an allreduce in place that returns the tensor itself."""
     rows = [numbers(tensor, op)]
 
     def finish(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
@@ -59,7 +59,7 @@ def grouped_allreduce_in_place(
     scales: Scales,
     process_set: ProcessSet,
 ) -> Prepared:
-    """Gives a tuple of the tensors themselves."""
+    """Prepare a grouped allreduce in place that returns a tuple of the tensors themselves."""
     group = tuple(_group(tensors))
     rows = [numbers(tensor, op) for tensor in group]
 
@@ -73,14 +73,14 @@ def grouped_allreduce_in_place(
 
 
 def allgather(tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> Prepared:
-    """Gives a new tensor."""
+    """Prepare an allgather that returns a new tensor."""
     return Prepared(Kind.ALLGATHER, [_rows(tensor)], process_set, _first, name=name)
 
 
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet
 ) -> Prepared:
-    """Gives a tuple of new tensors."""
+    """Prepare a grouped allgather that returns a tuple of new tensors."""
     rows = [_rows(tensor) for tensor in _group(tensors)]
     return Prepared(Kind.ALLGATHER, rows, process_set, tuple, name=name)
 
@@ -88,7 +88,7 @@ def grouped_allgather(
 def broadcast(
     tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
 ) -> Prepared:
-    """Gives a new tensor."""
+    """Prepare a broadcast that returns a new tensor."""
     _check_root(root_rank, process_set)
     rows = [dense(tensor)]
     return Prepared(Kind.BROADCAST, rows, process_set, _first, name=name, root=root_rank)
@@ -97,7 +97,7 @@ def broadcast(
 def broadcast_in_place(
     tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
 ) -> Prepared:
-    """Gives the tensor itself."""
+    """Prepare a broadcast in place that returns the tensor itself."""
     _check_root(root_rank, process_set)
     rows = [dense(tensor)]
 
@@ -113,7 +113,7 @@ def broadcast_in_place(
 def alltoall(
     tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
 ) -> Prepared:
-    """Gives a new tensor, and how many rows came from each rank."""
+    """Prepare an alltoall that returns a new tensor and the number of rows from each rank."""
     initialized()
     rows = _rows(tensor)
     counts: list[int] | None = None
@@ -139,7 +139,7 @@ def alltoall(
 def reducescatter(
     tensor: torch.Tensor, name: str | None, op: int, scales: Scales, process_set: ProcessSet
 ) -> Prepared:
-    """Gives a new tensor."""
+    """Prepare a reducescatter that returns a new tensor."""
     reduce_op = _scatter_op(op)
     rows = [numbers(_rows(tensor), reduce_op)]
     return Prepared(
@@ -154,7 +154,7 @@ def grouped_reducescatter(
     scales: Scales,
     process_set: ProcessSet,
 ) -> Prepared:
-    """Gives a tuple of new tensors."""
+    """Prepare a grouped reducescatter that returns a tuple of new tensors."""
     reduce_op = _scatter_op(op)
     rows = [numbers(_rows(tensor), reduce_op) for tensor in _group(tensors)]
     return Prepared(
@@ -163,13 +163,13 @@ def grouped_reducescatter(
 
 
 def join(device: int, process_set: ProcessSet) -> Prepared:
-    """Gives the number of the rank that joined last."""
+    """Prepare a join that returns the number of the rank that joined last."""
     where = "cpu" if device < 0 else "cuda"
     return Prepared(Kind.JOIN, (), process_set, int, device=where)
 
 
 def barrier(process_set: ProcessSet) -> Prepared:
-    """Gives None."""
+    """Prepare a barrier that returns None."""
     return Prepared(Kind.BARRIER, (), process_set, _nothing)
 
 
@@ -189,7 +189,10 @@ def _group(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
-    """``dense``, for what goes by its first dimension."""
+    """Return ``dense`` of a tensor that is exchanged by its first dimension.
+
+    Raises ``HorovodInternalError``: the tensor has no dimensions.
+    """
     rows = dense(tensor)
     if rows.dim() == 0:
         raise HorovodInternalError("A tensor without dimensions has no rows to gather or deal out.")

@@ -1,8 +1,9 @@
-"""How gradients flow back through collectives: by Horovod's rules, which its users' code relies on.
+"""Gradients of collectives for autograd, by Horovod's rules, on which its users' code relies.
 
-A rank's loss is its own, and what reaches a tensor is scaled as if losses were averaged where the
-collective averages. So the gradient of an allreduce is an allreduce by the same operation and scales,
-and that of a gathered or broadcast tensor is averaged over the ranks that have a copy.
+The loss of a rank is its own, and the gradient of a tensor is scaled as if losses were averaged
+where the collective averages. So the gradient of an allreduce is an allreduce with the same
+operation and scales, and that of a gathered or broadcast tensor is averaged over the ranks that
+have a copy.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from aitne.distrib.types import ReduceOp
 
 
 class Allreduce(torch.autograd.Function):
-    """Of one tensor or, if ``grouped``, of several."""
+    """Differentiable allreduce of one tensor or, if ``grouped``, of several."""
 
     @staticmethod
     def forward(
@@ -31,7 +32,7 @@ class Allreduce(torch.autograd.Function):
         process_set: ProcessSet,
         *tensors: torch.Tensor,
     ) -> Any:
-        """The reduced tensors."""
+        """Return the reduced tensors."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
             return calls.grouped_allreduce(tensors, name, op, scales, process_set).now()
@@ -39,14 +40,14 @@ class Allreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        """The gradients, reduced alike."""
+        """Return the gradients, reduced by the same operation."""
         grouped, op, scales, process_set = ctx.arguments
         reduced = Allreduce.apply(grouped, None, op, scales, process_set, *grads)
         return (None,) * 5 + (reduced if grouped else (reduced,))
 
 
 class Allgather(torch.autograd.Function):
-    """Of one tensor or, if ``grouped``, of several."""
+    """Differentiable allgather of one tensor or, if ``grouped``, of several."""
 
     @staticmethod
     def forward(
@@ -56,7 +57,7 @@ class Allgather(torch.autograd.Function):
         process_set: ProcessSet,
         *tensors: torch.Tensor,
     ) -> Any:
-        """All ranks' rows."""
+        """Return the rows of all ranks."""
         if grouped:
             call = calls.grouped_allgather(tensors, name, process_set)
         else:
@@ -66,7 +67,7 @@ class Allgather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        """This rank's rows of the averaged gradients."""
+        """Return this rank's rows of the averaged gradients."""
         _, process_set, lengths = ctx.arguments
         averaged = Allreduce.apply(True, None, ReduceOp.AVERAGE, (1.0, 1.0), process_set, *grads)
         every = Allgather.apply(False, None, process_set, torch.tensor([lengths]))
@@ -79,19 +80,19 @@ class Allgather(torch.autograd.Function):
 
 
 class Broadcast(torch.autograd.Function):
-    """Of one tensor."""
+    """Differentiable broadcast of one tensor."""
 
     @staticmethod
     def forward(
         ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
     ) -> torch.Tensor:
-        """The root's tensor."""
+        """Return the tensor of the root rank."""
         ctx.arguments = (root_rank, process_set)
         return calls.broadcast(tensor, root_rank, name, process_set).now()
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        """The averaged gradient at the root; zeros elsewhere."""
+        """Return the averaged gradient at the root, zeros on other ranks."""
         root_rank, process_set = ctx.arguments
         averaged = Allreduce.apply(False, None, ReduceOp.AVERAGE, (1.0, 1.0), process_set, grad)
         if current().world.rank != root_rank:
@@ -100,13 +101,13 @@ class Broadcast(torch.autograd.Function):
 
 
 class Alltoall(torch.autograd.Function):
-    """Of one tensor."""
+    """Differentiable alltoall of one tensor."""
 
     @staticmethod
     def forward(
         ctx: Any, tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
     ) -> Any:
-        """The received rows; the received splits too, if any were given."""
+        """Return the received rows, and the received splits if splits were given."""
         output, received = calls.alltoall(tensor, splits, name, process_set).now()
         ctx.arguments = (received, process_set, tensor.shape[0])
         if splits is None:
@@ -116,7 +117,7 @@ class Alltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor, *ignored: torch.Tensor) -> Any:
-        """Each row's gradient, sent back to where the row came from."""
+        """Return the gradient of each row to the rank that sent the row."""
         received, process_set, length = ctx.arguments
         returned, _ = Alltoall.apply(grad, received, None, process_set)
         if returned.shape[0] < length:  # Rows beyond the splits went nowhere.
@@ -126,7 +127,7 @@ class Alltoall(torch.autograd.Function):
 
 
 class Reducescatter(torch.autograd.Function):
-    """Of one tensor or, if ``grouped``, of several."""
+    """Differentiable reducescatter of one tensor or, if ``grouped``, of several."""
 
     @staticmethod
     def forward(
@@ -138,7 +139,7 @@ class Reducescatter(torch.autograd.Function):
         process_set: ProcessSet,
         *tensors: torch.Tensor,
     ) -> Any:
-        """This rank's rows of the reduced tensors."""
+        """Return this rank's rows of the reduced tensors."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
             return calls.grouped_reducescatter(tensors, name, op, scales, process_set).now()
@@ -146,7 +147,7 @@ class Reducescatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        """All ranks' gradients, scaled as the values were."""
+        """Return the gathered gradients of all ranks, scaled as the values were."""
         grouped, op, scales, process_set = ctx.arguments
         factor = scales[0] * scales[1]
         if op == ReduceOp.SUM:

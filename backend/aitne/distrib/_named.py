@@ -1,4 +1,4 @@
-"""What both distributed optimizers know of their parameters' names."""
+"""Parameter names, common to both distributed optimizers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import torch
 
 
 class Named(torch.optim.Optimizer):
-    """Has a name for each parameter, under which its gradient or its step travels."""
+    """Optimizer with a name for each parameter, by which its gradient or step is exchanged."""
 
     _names: dict[int, str] = {}  # noqa: RUF012 - replaced by each object
 
     @property
     def _parameter_names(self) -> dict[torch.Tensor, str]:
-        """Each parameter's name: Horovod's attribute, which programs look into though it is private."""
+        """Name of each parameter: Horovod's private attribute, which programs read nevertheless."""
         every = (each for group in self.param_groups for each in group["params"])
         return {each: self._names[id(each)] for each in every if id(each) in self._names}

@@ -1,4 +1,4 @@
-"""Hands collectives to the engine, and what comes back to those who wait."""
+"""Submission of collectives to the engine, and conversion of their results for the caller."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from aitne.distrib.types import Kind, ReduceOp, Request
 Finish = Callable[[Any], Any]
 
 _finishes: dict[int, tuple[Context, Finish]] = {}
-"""What is left to do with each handle's outputs, and whose handle it is."""
+"""Context and remaining processing of the outputs, by handle."""
 
 
 def reduction(op: int | None, average: bool | None) -> ReduceOp:
-    """The operation that is meant by ``op`` and by ``average``, its old form.
+    """Return the reduction that ``op`` or its older form ``average`` selects.
 
     Raises:
         ValueError: both are given.
@@ -42,7 +42,7 @@ def reduction(op: int | None, average: bool | None) -> ReduceOp:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor's elements one after another, without its history; the tensor's own where they are so.
+    """Return the tensor contiguous and without its autograd history, without a copy where possible.
 
     Raises:
         TypeError: it is no tensor.
@@ -57,7 +57,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
-    """``dense``, for what is to be reduced.
+    """Return ``dense`` of a tensor that is to be reduced.
 
     Raises:
         ValueError: elements of this type cannot be.
@@ -72,7 +72,10 @@ def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
 
 
 def initialized() -> Context:
-    """The context. Raises ``HorovodInternalError`` before ``init``, as Horovod's collectives do."""
+    """Return the context.
+
+    Raises ``HorovodInternalError`` before ``init``, as Horovod's collectives do.
+    """
     try:
         return current()
     except ValueError as error:
@@ -80,7 +83,7 @@ def initialized() -> Context:
 
 
 class Prepared:
-    """A collective that was checked and not asked for yet."""
+    """Collective that was validated and not submitted yet."""
 
     def __init__(
         self,
@@ -97,7 +100,7 @@ class Prepared:
         scales: tuple[float, float] = (1.0, 1.0),
         device: str = "",
     ) -> None:
-        """Arguments are ``Request``'s; ``finish`` makes of the outputs what the caller gets.
+        """Create the ``Request``; ``finish`` converts its outputs to the caller's result.
 
         Raises:
             HorovodInternalError: ``init`` was not called.
@@ -122,7 +125,7 @@ class Prepared:
         )
 
     def handle(self) -> int:
-        """Ask for it; the handle is for ``poll`` and ``synchronize``.
+        """Submit the collective; return the handle for ``poll`` and ``synchronize``.
 
         Raises:
             HorovodInternalError: Horovod has failed or was shut down.
@@ -133,7 +136,10 @@ class Prepared:
         return handle
 
     def now(self) -> Any:
-        """Ask and wait, which costs less than a handle. Raises as ``handle`` and ``synchronize`` do."""
+        """Submit the collective and return its result, at lower cost than with a handle.
+
+        Raises as ``handle`` and ``synchronize`` do.
+        """
         engine = self._context.engine
         run: Callable[[Request], Any] = (
             engine.join if self._request.kind == Kind.JOIN else engine.run
@@ -142,14 +148,14 @@ class Prepared:
 
 
 def in_place(targets: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
-    """Bring outputs into those targets whose elements do not lie one after another."""
+    """Copy outputs to those targets whose elements are not contiguous."""
     for target, output in zip(targets, outputs, strict=True):
         if not target.is_contiguous() or target.is_conj() or target.is_neg():
             target.detach().copy_(output)
 
 
 def poll(handle: int) -> bool:
-    """Whether ``synchronize(handle)`` would return at once.
+    """Return whether ``synchronize(handle)`` would return immediately.
 
     Raises:
         ValueError: there is no such handle, or it was waited for before.
@@ -161,11 +167,11 @@ def poll(handle: int) -> bool:
 
 
 def synchronize(handle: Any) -> Any:
-    """Wait for an asynchronous collective.
+    """Wait for an asynchronous collective and return its output.
 
     Returns:
-        Its output: a tensor, a tuple of them for a group, output and received splits for alltoall.
-        None for a handle that was waited for before.
+        The output: a tensor, a tuple of them for a group, output and received splits for alltoall.
+            None for a handle that was waited for before.
 
     Raises:
         HorovodInternalError: it failed, on this rank or on another.
@@ -180,5 +186,5 @@ def synchronize(handle: Any) -> Any:
 
 
 def forget() -> None:
-    """No handle that was given out is of use any more: ranks find each other anew."""
+    """Discard all handles, which are invalid after a new ``init``."""
     _finishes.clear()

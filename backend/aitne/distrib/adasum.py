@@ -18,7 +18,7 @@ import torch
 from aitne.distrib.transport.base import Transport
 
 _CHUNK = 1 << 20
-"""Elements that are widened to float64 at a time."""
+"""Number of elements that are converted to float64 at a time."""
 
 
 def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -> None:
@@ -26,9 +26,9 @@ def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -
 
     Args:
         transport: Any; the group is all its ranks.
-        flat: A contiguous row of floats. Sixteen-bit ones travel as float32.
-        counts: Lengths of the tensors that lie in it one after another: each is combined by itself, as
-            layers of a network have gradients of very different sizes.
+        flat: A contiguous row of floats. Sixteen-bit ones are sent as float32.
+        counts: Lengths of the consecutive tensors in it: each is combined separately, as layers of
+            a network have gradients of very different sizes.
 
     Raises:
         TransportError: a peer is gone.
@@ -49,7 +49,7 @@ def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -
 def _fold(
     transport: Transport, work: torch.Tensor, bounds: list[tuple[int, int]], power: int
 ) -> None:
-    """Bring those beyond the power of two into the others."""
+    """Combine the rows of ranks beyond the largest power of two with those of the other ranks."""
     if power == transport.size:
         return
     rank, size = transport.rank, transport.size
@@ -68,7 +68,7 @@ def _fold(
 def _halve(
     transport: Transport, work: torch.Tensor, bounds: list[tuple[int, int]], power: int
 ) -> tuple[int, int]:
-    """Combine; returns which elements of ``work`` are then the result."""
+    """Combine the rows by recursive halving; return the range of ``work`` that is final then."""
     rank, size = transport.rank, transport.size
     low, high = 0, work.numel()
     distance = 1
@@ -100,7 +100,7 @@ def _halve(
 
 
 def _unfold(transport: Transport, work: torch.Tensor, power: int, low: int, high: int) -> None:
-    """Give every rank the whole result."""
+    """Send the whole result to every rank."""
     ranges = [_range(rank, power, work.numel()) for rank in range(power)]
     counts = [end - begin for begin, end in ranges] + [0] * (transport.size - power)
     gathered = torch.empty_like(work)
@@ -123,7 +123,10 @@ def _range(rank: int, power: int, length: int) -> tuple[int, int]:
 def _products(
     mine: torch.Tensor, theirs: torch.Tensor, bounds: list[tuple[int, int]], start: int
 ) -> torch.Tensor:
-    """``mine.mine``, ``mine.theirs``, ``theirs.theirs`` of each tensor's part, a row each, float64."""
+    """Return ``mine.mine``, ``mine.theirs`` and ``theirs.theirs`` of each tensor's part.
+
+    One row for each tensor, in float64.
+    """
     products = mine.new_zeros((len(bounds), 3), dtype=torch.float64)
     for index, (begin, end) in enumerate(bounds):
         first, last = max(begin - start, 0), min(end - start, mine.numel())
@@ -141,7 +144,7 @@ def _combine(
     start: int,
     products: torch.Tensor,
 ) -> None:
-    """Write the sum into ``mine``."""
+    """Write the Adasum of both parts into ``mine``."""
     for (begin, end), (own, both, other) in zip(bounds, products.tolist(), strict=True):
         first, last = max(begin - start, 0), min(end - start, mine.numel())
         if first >= last:

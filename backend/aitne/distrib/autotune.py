@@ -1,9 +1,11 @@
-"""``HOROVOD_AUTOTUNE=1``: tries bucket sizes in the first steps and keeps the fastest.
+"""``HOROVOD_AUTOTUNE=1``: search for the fastest bucket size during the first steps.
 
 Horovod fits a model over cycle time and fusion threshold; buckets that are agreed on once leave one
-number to find, so each of six sizes is tried: three samples of ``HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE``
-(10) steps, the first of them thrown away, and ``HOROVOD_AUTOTUNE_WARMUP_SAMPLES`` (3) before all. With
-the defaults it is over after 210 steps. A size set by ``HOROVOD_FUSION_THRESHOLD`` is not touched. ``HOROVOD_AUTOTUNE_LOG`` names a file that rank 0 writes: one line a sample, comma-separated.
+parameter, so each of six sizes is measured: three samples of ``HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE``
+(10) steps, the first of which is discarded, after ``HOROVOD_AUTOTUNE_WARMUP_SAMPLES`` (3) at the
+beginning. With the defaults the search ends after 210 steps. A size set by
+``HOROVOD_FUSION_THRESHOLD`` is not changed. ``HOROVOD_AUTOTUNE_LOG`` names a file that rank 0
+writes: one line for each sample, comma-separated.
 """
 
 from __future__ import annotations
@@ -13,17 +15,18 @@ from pathlib import Path
 
 CANDIDATES = (1 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20)
 SAMPLES = 2
-"""Of each size. The best one counts: what disturbs a step only makes it longer."""
+"""Number of samples of each size. The best one counts, because disturbances only make steps
+longer."""
 
 
 class Autotune:
-    """Which bucket size is in use, step after step. Alike on every rank, as only steps count.
+    """Schedule of bucket sizes by step, identical on every rank because only steps count.
 
     Args:
-        steps: per sample.
-        warmup: samples before the first that counts.
+        steps: number of steps in each sample.
+        warmup: number of samples before the first that counts.
         log: file for rank 0; None: nothing is written.
-        candidates: sizes in bytes, tried in this order.
+        candidates: sizes in bytes, measured in this order.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class Autotune:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], rank: int) -> Autotune | None:
-        """None where it is not asked for, or the size is given.
+        """Return a new search; None: it is not enabled, or the size is set.
 
         Raises:
             ValueError: a variable is not a number.
@@ -65,16 +68,16 @@ class Autotune:
 
     @property
     def cap(self) -> int:
-        """The size in use, in bytes."""
+        """Bucket size in use, in bytes."""
         return self._candidates[self._schedule[min(self._at, len(self._schedule) - 1)][0]]
 
     @property
     def tried_all(self) -> bool:
-        """Whether ``choose`` is due."""
+        """Return whether all sizes were measured and ``choose`` is due."""
         return self._at >= len(self._schedule)
 
     def step(self, seconds: float) -> bool:
-        """A step took so long on this rank. Returns whether ``cap`` has changed."""
+        """Record the seconds of a step on this rank; return whether ``cap`` has changed."""
         self._seconds += seconds
         self._left -= 1
         if self._left:
@@ -90,7 +93,7 @@ class Autotune:
         return self.cap != before
 
     def choose(self, best_of_ranks: Sequence[Sequence[float]]) -> int:
-        """The size whose slowest rank is fastest.
+        """Return the bucket size with the shortest step on its slowest rank.
 
         Args:
             best_of_ranks: ``best`` of every rank; infinite where a rank did not measure.

@@ -1,4 +1,4 @@
-"""Who this rank is, and what the installation can do: Horovod's queries, with its names."""
+"""Queries about this rank and the installation, with Horovod's names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from aitne.distrib.process_sets import ProcessSet
 
 
 def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
-    """Find the other ranks. Does nothing if that was done already.
+    """Connect to the other ranks. Has no effect if they are connected already.
 
     Args:
-        comm: None, or all ranks: as a list of their numbers or as an mpi4py communicator. For some of
-            them there are process sets.
-        process_sets: Sets to make, the same on every rank; ``"dynamic"``: sets may be added later.
+        comm: None, or all ranks: as a list of their numbers or as an mpi4py communicator. For a
+            subset of ranks use process sets.
+        process_sets: Sets to create, the same on every rank; ``"dynamic"``: sets may be added
+            later.
 
     Raises:
         ValueError: ``comm`` is not all ranks, or a set is named twice. Nothing is initialized then.
@@ -40,53 +41,56 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
 
 
 def shutdown() -> None:
-    """Leave the other ranks. ``init`` may follow."""
+    """Disconnect from the other ranks. ``init`` may be called again."""
     context.shutdown()
     _submit.forget()
 
 
 def is_initialized() -> bool:
-    """Whether ``init`` was called, and ``shutdown`` was not since."""
+    """Return whether ``init`` was called without a later ``shutdown``."""
     return context.is_initialized()
 
 
 def rank() -> int:
-    """Number of this process, from 0. Raises ``ValueError`` before ``init``, as all of these do."""
+    """Return the number of this process, from 0.
+
+    Raises ``ValueError`` before ``init``, as all of these functions do.
+    """
     return context.current().world.rank
 
 
 def size() -> int:
-    """How many processes there are."""
+    """Return the number of processes."""
     return context.current().world.size
 
 
 def local_rank() -> int:
-    """Number of this process among those of its node: the number of its GPU."""
+    """Return the number of this process among those of its node: the number of its GPU."""
     return context.current().world.local_rank
 
 
 def local_size() -> int:
-    """How many processes its node has."""
+    """Return the number of processes on this node."""
     return context.current().world.local_size
 
 
 def cross_rank() -> int:
-    """Number of its node among the nodes that have a process of its ``local_rank``."""
+    """Return the number of this node among the nodes that have a process of its ``local_rank``."""
     return context.current().world.cross_rank
 
 
 def cross_size() -> int:
-    """How many nodes have a process of its ``local_rank``."""
+    """Return the number of nodes that have a process of this ``local_rank``."""
     return context.current().world.cross_size
 
 
 def is_homogeneous() -> bool:
-    """Whether every node has as many processes."""
+    """Return whether every node has the same number of processes."""
     return len(set(Counter(context.current().nodes).values())) == 1
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI may be called from several threads.
+    """Return whether MPI may be called from several threads.
 
     Raises:
         ValueError: tensors do not travel by MPI.
@@ -99,27 +103,30 @@ def mpi_threads_supported() -> bool:
 
 
 def mpi_enabled() -> bool:
-    """Whether tensors travel by MPI. False before ``init``."""
+    """Return whether tensors are exchanged by MPI. False before ``init``."""
     return _transport() == "mpi"
 
 
 def mpi_built() -> bool:
-    """Whether they could: mpi4py is installed."""
+    """Return whether MPI could be used: mpi4py is installed."""
     return importlib.util.find_spec("mpi4py") is not None
 
 
 def gloo_enabled() -> bool:
-    """Whether ranks find each other without MPI: what Horovod needs gloo for. False before ``init``."""
+    """Return whether ranks connect without MPI, for which Horovod needs gloo.
+
+    False before ``init``.
+    """
     return is_initialized() and not mpi_enabled()
 
 
 def gloo_built() -> bool:
-    """Whether they could: always."""
+    """Return True: ranks can always connect without MPI."""
     return True
 
 
 def nccl_built() -> int:
-    """NCCL's version as NCCL counts, such as 22703 for 2.27.3; 0 where torch has none."""
+    """Return NCCL's version as NCCL counts, such as 22703 for 2.27.3; 0 if torch has none."""
     if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
         return 0
     major, minor, patch = torch.cuda.nccl.version()[:3]
@@ -127,27 +134,27 @@ def nccl_built() -> int:
 
 
 def ddl_built() -> bool:
-    """No: IBM's library is not used."""
+    """Return False: IBM's library is not used."""
     return False
 
 
 def ccl_built() -> bool:
-    """No: Intel's library is not used."""
+    """Return False: Intel's library is not used."""
     return False
 
 
 def cuda_built() -> bool:
-    """Whether torch is for Nvidia's GPUs."""
+    """Return whether torch was built for Nvidia's GPUs."""
     return torch.version.cuda is not None
 
 
 def rocm_built() -> bool:
-    """Whether torch is for AMD's GPUs."""
+    """Return whether torch was built for AMD's GPUs."""
     return torch.version.hip is not None
 
 
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
-    """Raises ``ImportError`` unless ``ext_name`` is the one for PyTorch, which needs nothing built."""
+    """Raise ``ImportError`` unless ``ext_name`` is the one for PyTorch, which needs no build."""
     if ext_name not in ("horovod.torch", "aitne.distrib"):
         raise ImportError(
             f"Extension {ext_name} has not been built: there is only one for PyTorch."
@@ -155,11 +162,11 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Begin to write Horovod's timeline into a file, at rank 0.
+    """Start writing Horovod's timeline to a file at rank 0.
 
     Args:
-        file_path: Of the file, which is written over.
-        mark_cycles: Note too when rank 0 gives out what is ready.
+        file_path: The file, which is overwritten.
+        mark_cycles: Record also when rank 0 sends responses.
 
     Raises:
         ValueError: before ``init``, or ``HOROVOD_TIMELINE`` is not ``DYNAMIC``.
@@ -169,13 +176,16 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
 
 
 def stop_timeline() -> None:
-    """The file is complete when this returns. Raises ``ValueError`` before ``init``."""
+    """Stop writing the timeline; its file is complete then.
+
+    Raises ``ValueError`` before ``init``.
+    """
     context.current()
     timeline.stop_timeline()
 
 
 def _transport() -> str:
-    """Name of what tensors of the main memory travel by."""
+    """Return the name of the transport of CPU tensors; empty before ``init``."""
     if not is_initialized():
         return ""
     now = context.current()

@@ -1,4 +1,4 @@
-"""A transport of its own for those who exchange in an order agreed on once, as an optimizer does."""
+"""Separate transport for exchanges in an order that is agreed on once, as in an optimizer."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from aitne.distrib.transport.base import Transport, TransportError
 
 
 class JoinedError(HorovodInternalError):
-    """A rank is in ``join`` and cannot connect. Nothing has failed."""
+    """Error: a rank is in ``join`` and cannot connect; no collective has failed."""
 
 
 class Channel:
-    """Made by ``Context.open_channel``. Its user sees to it that all members use it alike."""
+    """Channel, created by ``Context.open_channel``; its caller ensures that all members use it
+    alike."""
 
     def __init__(
         self, engine: Engine, number: int, transport: Transport, drop: Callable[[Transport], None]
     ) -> None:
         self.transport = transport
         self.limit = engine.limit
-        """Around each wait in the transport."""
+        """Context manager around each wait in the transport."""
         self._engine = engine
         self._number = number
         self._drop = drop
 
     def begin(self, step: int) -> None:
-        """Say that this rank begins exchange step ``step``; waits for nobody.
+        """Record that this rank starts exchange step ``step``; does not wait.
 
         Raises:
             HorovodInternalError: a rank is gone, or Horovod has been shut down.
@@ -36,17 +37,17 @@ class Channel:
         self._engine.begin(self._number, step)
 
     def on_joined(self, callback: StepCallback | None) -> None:
-        """While this rank is in ``join`` and others exchange step n, call ``callback(n)``.
+        """Call ``callback(n)`` when other ranks exchange step n while this rank is in ``join``.
 
-        It is called on a thread of the engine's, and takes part with zeros.
+        It is called on a thread of the engine, and takes part with zeros.
         """
         self._engine.on_joined(self._number, callback)
 
     def failure(self, error: TransportError) -> HorovodInternalError:
-        """What to raise when the transport raised: it names the rank that is gone."""
+        """Return the exception for an error of the transport; it names the lost rank."""
         return self._engine.failure(error)
 
     def close(self) -> None:
-        """Give the transport back."""
+        """Release the transport of this channel."""
         self._engine.on_joined(self._number, None)
         self._drop(self.transport)

@@ -1,8 +1,9 @@
-"""Checkpoints that are whole or not there, and a way back when one is neither.
+"""Checkpoints that are complete or absent, with a fallback to the previous one.
 
-A file is what ``torch.save`` makes, so ``torch.load`` reads it, and behind that ``_TRAILER``: how long it
-is and its SHA-256. It is written under another name, brought to the disk and then renamed. A disk or a file
-system that loses a part of it all the same is noticed on loading, and the checkpoint before it is used.
+A file is the output of ``torch.save``, so that ``torch.load`` reads it, followed by ``_TRAILER``:
+its length and SHA-256. It is written under another name, synchronized to the disk and then renamed.
+If a disk or file system loses a part of it nevertheless, loading detects that and uses the previous
+checkpoint.
 """
 
 from __future__ import annotations
@@ -27,33 +28,33 @@ from aitne.distrib.functions import allgather_object, broadcast_object
 
 _MAGIC = b"AITNECK1"
 _TRAILER = struct.Struct("!8sQI32s")
-"""Magic, length of what is before the trailer in bytes, number of ranks that have a part of their own, and
-SHA-256 of everything before it, trailer included."""
+"""Trailer: magic, length of the content before it in bytes, number of ranks with a part of their
+own, and SHA-256 of everything before it, trailer included."""
 _NAME = re.compile(r"step-(\d{12})(?:\.rank-(\d+))?\.ckpt")
 _PIECE = 1 << 20
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be written or read; what was there before is still there."""
+    """Error: a checkpoint cannot be written or read; existing checkpoints are unchanged."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What ``load_latest`` found."""
+    """Checkpoint that ``load_latest`` loaded."""
 
     step: int
     state: Any
-    """What was given to ``save`` on rank 0."""
+    """State that ``save`` stored on rank 0."""
     own: Any
-    """What this rank gave; None: nothing, or the run had another number of ranks then."""
+    """State that ``save`` stored on this rank; None: none, or the number of ranks was different."""
 
 
 class Checkpointer:
     """Checkpoints of one run in one folder, which all nodes see.
 
     Args:
-        folder: None: what ``AITNE_CHECKPOINTS`` names. It is made if it is not there.
-        keep: how many to keep, at least 2, so that there is one before the last.
+        folder: None: the value of ``AITNE_CHECKPOINTS``. It is created if missing.
+        keep: number of checkpoints to keep, at least 2, so that there is one before the last.
 
     Raises:
         ValueError: there is no folder, or ``keep`` is less than 2.
@@ -69,14 +70,14 @@ class Checkpointer:
         self._keep = keep
 
     def save(self, state: Any, step: int, own: Any = None) -> None:
-        """Write a checkpoint. Every rank calls it after the same step; nobody waits for anybody.
+        """Write a checkpoint. Every rank calls it after the same step; no rank waits for another.
 
         Args:
-            state: what all ranks have alike, such as ``state_dict()`` of model and optimizer; rank 0 writes
-                it.
+            state: state that is equal on all ranks, such as ``state_dict()`` of model and
+                optimizer; rank 0 writes it.
             step: number of the step, 0 or more.
-            own: what differs between ranks, such as ``resume.random_state()`` and the position in the
-                data: each rank writes its own. All ranks give one, or none does.
+            own: state that differs between ranks, such as ``resume.random_state()`` and the
+                position in the data: each rank writes its own. All ranks pass one, or none does.
 
         Raises:
             CheckpointError: it cannot be written; those before it are untouched.
@@ -95,14 +96,15 @@ class Checkpointer:
     def load_latest(
         self, map_location: Any = "cpu", *, weights_only: bool = True
     ) -> Checkpoint | None:
-        """The newest checkpoint that is whole on every rank, the same on all; None: there is none at all.
+        """Load the newest checkpoint that is complete on every rank; None: there is no checkpoint.
 
-        Collective. A damaged one is named on stderr.
+        Collective: the result is the same step on all ranks. Damaged checkpoints are reported on
+        stderr.
 
         Args:
-            map_location: where tensors go, as for ``torch.load``.
-            weights_only: False: also objects that run code when they are loaded. Only from who can be
-                trusted.
+            map_location: device of the tensors, as for ``torch.load``.
+            weights_only: False: also objects that execute code when they are loaded. Only for
+                trusted files.
 
         Raises:
             CheckpointError: there are some and none is whole, or it holds what ``weights_only`` forbids.
@@ -144,10 +146,11 @@ class Checkpointer:
             ) from error
 
     def _forget(self, step: int, rank: int | None = None) -> None:
-        """Remove what is older than those to keep, and what an earlier process left half-written.
+        """Remove checkpoints older than those to keep, and incomplete files of an earlier process.
 
-        Those to keep have all their files: else a run that is stopped between two files of a checkpoint,
-        and again between those of the next, would be left with parts of several and none to go on from.
+        Those to keep have all their files. Otherwise a run that is stopped between two files of a
+        checkpoint, and again between those of the next, would keep parts of several and none to
+        resume from.
         """
         complete = (each for each in self._steps() if each <= step and self._complete(each))
         kept = list(islice(complete, self._keep))
@@ -162,7 +165,10 @@ class Checkpointer:
         )
 
     def _complete(self, step: int) -> bool:
-        """Whether all its files are there; each has its name only once it was written."""
+        """Return whether all files of a checkpoint exist.
+
+        A file has its name only once it is complete.
+        """
         try:
             parts = _parts(self.folder / _name(step))
         except (OSError, CheckpointError):
@@ -172,7 +178,7 @@ class Checkpointer:
     # Reading
 
     def _steps(self, rank: int | None = None) -> list[int]:
-        """Newest first."""
+        """Return the steps of the existing checkpoints, newest first."""
         if not self.folder.is_dir():
             return []
         names = (_NAME.fullmatch(name) for name in os.listdir(self.folder))
@@ -182,7 +188,10 @@ class Checkpointer:
         return sorted(found, reverse=True)
 
     def _whole(self, rank: int, size: int) -> list[tuple[int, int]] | None:
-        """Steps, newest first, that are whole on all ranks, and how many parts each has; None: no file."""
+        """Return step and number of parts of the checkpoints that are complete on all ranks.
+
+        Newest first; None: there is no file.
+        """
         found: list[tuple[int, int]] = []
         there: list[int] = []
         if rank == 0:
@@ -206,7 +215,7 @@ class Checkpointer:
         return [(step, parts) for step, parts in found if step in everywhere]
 
     def _checked(self, name: str) -> int | None:
-        """How many parts a whole file says there are; None: it is not whole, which is said."""
+        """Return the number of parts by a file; None: it is incomplete, which is reported."""
         path = self.folder / name
         try:
             return _verify(path)
@@ -233,9 +242,10 @@ class Checkpointer:
 
 
 class _Digest(io.RawIOBase):
-    """Writes into a file, and knows the sum and the length of what it wrote.
+    """File writer that computes the digest and length of its data.
 
-    torch turns an error of a write into one of its own; so it is kept for ``trailer``, which raises it.
+    torch replaces an error of a write by one of its own; so it is kept for ``trailer``, which
+    raises it.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -270,7 +280,7 @@ def _sealed(of: Any, length: int, parts: int) -> bytes:
 
 
 def _verify(path: Path) -> int:
-    """The number of parts a whole file says there are. Raises ``CheckpointError`` or ``OSError``."""
+    """Return the number of parts of a complete file. Raises ``CheckpointError`` or ``OSError``."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = size - _TRAILER.size
@@ -294,7 +304,10 @@ def _verify(path: Path) -> int:
 
 
 def _parts(path: Path) -> int:
-    """The number of parts a file says there are, unchecked. Raises ``CheckpointError`` or ``OSError``."""
+    """Return the number of parts by a file, unverified.
+
+    Raises ``CheckpointError`` or ``OSError``.
+    """
     with path.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _TRAILER.size))
         trailer = file.read()
@@ -304,7 +317,7 @@ def _parts(path: Path) -> int:
 
 
 def _who() -> tuple[int, int]:
-    """This rank and how many there are; without ``init`` the only one."""
+    """Return this rank and the world size; 0 and 1 without ``init``."""
     if not context.is_initialized():
         return 0, 1
     world = context.current().world
@@ -326,7 +339,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring a rename to the disk."""
+    """Synchronize a folder to the disk so that a rename persists."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Which transports there are, and which serves which ranks."""
+"""Selection of the transport for a group of ranks."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from aitne.distrib.transport.base import Transport, TransportError
 TRANSPORTS: Registry[Transport] = Registry(
     "transport", "aitne.distrib.transport", "aitne.transports"
 )
-"""Modules of that package, and what other distributions have under that group of entry points."""
+"""Transports: the modules of that package, and the entry points of other distributions."""
 
 
 def choose(nodes: Sequence[int], device: str, wanted: str = "auto") -> type[Transport]:
-    """The transport for ranks on these nodes; every rank that asks alike gets the same.
+    """Return the transport for ranks on these nodes; equal arguments give equal results.
 
-    ``auto`` takes shared memory inside a node, NCCL or gloo between nodes, and both where several
-    nodes have several ranks. It never takes MPI by itself: an MPI that does not fit what started the
-    ranks ends the process, so ``mpi`` is said by who knows that it does.
+    ``auto`` selects shared memory inside a node, NCCL or gloo between nodes, and both if several
+    nodes have several ranks. It never selects MPI: an MPI that does not match the launcher of the
+    ranks ends the process, so ``mpi`` must be requested explicitly.
 
     Args:
-        nodes: the number of each rank's node.
+        nodes: number of each rank's node.
         device: ``cpu`` or ``cuda``.
-        wanted: a transport's name, or ``auto``.
+        wanted: name of a transport, or ``auto``.
 
     Raises:
         TransportError: there is none of that name, or it cannot serve them; the message says why not.

@@ -1,6 +1,6 @@
-"""How a tensor is made smaller for one collective: the classes that Horovod's ``compression=`` takes.
+"""Compression of a tensor for one collective: the classes for Horovod's argument ``compression=``.
 
-A class of a program's own fits too: two static methods as ``Compressor`` has them. Compressors of the
+A class of the program is accepted too: two static methods as in ``Compressor``. Compressors of the
 gradient exchange, which may keep state, are in ``aitne.distrib.compress``.
 """
 
@@ -12,65 +12,66 @@ import torch
 
 
 class Compressor:
-    """What ``compression=`` takes: a class, not an object of it."""
+    """Interface of the argument ``compression=``: a class, not an instance of it."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """The tensor to send, and what ``decompress`` needs to know."""
+        """Return the tensor to send and the context for ``decompress``."""
         raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The tensor as it was, but for what ``compress`` lost."""
+        """Return the original tensor, apart from the losses of ``compress``."""
         raise NotImplementedError
 
 
 class NoneCompressor(Compressor):
-    """Sends tensors as they are."""
+    """Compressor that sends tensors unchanged."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """The tensor itself."""
+        """Return the tensor itself, without context."""
         return tensor, None
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The tensor itself."""
+        """Return the tensor itself, unchanged."""
         return tensor
 
 
 class _Cast(Compressor):
-    """Sends floats of any width as ``dtype``; integers as they are."""
+    """Compressor that sends floats of any width as ``dtype``; integers are unchanged."""
 
     dtype: ClassVar[torch.dtype]
 
     @classmethod
     def compress(cls, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """The tensor in 16 bits, and its own dtype."""
+        """Return the tensor in 16 bits and its original dtype."""
         if not tensor.dtype.is_floating_point:
             return tensor, tensor.dtype
         return tensor.to(cls.dtype), tensor.dtype
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The tensor in the dtype it had."""
+        """Return the tensor in its original dtype."""
         return tensor.to(ctx)
 
 
 class FP16Compressor(_Cast):
-    """Half the bytes of float32; values beyond 65504 become infinite."""
+    """Compressor with half the bytes of float32; values beyond 65504 become infinite."""
 
     dtype = torch.float16
 
 
 class BF16Compressor(_Cast):
-    """Half the bytes of float32, and its range, with 8 bits of precision. Horovod has none such."""
+    """Compressor with half the bytes of float32, its range and 8 bits of precision; not in
+    Horovod."""
 
     dtype = torch.bfloat16
 
 
 class Compression:
-    """The compressors by the names that scripts use."""
+    """Compressors by the names that scripts use."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -1,4 +1,4 @@
-"""What a rank has between ``init`` and ``shutdown``."""
+"""State of a rank between ``init`` and ``shutdown``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_INITIALISED = "Horovod has not been initialized; use hvd.init()."
 
 
 class Context:
-    """This rank among the others."""
+    """Context of this rank: its world, engine, process sets and connections."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class Context:
         """Number of each rank's node."""
         self.store = store
         self.prefix = prefix
-        """Of keys in the store: no other ``init`` has it."""
+        """Prefix of keys in the store, unique for each ``init``."""
         self.control = control
         self.secret = secret
-        """Known to the ranks of this run alone."""
+        """Secret that only the ranks of this run know."""
         self.recorder: Recorder = recording.recorder()
         self._execution = Execution(world.rank, nodes, store, prefix, self.recorder)
         self.engine = Engine(control, self._execution)
@@ -61,18 +61,18 @@ class Context:
         self._closers: list[Callable[[], None]] = []
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call it at the beginning of ``shutdown``, while everything still works; the last one first."""
+        """Register a callback for the beginning of ``shutdown``; the last one is called first."""
         self._closers.append(callback)
 
     def open_channel(
         self, name: str, signature: Mapping[str, Any], set_id: int = 0, device: str = "cpu"
     ) -> Channel:
-        """A transport for its caller alone. Collective among the members of the set.
+        """Open a transport for its caller only. Collective among the members of the set.
 
         Args:
-            name: What it is for; ranks meet by it.
-            signature: What every member must have alike. JSON.
-            set_id: Whose members.
+            name: Purpose of the channel, by which ranks match.
+            signature: Values that every member must have in common. JSON.
+            set_id: Process set of the members.
             device: ``cpu`` or ``cuda``.
 
         Raises:
@@ -88,7 +88,7 @@ class Context:
         return Channel(self.engine, number, transport, self._execution.drop)
 
     def close(self, why: str = "") -> None:
-        """Leave the others, and give everything back."""
+        """Disconnect from the other ranks and release all resources."""
         while self._closers:
             closer = self._closers.pop()
             try:
@@ -108,10 +108,10 @@ _registered = False
 
 
 def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
-    """Find the other ranks. Does nothing when that was done already.
+    """Connect to the other ranks. Has no effect if they are connected already.
 
     Args:
-        process_sets: Sets to make, the same on every rank; ``"dynamic"`` sets
+        process_sets: Sets to create, the same on every rank; ``"dynamic"`` sets
             ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` instead.
 
     Raises:
@@ -148,19 +148,22 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
 
 
 def shutdown() -> None:
-    """Leave the other ranks. What they still wait for with this one fails there. ``init`` may follow."""
+    """Disconnect from the other ranks. Pending collectives with this rank fail there.
+
+    ``init`` may be called again.
+    """
     _close("")
 
 
 def current() -> Context:
-    """The context. Raises ``ValueError`` before ``init`` and after ``shutdown``."""
+    """Return the context. Raises ``ValueError`` before ``init`` and after ``shutdown``."""
     if _current is None:
         raise ValueError(NOT_INITIALISED)
     return _current
 
 
 def is_initialized() -> bool:
-    """Whether there is a context."""
+    """Return whether there is a context."""
     return _current is not None
 
 
@@ -193,7 +196,7 @@ def _connected() -> Context:
 
 
 def _nodes(world: World, control: Control) -> tuple[int, ...]:
-    """Each rank's node, numbered as they come. Collective; begins to read."""
+    """Return the node of each rank, numbered in order of appearance. Collective; starts reading."""
     hosts: dict[int, str] = {world.rank: _node()}
     answer: list[int] = []
     done = threading.Event()
@@ -228,12 +231,12 @@ def _nodes(world: World, control: Control) -> tuple[int, ...]:
 
 
 def _machine() -> str:
-    """Ranks with the same one reach each other by the loopback address."""
+    """Return the identity of this machine; ranks with an equal one connect by loopback."""
     return f"{_boot()} {os.readlink('/proc/self/ns/net')}"
 
 
 def _node() -> str:
-    """Ranks with the same one are on the same node, or are to believe it."""
+    """Return the identity of this node, equal for its ranks; a node may be a simulated one."""
     return f"{socket.gethostname()} {_boot()} {os.environ.get('AITNE_NODE_RANK', '')}"
 
 
@@ -243,7 +246,7 @@ def _boot() -> str:
 
 
 def _after_fork() -> None:
-    """A child, such as a data loader's, is no rank."""
+    """Reset the state in a forked child, such as a data loader's, which is not a rank."""
     global _current, _lock
     _current = None
     _lock = threading.RLock()

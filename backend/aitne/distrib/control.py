@@ -1,6 +1,7 @@
-"""Short messages between rank 0 and every other rank, and how a rank's death is noticed.
+"""Control messages between rank 0 and every other rank, and detection of a rank's death.
 
-A star of TCP connections (``meeting``). A message is four bytes of length and JSON: ``[kind, payload]``.
+A star of TCP connections (``meeting``). A message is four bytes of length and JSON: ``[kind,
+payload]``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ _BYE = "control.bye"
 
 
 class Control:
-    """This rank's end of the star. Handlers run on the thread that reads, one message after another."""
+    """This rank's connections of the star.
+
+    Handlers run on the reading thread, one message after another.
+    """
 
     def __init__(self, rank: int, size: int, connections: dict[int, socket.socket]) -> None:
         self.rank = rank
@@ -64,7 +68,7 @@ class Control:
         _alive.add(self)
 
     def start(self) -> None:
-        """Begin to read; handlers that were set before miss nothing."""
+        """Start reading; handlers that were registered before receive all messages."""
         if not self._connections:
             return
         for connection in [*self._connections.values(), self._woken]:
@@ -73,9 +77,10 @@ class Control:
         self._thread.start()
 
     def on(self, kind: str, handler: Handler) -> None:
-        """Call ``handler(sender, payload)`` for messages of ``kind``. It must be quick, and must not wait.
+        """Call ``handler(sender, payload)`` for messages of ``kind``; it must be quick, never wait.
 
-        Messages that came before are handed to it first: ranks do not get ready all at once.
+        Messages that arrived before are passed to it first, as ranks do not become ready
+        simultaneously.
         """
         with self._early_lock:
             for sender, payload in self._early.pop(kind, ()):
@@ -83,7 +88,7 @@ class Control:
             self._handlers[kind] = handler
 
     def on_lost(self, handler: LostHandler) -> None:
-        """Call ``handler(rank, why)`` when a rank is gone that had not said that it would go."""
+        """Call ``handler(rank, why)`` when a rank is lost that did not announce its end."""
         with self._early_lock:
             self._lost_handlers.append(handler)
             gone = list(self._lost.items())
@@ -91,9 +96,10 @@ class Control:
             handler(rank, why)
 
     def send(self, rank: int, kind: str, payload: Any) -> None:
-        """Tell one rank; others than rank 0 reach rank 0 only. To this rank itself: at once, on this thread.
+        """Send a message to one rank; ranks other than 0 reach rank 0 only.
 
-        What is sent to a rank that is gone is dropped: ``on_lost`` tells of it.
+        A message to this rank itself is handled immediately, on this thread. One to a lost rank is
+        dropped; ``on_lost`` reports the loss.
         """
         if rank == self.rank:
             self._handle(rank, kind, payload)
@@ -101,22 +107,22 @@ class Control:
         self._put(rank, _packed(kind, payload))
 
     def broadcast(self, kind: str, payload: Any) -> None:
-        """From rank 0 to all, itself last."""
+        """Send a message from rank 0 to all ranks, to itself last."""
         packed = _packed(kind, payload)
         for peer in self._connections:
             self._put(peer, packed)
         self._handle(self.rank, kind, payload)
 
     def goodbye(self) -> None:
-        """Say that this rank goes on purpose: nobody is to take it for dead."""
+        """Announce that this rank ends on purpose, so that it does not count as lost."""
         for peer in self._connections:
             self._put(peer, _packed(_BYE, None))
 
     def enter(self) -> bool:
-        """Read in the place of the thread, as one who waits for a message anyway: ``read``, then ``leave``.
+        """Take over reading from the thread, for a caller that waits for a message; return success.
 
-        Returns whether this caller may: another one does already, or there is nobody to hear from. It must
-        hold no lock that a handler takes.
+        The caller then uses ``read`` and ``leave``. False: another caller reads already, or there
+        are no other ranks. The caller must not hold a lock that a handler acquires.
         """
         if self._thread is None:
             return False
@@ -134,7 +140,10 @@ class Control:
         return True
 
     def read(self, timeout_s: float) -> bool:
-        """Handle what comes; False: nothing did. Returns early after ``nudge``."""
+        """Handle incoming messages; return False if there were none.
+
+        Returns early after ``nudge``.
+        """
         events = self._events.poll(timeout_s)
         for number, _ in events:
             peer = self._peers.get(number)
@@ -145,7 +154,7 @@ class Control:
         return bool(events)
 
     def leave(self) -> None:
-        """Give reading back. The thread takes it up when no caller came for some milliseconds."""
+        """Return reading to the thread, which resumes after some milliseconds without a caller."""
         self._caller_reads = False
         self._caller_left = time.monotonic()
         self._reading.release()
@@ -153,12 +162,12 @@ class Control:
             self._resume.set()
 
     def nudge(self) -> None:
-        """End ``read`` of whoever is in it."""
+        """Interrupt a running ``read``."""
         with contextlib.suppress(BlockingIOError):  # so many unread nudges are enough
             self._wake.send(b"x")
 
     def close(self) -> None:
-        """End the thread and the connections."""
+        """Stop the thread and close the connections."""
         if self._closed:
             return
         self._closed = True
@@ -174,7 +183,7 @@ class Control:
         self._events.close()
 
     def _hang_up(self) -> None:
-        """Let the others take this rank for dead: it hears nobody any more."""
+        """Shut down all connections, so that other ranks consider this rank lost."""
         for connection in self._connections.values():
             with contextlib.suppress(OSError):  # the other side was first
                 connection.shutdown(socket.SHUT_RDWR)
@@ -199,7 +208,10 @@ class Control:
                     return
 
     def _let_callers(self) -> None:
-        """Sleep while callers read, or did just now: to wake this thread for each would cost them more."""
+        """Sleep while callers read, or did so recently.
+
+        Waking this thread for each of them would cost them more.
+        """
         since = time.monotonic()
         while not self._closed:
             now = time.monotonic()
@@ -277,7 +289,7 @@ def _packed(kind: str, payload: Any) -> bytes:
 
 
 def after_fork(controls: Iterable[Control]) -> None:
-    """A child, such as a data loader's, must not hold its parent's connections open after its death."""
+    """Close the inherited connections in a forked child, so that they do not outlive its parent."""
     for control in controls:
         control._release()
 

@@ -1,7 +1,10 @@
-"""Decides what all ranks do next. Logic only: it knows no sockets and no tensors, and runs at rank 0.
+"""Coordinator that determines the next collectives of all ranks.
 
-Each rank says what it is ready for, in any order. What all members of a set are ready for becomes a
-``Response``; every rank carries responses out in the one order in which they are taken from here.
+Logic only, without sockets or tensors.
+
+It runs at rank 0. Each rank reports its requests in any order. A request that all members of a set
+have reported becomes a ``Response``; every rank executes responses in the one order in which
+``take`` returns them.
 """
 
 from __future__ import annotations
@@ -15,23 +18,23 @@ from aitne.distrib.disagreement import disagreement, refused_while_joined
 from aitne.distrib.types import Ask, Kind, ReduceOp, dtype_of
 
 FUSION_THRESHOLD = 64 << 20
-"""Bytes of small allreduces that are done in one (``HOROVOD_FUSION_THRESHOLD``)."""
+"""Maximum bytes of small allreduces that are fused (``HOROVOD_FUSION_THRESHOLD``)."""
 _FUSED_AT_MOST = 4 << 20
 # Beyond this a tensor of its own costs less than to copy it into a buffer and back.
 
 
 class Key(NamedTuple):
-    """What ranks must say alike to meet."""
+    """Key of a request, by which the ranks match."""
 
     set_id: int
     kind: str
     name: str
     number: int
-    """How many nameless requests came before; -1: it has a name."""
+    """Number of unnamed requests before this one; -1: it has a name."""
 
     @property
     def row(self) -> str:
-        """What Horovod calls it in its timeline."""
+        """Name of the request in Horovod's timeline."""
         return f"{self.kind}.{self.name if self.number < 0 else f'noname.{self.number}'}"
 
     def __str__(self) -> str:
@@ -40,22 +43,23 @@ class Key(NamedTuple):
 
 @dataclass
 class Response:
-    """What members are to do, or why they cannot."""
+    """Response to the members of a process set: collectives to execute, or an error."""
 
     kind: str
     members: tuple[int, ...]
     asks: list[Ask]
-    """More than one: allreduces to be done in one."""
+    """Requests; more than one: allreduces that are fused."""
     handles: list[dict[int, int]]
-    """For each ask, what each rank calls its request. Who is missing has joined, and gives zeros."""
+    """Handle of each rank's request, for each of ``asks``. A missing rank has joined and
+    contributes zeros."""
     data: Any = None
-    """allgather: for each tensor, the rows of each member. alltoall: for each member, what it gets from
-    each. join: who came last. A set's number, or None. A channel's number; None: a
-    rank has joined, which cannot connect."""
+    """Data by kind. allgather: for each tensor, the rows of each member. alltoall: for each member,
+    the rows from each. join: the last rank. Process set: its number, or None. Channel: its number;
+    None: a rank has joined, which cannot connect."""
     error: str | None = None
-    """Why it cannot be done; nothing is to be done then."""
+    """Reason why the request cannot be executed; no collective takes place then."""
     keys: list[Key] = field(default_factory=list)
-    """By which ranks met, one for each ask."""
+    """Keys of the requests, one for each of ``asks``."""
 
 
 @dataclass
@@ -66,7 +70,7 @@ class _Waiting:
 
 
 class Pending(NamedTuple):
-    """A request that some ranks are ready for and others are not."""
+    """Request that some ranks have submitted and others have not."""
 
     key: Key
     since: float
@@ -75,7 +79,7 @@ class Pending(NamedTuple):
 
 
 class Coordinator:
-    """What rank 0 knows of all ranks. Not safe to be called by two threads at once."""
+    """State of all ranks at rank 0. Not thread-safe."""
 
     def __init__(
         self,
@@ -100,7 +104,7 @@ class Coordinator:
     # What ranks say
 
     def submit(self, rank: int, handle: int, ask: Ask, number: int = -1) -> None:
-        """``rank`` is ready for ``ask``. ``handle`` is its own name of the request."""
+        """Add the request ``ask`` of ``rank``. ``handle`` identifies it on that rank."""
         key = Key(ask.set_id, ask.kind, ask.name, number)
         self._blocked.pop(rank, None)
         members = self.sets.get(ask.set_id)
@@ -121,9 +125,9 @@ class Coordinator:
         self._consider(key, waiting, members)
 
     def blocked(self, rank: int, key: Key | None) -> None:
-        """``rank`` can do nothing more before ``key`` is done; None: it goes on.
+        """Record that ``rank`` can only continue after ``key`` is done; None: it continues.
 
-        When no rank can go on, all that they wait for fails.
+        If no rank can continue, all requests that they wait for fail.
         """
         if key is None:
             self._blocked.pop(rank, None)
@@ -138,14 +142,17 @@ class Coordinator:
             )
 
     def begin(self, rank: int, channel: int, step: int) -> list[tuple[int, int, int]]:
-        """``rank`` has begun an exchange step. Returns who must take part with zeros: rank, channel, step."""
+        """Record that ``rank`` has started an exchange step.
+
+        Returns the joined ranks that must take part with zeros: rank, channel, step.
+        """
         self._steps.setdefault(channel, {})[rank] = step
         return self._behind()
 
     # What ranks are told
 
     def take(self) -> list[Response]:
-        """All that is ready, in the order in which every rank is to do it."""
+        """Return all ready responses, in the order in which every rank executes them."""
         if len(self._ready) < 2:
             taken, self._ready = self._ready, []
             return taken
@@ -171,15 +178,19 @@ class Coordinator:
 
     @property
     def some_joined(self) -> bool:
-        """Whether a rank waits in ``join`` for the others."""
+        """Return whether a rank waits in ``join`` for the others."""
         return bool(self._joined)
 
     def behind(self) -> list[tuple[int, int, int]]:
-        """Who has joined and must take part in a step of a channel that others have begun."""
+        """Return the joined ranks that must take part in a channel's step which others have
+        begun."""
         return self._behind()
 
     def pending(self) -> list[Pending]:
-        """What waits for somebody, oldest first. Not ``join``, which waits as long as others have data."""
+        """Return the requests that wait for ranks, oldest first.
+
+        Not ``join``, which waits as long as other ranks have data.
+        """
         found = []
         for key, waiting in self._table.items():
             members = self.sets.get(key.set_id, ())
@@ -195,11 +206,11 @@ class Coordinator:
         return found
 
     def has_pending(self) -> bool:
-        """Whether somebody waits for somebody."""
+        """Return whether any rank waits for another one."""
         return bool(self._table or self._joined)
 
     def now(self) -> float:
-        """The clock that ``Pending.since`` is of, in seconds."""
+        """Return the time of the clock of ``Pending.since``, in seconds."""
         return self._clock()
 
     # Inside
@@ -299,7 +310,7 @@ class Coordinator:
 
 
 def _fusible(response: Response) -> Any:
-    """What allreduces must have in common to be done in one; None: it stays alone."""
+    """Return the properties that fused allreduces must share; None: it cannot be fused."""
     first = response.asks[0]
     if (
         response.error is not None

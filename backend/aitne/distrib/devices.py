@@ -1,4 +1,7 @@
-"""When tensors of a GPU may be read, and when results are there. Nothing of it happens for CPU tensors."""
+"""Synchronization with a GPU's streams before tensors are read and when results are ready.
+
+Unused for CPU tensors.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class Ready:
 
     @classmethod
     def of(cls, tensors: Sequence[torch.Tensor]) -> Ready | None:
-        """None: the tensors are the CPU's, and there already."""
+        """Record an event on the current stream; None: the tensors are on the CPU and ready."""
         if not tensors or not tensors[0].is_cuda:
             return None
         device = tensors[0].device
@@ -30,7 +33,7 @@ class Ready:
 
     @contextmanager
     def stream(self, others: Sequence[Ready]) -> Iterator[None]:
-        """Run what is inside on the engine's stream of the device, after all this work."""
+        """Run the block on the engine's stream of the device, after all this work."""
         if self.device not in _streams:
             _streams[self.device] = torch.cuda.Stream(self.device)
         stream = _streams[self.device]
@@ -40,7 +43,10 @@ class Ready:
             yield
 
     def finished(self, inputs: Sequence[Sequence[torch.Tensor]]) -> Finished:
-        """A mark behind what was run. The allocator is told who still reads ``inputs``."""
+        """Return an event after the executed work.
+
+        ``inputs`` are marked as used by the engine's stream, for the allocator.
+        """
         stream = _streams[self.device]
         for tensors in inputs:
             for tensor in tensors:
@@ -51,18 +57,18 @@ class Ready:
 
 
 class Finished:
-    """The end of a request's work on the GPU."""
+    """End of a request's work on the GPU."""
 
     def __init__(self, device: torch.device, event: Any) -> None:
         self._device = device
         self._event = event
 
     def poll(self) -> bool:
-        """Whether the GPU has got there."""
+        """Return whether the GPU has reached this point."""
         return bool(self._event.query())
 
     def wait(self, results: Any) -> None:
-        """Let later work of the current stream wait; ``results`` are that stream's from now on."""
+        """Make later work of the current stream wait; ``results`` belong to that stream then."""
         stream = torch.cuda.current_stream(self._device)
         stream.wait_event(self._event)
         for tensor in results if isinstance(results, tuple) else ():

@@ -1,4 +1,4 @@
-"""Whether ranks that meet under one name want the same, and if not, what each wants."""
+"""Comparison of the requests that ranks make under one name, with messages about differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aitne.distrib.types import Ask, Kind, ReduceOp
 
 
 def disagreement(label: str, members: Sequence[int], asks: Mapping[int, Ask]) -> str | None:
-    """Why ``asks`` cannot be done together; None: they can."""
+    """Return why ``asks`` cannot be combined into one collective; None: they can."""
     first = next(iter(asks.values()))
     if all(ask == first for ask in asks.values()):
         return _alone(label, members, first)
@@ -21,8 +21,10 @@ def disagreement(label: str, members: Sequence[int], asks: Mapping[int, Ask]) ->
 
 
 def refused_while_joined(label: str, ask: Ask) -> str | None:
-    """Why ``ask`` cannot be done while a rank has joined; None: it can, with zeros from that rank, or is put
-    off (a channel)."""
+    """Return why ``ask`` cannot be executed while a rank has joined; None: it can.
+
+    The joined rank then contributes zeros, or the request is deferred (a channel).
+    """
     if ask.kind == Kind.CHANNEL:
         return None
     if ask.kind != Kind.ALLREDUCE:

@@ -1,7 +1,7 @@
-"""Takes requests on this rank, and does them in the order that rank 0 gives all ranks.
+"""Engine that accepts requests on this rank and executes them in the order that rank 0 determines.
 
-Who waits for a request does the work: it hears other ranks and carries responses out itself until its
-own is done. Threads do both for requests that nobody waits for.
+A thread that waits for a request does the work: it receives messages and executes responses itself
+until its own request is done. Threads of the engine do both for requests without a waiting thread.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from aitne.distrib.types import Ask, Kind, Request
 log = logging.getLogger("aitne.distrib")
 
 BLOCKED_S = 1.0
-"""After so long in ``wait``, rank 0 is told that this rank can do nothing else."""
+"""Seconds in ``wait`` after which rank 0 is informed that this rank is blocked."""
 _NEWS_S = 2.0
 # A broken transport knows less than the control connection does, which hears of a death as well.
 _LEAVE_S = 10.0
 _OWN_THREADS = "aitne-"
-"""Names of the runtime's threads begin so."""
+"""Prefix of the names of the runtime's threads."""
 
 
 class Engine:
-    """One for each ``init``. All methods may be called from any thread."""
+    """Engine of one ``init``. All methods may be called from any thread."""
 
     def __init__(self, control: Control, execution: Execution) -> None:
         self._control = control
@@ -58,9 +58,9 @@ class Engine:
         self._queue: deque[Task] = deque()
         self._requests = Requests()
         self._waits: dict[int, Pending] = {}
-        """What each thread waits for."""
+        """Request that each thread waits for."""
         self._blocked = False
-        """Whether rank 0 has been told that this rank can do nothing more."""
+        """Whether rank 0 has been informed that this rank is blocked."""
         self._failed: str | None = None
         self._leaving: str | None = None
         self._told_drained = False
@@ -69,7 +69,7 @@ class Engine:
         self._stand_in = StandIn(self._give_up_joined)
         self._joining: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.limit = StepLimit(self._step_stalled)
-        """Around each wait in an optimizer's step."""
+        """Context manager around each wait in an optimizer's step."""
         self._lead: Side
         if self._rank == 0:
             self._lead = Leader(control, self._lock, self._free, self._take_up, self._take_part)
@@ -89,9 +89,9 @@ class Engine:
     # For callers
 
     def submit(self, request: Request, waiting: bool = False) -> int:
-        """Say that this rank is ready. Returns a handle for ``poll`` and ``wait``, at once.
+        """Submit a request of this rank; return a handle for ``poll`` and ``wait`` immediately.
 
-        ``waiting``: the caller will call ``wait`` right away.
+        ``waiting``: the caller calls ``wait`` next.
 
         Raises:
             ValueError: a request of that name is under way, or this rank is not in the set.
@@ -119,15 +119,18 @@ class Engine:
         return handle
 
     def run(self, request: Request) -> tuple[torch.Tensor, ...]:
-        """``submit`` and ``wait`` in one, which may save waking a thread."""
+        """Submit a request and wait for it, which may save waking a thread."""
         return self.run_data(request)
 
     def run_data(self, request: Request) -> Any:
-        """``run`` for the kinds without tensors: the number of a set, or None; a channel's and its transport."""
+        """Run a request without tensors and return its data.
+
+        The number of a process set, or None; the number and the transport of a channel.
+        """
         return self._wait(self.submit(request, waiting=True), registered=True)
 
     def join(self, request: Request) -> int:
-        """``run`` for ``join``: who joined last."""
+        """Run a request of ``join``; return the rank that joined last."""
         for begins, _ in self._joining:
             begins()
         last: int = self.run_data(request)
@@ -137,17 +140,25 @@ class Engine:
         return last
 
     def on_join(self, begins: Callable[[], None], ends: Callable[[], None]) -> None:
-        """Call these before this rank joins, and when all have joined. Not when that failed."""
+        """Register callbacks: ``begins`` before this rank joins, ``ends`` once all have joined.
+
+        ``ends`` is not called if joining failed.
+        """
         self._joining.append((begins, ends))
 
     def poll(self, handle: int) -> bool:
-        """Whether ``wait`` would return at once. Raises ``ValueError``: there is no such handle."""
+        """Return whether ``wait`` would return immediately.
+
+        Raises ``ValueError``: there is no such handle.
+        """
         with self._lock:
             pending = self._requests.find(handle)
             return pending.done and (pending.finished is None or pending.finished.poll())
 
     def wait(self, handle: int) -> tuple[torch.Tensor, ...]:
-        """The outputs; once for each handle. On a GPU later work of the current stream may use them.
+        """Return the outputs, once for each handle.
+
+        On a GPU, later work of the current stream may use them.
 
         Raises:
             HorovodInternalError: ranks disagree, a rank is gone, or Horovod has been shut down.
@@ -156,12 +167,15 @@ class Engine:
         return self._wait(handle, registered=False)
 
     def pending(self) -> list[Waits]:
-        """At rank 0: what some ranks wait for: name, kind, age in seconds, who is missing."""
+        """Return the waiting requests, at rank 0: name, kind, age in seconds, missing ranks."""
         with self._lock:
             return self._lead.pending()
 
     def failure(self, error: TransportError) -> HorovodInternalError:
-        """What a transport's error means: waits shortly for news of a rank's death, and names it."""
+        """Return the exception for a transport's error.
+
+        Waits briefly for the report of a lost rank, to name that rank.
+        """
         self._news.wait(_NEWS_S)
         with self._lock:
             known = self._failed or self._leaving
@@ -172,7 +186,7 @@ class Engine:
         return HorovodInternalError(known)
 
     def fail(self, why: str) -> None:
-        """Give everything up: whoever waits raises ``HorovodInternalError(why)``, and so does all later."""
+        """Fail all pending and later requests with ``HorovodInternalError(why)``."""
         with self._lock:
             if self._failed is not None or self._over.is_set():
                 return
@@ -185,7 +199,10 @@ class Engine:
         self._execution.abort(why)
 
     def begin(self, channel: int, step: int) -> None:
-        """This rank has begun an exchange step of a channel: rank 0 is told while some rank has joined."""
+        """Record that this rank has started an exchange step.
+
+        Rank 0 is informed while a rank has joined.
+        """
         self._check()
         self._progress.begin(channel, step)
         if self._progress.wanted:
@@ -193,12 +210,12 @@ class Engine:
                 self._lead.begin(channel, step)
 
     def on_joined(self, channel: int, callback: StepCallback | None) -> None:
-        """Whom to call when this rank has joined and others exchange a step of the channel."""
+        """Register a callback for the channel's steps of others, used once this rank has joined."""
         with self._lock:
             self._stand_in.register(channel, callback)
 
     def close(self, why: str) -> None:
-        """Leave: what is under way everywhere is finished, and nothing can be asked for any more."""
+        """Shut down: requests in progress on all ranks are completed, new ones are rejected."""
         with self._lock:
             ends = self._failed is not None or self._leaving is not None
         if not ends:
@@ -258,9 +275,10 @@ class Engine:
         return pending.result
 
     def _hear(self, pending: Pending, patience_s: float | None) -> bool:
-        """Wait for news; False: there were none. Called with the lock held, which it gives back meanwhile.
+        """Wait for messages; return False if there were none.
 
-        Who waits hears other ranks itself, which spares waking another thread.
+        Called with the lock held, which is released meanwhile. The waiting thread receives the
+        messages of other ranks itself, which saves waking another thread.
         """
         me = threading.get_ident()
         if self._control.size == 1 or self._reader not in {None, me}:
@@ -290,9 +308,9 @@ class Engine:
             self._control.leave()
 
     def _tell_blocked(self, key: Key) -> bool:
-        """Only a rank whose every thread waits can do nothing else.
+        """Inform rank 0 that this rank is blocked, if every thread of the program waits.
 
-        A thread that has asked for nothing yet may still do so: where the program has one, nothing is told.
+        A thread that has not submitted a request may still do so: then rank 0 is not informed.
         """
         waits = {thread for thread, pending in self._waits.items() if not pending.done}
         if not self._free() or any(
@@ -306,7 +324,10 @@ class Engine:
         return True
 
     def _somebody_look(self) -> None:
-        """Somebody must look at the queue: who waits anyway, else the thread. Called with the lock held."""
+        """Wake a thread to process the queue: a waiting one, else the engine's.
+
+        Called with the lock held.
+        """
         if self._waiting:
             self._changed.notify_all()
             if self._reader is not None and self._reader != threading.get_ident():
@@ -329,7 +350,7 @@ class Engine:
                     self._work.wait()
 
     def _carry_out_next(self) -> None:
-        """Called with the lock held, which it gives back meanwhile."""
+        """Execute the next task. Called with the lock held, which is released meanwhile."""
         task = self._queue.popleft()
         self._busy = True
         self._lock.release()
@@ -391,7 +412,7 @@ class Engine:
         self._somebody_look()
 
     def _take_part(self, channel: int, step: int) -> None:
-        """Others exchange, and this rank has joined."""
+        """Take part in a step of other ranks while this rank has joined."""
         self._progress.begin(channel, step)
         self._stand_in.take_part(channel, step)
 
@@ -431,7 +452,7 @@ class Engine:
         self._news.set()
 
     def _tell_drained(self) -> None:
-        """What was given out before somebody left is done; what was not never will be."""
+        """Report that all responses before a shutdown are executed; the remaining requests fail."""
         if self._leaving is None or self._told_drained or not self._free():
             return
         self._told_drained = True

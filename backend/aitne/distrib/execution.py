@@ -1,4 +1,4 @@
-"""Carries out, on this rank, what rank 0 has decided: one response after another."""
+"""Execution of the responses of rank 0 on this rank, one after another."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ Tensors = tuple[torch.Tensor, ...]
 
 @dataclass
 class Item:
-    """A response as this rank carries it out."""
+    """Response as this rank executes it."""
 
     kind: str
     set_id: int
     requests: list[Request | None]
-    """This rank's own; None: it has joined, and takes part with zeros."""
+    """Requests of this rank; None: it has joined, and takes part with zeros."""
     asks: list[Ask]
-    """Of those that are None."""
+    """Descriptions of the requests that are None."""
     data: Any = None
     rows: list[str] = field(default_factory=list)
-    """Of the timeline, where it is on."""
+    """Rows of the timeline, if it is enabled."""
 
     def own(self) -> Request:
-        """The request of a kind that is never fused, and that one who has joined takes no part in."""
+        """Return the request of a kind that is never fused and in which joined ranks take no part.
+
+        Raises ``TypeError``: this rank has no such request.
+        """
         (request,) = self.requests
         if request is None:
             raise TypeError(f"{self.kind} without a request of this rank")
@@ -48,7 +51,7 @@ class Item:
 
 @contextmanager
 def marked(rows: Sequence[str], event: str) -> Iterator[None]:
-    """An event of the timeline in each of these rows."""
+    """Record an event of the timeline in each of these rows."""
     for row in rows:
         TIMELINE.begin(row, event)
     yield
@@ -57,7 +60,10 @@ def marked(rows: Sequence[str], event: str) -> Iterator[None]:
 
 
 class Execution:
-    """Transports of the process sets, and what is done with them. One call of ``run`` at a time."""
+    """Transports of the process sets, and the execution of responses.
+
+    One call of ``run`` at a time.
+    """
 
     def __init__(
         self,
@@ -69,7 +75,7 @@ class Execution:
     ) -> None:
         self.sets: dict[int, tuple[int, ...]] = {0: tuple(range(len(nodes)))}
         self.join_device = "cpu"
-        """Where zeros are made while this rank has joined."""
+        """Device of the zeros while this rank has joined."""
         self._rank = rank
         self._nodes = nodes
         self._store = store
@@ -82,7 +88,7 @@ class Execution:
         self._fusion = reduction.FusionBuffer()
 
     def run(self, item: Item) -> list[Any]:
-        """What each of the item's requests gets: a tuple of tensors, or other data.
+        """Execute the item; return each request's result: a tuple of tensors, or other data.
 
         Raises:
             TransportError: a peer is gone.
@@ -91,7 +97,7 @@ class Execution:
         return _HOW[Kind(item.kind)](self, item)
 
     def connect(self, name: str, set_id: int, device: str) -> Transport:
-        """A new transport among the members of a set. Collective. Raises ``TransportError``."""
+        """Connect a new transport of a set's members. Collective. Raises ``TransportError``."""
         members = self.sets[set_id]
         nodes = tuple(self._nodes[rank] for rank in members)
         place = members.index(self._rank)
@@ -112,7 +118,7 @@ class Execution:
         return transport
 
     def drop(self, transport: Transport) -> None:
-        """Close one that is of no more use."""
+        """Close a transport that is no longer used."""
         with self._lock:
             if transport not in self._opened:
                 return
@@ -120,7 +126,10 @@ class Execution:
         transport.close()
 
     def abort(self, reason: str) -> None:
-        """Whoever waits in a transport, or will, raises ``TransportError(reason)``. From any thread."""
+        """Raise ``TransportError(reason)`` in all current and later waits.
+
+        Callable from any thread.
+        """
         with self._lock:
             self._aborted = self._aborted or reason
             opened = list(self._opened)
@@ -128,7 +137,7 @@ class Execution:
             transport.abort(reason)
 
     def close(self) -> None:
-        """Give every transport back."""
+        """Close all transports of this rank."""
         with self._lock:
             opened, self._opened = self._opened, []
         for transport in opened:
@@ -145,7 +154,7 @@ class Execution:
         return found
 
     def waited(self, begun_ns: int) -> None:
-        """Record that a thread of the program has waited for collectives since then, until now."""
+        """Record that a thread of the program has waited for collectives since ``begun_ns``."""
         self._recorder.add(WAIT, 0, len(self._nodes), begun_ns, time.monotonic_ns())
 
     def _timed(self, op: str, nbytes: int, ranks: int, call: Callable[[], None]) -> None:

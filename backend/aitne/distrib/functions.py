@@ -1,4 +1,4 @@
-"""Objects, parameters and optimizer states that every rank is to have alike."""
+"""Broadcast of objects, parameters and optimizer states to all ranks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _CODE_BYTES = hashlib.sha256().digest_size
 
 
 def broadcast_parameters(params: Any, root_rank: int) -> None:
-    """Write rank ``root_rank``'s values into the parameters of all ranks.
+    """Broadcast rank ``root_rank``'s values to the parameters of all ranks.
 
     Args:
-        params: A ``state_dict()``, or what ``named_parameters()`` or ``parameters()`` give. Values of a
-            ``state_dict()`` that are no tensors are left alone.
-        root_rank: Whose values.
+        params: A ``state_dict()``, or the result of ``named_parameters()`` or ``parameters()``.
+            Values of a ``state_dict()`` other than tensors are unchanged.
+        root_rank: Rank whose values are sent.
 
     Raises:
         ValueError: ``params`` is something else.
@@ -53,13 +53,13 @@ def broadcast_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Rank ``root_rank``'s object on every rank; at the root it is the very object.
+    """Return rank ``root_rank``'s object on every rank; at the root the same object.
 
     Args:
-        obj: Anything that pickle takes, at the root; ignored elsewhere.
-        root_rank: Whose object, counted among all ranks.
-        name: By which ranks meet.
-        process_set: Which ranks take part.
+        obj: Anything that pickle supports, at the root; ignored elsewhere.
+        root_rank: Rank whose object is sent, among all ranks.
+        name: By which ranks match.
+        process_set: Ranks that take part.
 
     Raises:
         HorovodInternalError: What came is not of a rank of this run.
@@ -76,11 +76,11 @@ def broadcast_object(
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
-    """Every rank's object, in the order of ranks.
+    """Return the objects of all ranks, in the order of ranks.
 
     Args:
-        obj: Anything that pickle takes.
-        name: By which ranks meet.
+        obj: Anything that pickle supports.
+        name: By which ranks match.
 
     Raises:
         HorovodInternalError: What came is not of a rank of this run.
@@ -98,16 +98,16 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:
-    """Make options and state of every rank's optimizer those of rank ``root_rank``.
+    """Broadcast options and state of rank ``root_rank``'s optimizer to all ranks.
 
-    A rank whose optimizer has not stepped yet is given the state, and so is one whose state has
-    another form. Parameters that have no gradient yet get one of zeros, as Horovod leaves them, if
-    this rank's optimizer has no state; nothing steps.
+    A rank whose optimizer has not stepped yet receives the state, and so does one whose state has
+    another form. Parameters without a gradient get one of zeros, as in Horovod, if this rank's
+    optimizer has no state; no step is made.
 
     Args:
-        optimizer: Any but LBFGS, also one that ``DistributedOptimizer`` gave.
-        root_rank: Whose state.
-        model: Tells which parameters are of sparse embeddings: zeros of these are sparse.
+        optimizer: Any but LBFGS, also a ``DistributedOptimizer``.
+        root_rank: Rank whose state is sent.
+        model: Identifies the parameters of sparse embeddings, whose zeros are sparse.
 
     Raises:
         ValueError: the optimizer is LBFGS.
@@ -133,18 +133,18 @@ def broadcast_optimizer_state(
 
 @dataclass(frozen=True)
 class _Described:
-    """Stands for a tensor while the form of a state travels."""
+    """Description that replaces a tensor while the structure of a state is sent."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     on_cpu: bool
 
     def made(self, device: torch.device) -> torch.Tensor:
-        """Room for it."""
+        """Return an empty tensor of this description."""
         return torch.empty(self.shape, dtype=self.dtype, device="cpu" if self.on_cpu else device)
 
     def fits(self, tensor: Any) -> bool:
-        """Whether ``tensor`` has room for it."""
+        """Return whether ``tensor`` has the described shape, dtype and device type."""
         return (
             isinstance(tensor, torch.Tensor)
             and (tuple(tensor.shape), tensor.dtype) == (self.shape, self.dtype)
@@ -155,7 +155,7 @@ class _Described:
 def _content(
     optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]
 ) -> tuple[list[dict[str, Any]], dict[Any, dict[Any, Any]]]:
-    """Options of each group, and the state by the number of its parameter."""
+    """Return the options of each group, and the state by the number of its parameter."""
     options = [
         {key: value for key, value in group.items() if key != "params"}
         for group in optimizer.param_groups
@@ -188,7 +188,7 @@ def _adopt_states(
     states: dict[int, dict[Any, Any]],
     sent: list[torch.Tensor],
 ) -> None:
-    """Give parameters the state they have at the root, and no other, with room for its tensors."""
+    """Set the states of the parameters to those of the root, with memory for the tensors."""
     for number, parameter in enumerate(parameters):
         if number not in states:
             optimizer.state.pop(parameter, None)
@@ -203,7 +203,7 @@ def _adopt_states(
 
 
 def _room_for(value: Any, own: Any, device: torch.device, sent: list[torch.Tensor]) -> Any:
-    """The value with tensors to receive into: this rank's own, where it fits."""
+    """Return the value with tensors to receive into: this rank's own, if they fit."""
 
     def room(described: _Described) -> torch.Tensor:
         tensor = own if described.fits(own) else described.made(device)
@@ -214,7 +214,7 @@ def _room_for(value: Any, own: Any, device: torch.device, sent: list[torch.Tenso
 
 
 def _replaced(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of lists, tuples and dicts in which tensors and what stands for them are changed."""
+    """Return a copy of lists, tuples and dicts with replaced tensors and descriptions."""
     if isinstance(value, (torch.Tensor, _Described)):
         return change(value)
     if type(value) is dict:
@@ -242,14 +242,16 @@ def _zero_gradients(
 
 
 def _pickled(obj: Any) -> torch.Tensor:
-    """The pickled object behind its authentication code under the run's token."""
+    """Return the pickled object after its authentication code under the run's token."""
     data = pickle.dumps(obj)
     return torch.frombuffer(bytearray(_code(data) + data), dtype=torch.uint8)
 
 
 def _unpickled(sealed: torch.Tensor) -> Any:
-    """The object. To unpickle is to run code, and transports do not ask who calls: what was not written with
-    the run's token is not looked at.
+    """Return the object after verification of its authentication code.
+
+    Unpickling executes code, and transports do not authenticate senders: data without the code of
+    the run's token is not unpickled.
 
     Raises:
         HorovodInternalError: it was not.

@@ -1,9 +1,9 @@
-"""What watches a run from inside: who keeps the others waiting, and where every rank stands.
+"""Monitoring of a run from inside: the ranks for which others wait, and the stacks of every rank.
 
-A thread of each rank says every few seconds how long the main thread has waited; rank 0 listens. When
-something has not gone on for ``AITNE_GUARD_LAG_S`` (30 s; 0: nobody watches), rank 0 asks all ranks for
-their stacks and writes them into the log, once, with the names of those who are late. Rank 1 does the same
-for a rank 0 that says nothing any more.
+A thread of each rank reports every few seconds how long the main thread has waited; rank 0 receives
+the reports. If a collective does not progress for ``AITNE_GUARD_LAG_S`` (30 s; 0: no monitoring),
+rank 0 requests the stacks of all ranks and writes them to the log, once, with the names of the late
+ranks. Rank 1 does the same if rank 0 sends nothing any more.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _BEATS_PER_LAG = 6
 _BEAT_MOST_S = 5.0
 _ANSWER_S = 3.0
 _MOST_GROUPS = 16
-"""So many different stacks are in the log; all are in files."""
+"""Maximum number of different stacks in the log; all are in files."""
 
 
 def attach(context: Context) -> None:
-    """Start the profile, the timeline and the watch of this rank, which end with the context; check links.
+    """Start the profile, the timeline and the watch of this rank; check the links.
 
-    Called at the end of ``init``.
+    They end with the context. Called at the end of ``init``.
 
     Raises:
         ValueError: ``AITNE_GUARD_LAG_S`` is no number.
@@ -68,7 +68,7 @@ def attach(context: Context) -> None:
 
 
 def lag_of(environ: Mapping[str, str] = os.environ) -> float:
-    """For how long others may wait before it is said, seconds; 0: for ever. Raises ``ValueError``."""
+    """Return the seconds after which waiting is reported; 0: never. Raises ``ValueError``."""
     text = environ.get("AITNE_GUARD_LAG_S", "")
     try:
         lag_s = float(text) if text else LAG_S
@@ -80,7 +80,7 @@ def lag_of(environ: Mapping[str, str] = os.environ) -> float:
 
 
 class Guard:
-    """The watch of one rank. It sends, answers and writes; it never touches what is exchanged."""
+    """Watch of one rank that sends, answers and writes, and never changes exchanged data."""
 
     def __init__(self, context: Context, lag_s: float) -> None:
         self._rank = context.world.rank
@@ -112,7 +112,7 @@ class Guard:
         self._thread.start()
 
     def close(self) -> None:
-        """End the watch."""
+        """Stop the watch and its thread."""
         self._stop.set()
         with self._answered:
             self._answered.notify_all()
@@ -133,7 +133,7 @@ class Guard:
                 self._look_at_rank_0(payload[0])
 
     def _waiting_s(self) -> float:
-        """For how long the main thread has been in the runtime and nothing was exchanged."""
+        """Return how many seconds the main thread has been in the runtime without any exchange."""
         frame = watch.entry(stacks.main_frame())
         if frame is None:
             self._seen = (-1, 0)
@@ -205,7 +205,7 @@ class Guard:
             )
 
     def _ask_neighbours(self, alive: set[int]) -> None:
-        """Have those who do not answer looked at by a rank of their machine that does."""
+        """Request the stacks of ranks that do not answer from another rank of their machine."""
         with self._answered:
             answered = set(self._stacks)
             addresses = dict(self._addresses)
@@ -266,7 +266,7 @@ class Guard:
 
 
 def _listing(told: Mapping[int, str]) -> str:
-    """Stacks, those that are alike only once."""
+    """Return the stacks of all ranks, with equal ones combined."""
     alike: dict[str, list[int]] = defaultdict(list)
     for rank, text in told.items():
         alike[text].append(rank)
@@ -281,7 +281,7 @@ def _group(ranks: Sequence[int], text: str) -> str:
 
 
 def _say(words: str) -> None:
-    """One write, so that lines of other ranks do not come in between."""
+    """Write all lines in one call, so that lines of other ranks are not interleaved."""
     lines = words.splitlines()
     sys.stderr.write("".join(f"aitne: {line}\n" for line in lines))
     sys.stderr.flush()

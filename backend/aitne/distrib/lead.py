@@ -1,4 +1,4 @@
-"""Rank 0, as every rank's engine speaks to it: on rank 0 itself, and from the others by messages."""
+"""Interface of every engine to rank 0: direct on rank 0 itself, by messages on the others."""
 
 from __future__ import annotations
 
@@ -15,91 +15,92 @@ from aitne.distrib.timeline import TIMELINE, negotiating
 from aitne.distrib.types import Ask
 
 Waits = tuple[str, str, float, tuple[int, ...]]
-"""Name, kind, age in seconds, and the ranks that have not asked for it."""
+"""Name, kind, age in seconds, and the ranks that have not submitted it."""
 
 
 class Side(Protocol):
-    """What an engine needs of rank 0. Called with the engine's lock held."""
+    """Interface of an engine to rank 0. Called with the engine's lock held."""
 
     def listen(self) -> None:
-        """The engine is made."""
+        """Start receiving messages; called once the engine is created."""
         ...
 
     def submit(self, handle: int, number: int, ask: Ask) -> None:
-        """This rank is ready."""
+        """Submit a request of this rank."""
         ...
 
     def blocked(self, key: Key | None) -> None:
-        """This rank can do nothing before ``key`` is done; None: it goes on."""
+        """Report that this rank can only continue after ``key`` is done; None: it continues."""
         ...
 
     def begin(self, channel: int, step: int) -> None:
-        """This rank has begun an exchange step."""
+        """Report that this rank has started an exchange step."""
         ...
 
     def idle(self) -> None:
-        """This rank has nothing to carry out just now."""
+        """Report that this rank has no response to execute at present."""
         ...
 
     def drained(self) -> None:
-        """This rank has carried out all that it was given, and takes nothing more."""
+        """Report that this rank has executed all its responses and accepts no more."""
         ...
 
     def pending(self) -> list[Waits]:
-        """What some ranks wait for, at rank 0; nothing elsewhere."""
+        """Return the requests that some ranks wait for, at rank 0; empty elsewhere."""
         ...
 
     def close(self) -> None:
-        """End what this has begun."""
+        """Stop the threads of this side."""
         ...
 
 
 class Follower:
-    """On the other ranks."""
+    """Side of the ranks other than 0, which sends messages to rank 0."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
         self._outbox = wire.Outbox()
 
     def listen(self) -> None:
-        """There is nothing that others ask of this one."""
+        """Do nothing: other ranks send no messages to this one."""
 
     def submit(self, handle: int, number: int, ask: Ask) -> None:
-        """This rank is ready."""
+        """Send a request of this rank to rank 0."""
         self._control.send(0, "ask", self._outbox.pack(handle, number, ask))
 
     def blocked(self, key: Key | None) -> None:
-        """This rank can do nothing before ``key`` is done; None: it goes on."""
+        """Report to rank 0 that this rank waits for ``key``; None: it continues."""
         self._control.send(0, "blocked", key)
 
     def begin(self, channel: int, step: int) -> None:
-        """This rank has begun an exchange step."""
+        """Report to rank 0 that this rank has started an exchange step."""
         self._control.send(0, "begin", [channel, step])
 
     def idle(self) -> None:
-        """Nothing that rank 0 would want to know."""
+        """Do nothing: rank 0 does not need this information."""
 
     def drained(self) -> None:
-        """This rank has carried out all that it was given, and takes nothing more."""
+        """Report to rank 0 that this rank has executed all its responses and accepts no more."""
         self._control.send(0, "drained", None)
 
     def pending(self) -> list[Waits]:
-        """Rank 0 knows."""
+        """Return an empty list: only rank 0 knows the waiting requests."""
         return []
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there are no threads."""
 
 
 class Leader:
-    """On rank 0: keeps the coordinator, and tells all ranks what it decides.
+    """Side of rank 0, which owns the coordinator and sends its decisions to all ranks.
 
     Args:
-        control: to the others.
+        control: connections to the other ranks.
         lock: the engine's.
-        free: whether rank 0 carries nothing out just now. What gets ready meanwhile may be fused.
-        take_up: what rank 0 itself is to do.
-        take_part: in a channel's step with zeros, as one who has joined.
+        free: whether rank 0 executes nothing at present. Requests that become ready meanwhile may
+            be fused.
+        take_up: executes a response on rank 0 itself.
+        take_part: takes part with zeros in a channel's step, as a joined rank.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Leader:
         self._told_to_tell = False
 
     def listen(self) -> None:
-        """Hear the other ranks, once this one can hear itself."""
+        """Receive the messages of the other ranks, once this one can receive its own."""
         control = self._control
         control.on("ask", self._told_ask)
         control.on("blocked", self._told_blocked)
@@ -134,20 +135,20 @@ class Leader:
         control.on("fail", lambda _sender, why: control.broadcast("failed", why))
 
     def submit(self, handle: int, number: int, ask: Ask) -> None:
-        """Rank 0 is ready."""
+        """Submit a request of rank 0."""
         self._submit(0, handle, number, ask)
 
     def blocked(self, key: Key | None) -> None:
-        """Rank 0 can do nothing before ``key`` is done; None: it goes on."""
+        """Record that rank 0 can only continue after ``key`` is done; None: it continues."""
         self._coordinator.blocked(0, key)
         self.idle()
 
     def begin(self, channel: int, step: int) -> None:
-        """Rank 0 has begun an exchange step."""
+        """Record that rank 0 has started an exchange step."""
         self._make_up(self._coordinator.begin(0, channel, step))
 
     def idle(self) -> None:
-        """Give out what is ready."""
+        """Send all ready responses to their members."""
         if self._leaving or not self._free():
             return
         TIMELINE.cycle()
@@ -156,12 +157,12 @@ class Leader:
         self._stall.watch(self._coordinator.has_pending())
 
     def drained(self) -> None:
-        """Rank 0 has carried out all that was given out."""
+        """Record that rank 0 has executed all its responses."""
         self._drained.add(0)
         self._end_if_drained()
 
     def pending(self) -> list[Waits]:
-        """What some ranks wait for, oldest first."""
+        """Return the requests that some ranks wait for, oldest first."""
         now = self._coordinator.now()
         return [
             (str(each.key), each.key.kind, now - each.since, each.missing)
@@ -169,7 +170,7 @@ class Leader:
         ]
 
     def close(self) -> None:
-        """End the watch over what is late."""
+        """Stop the thread that watches for stalls."""
         self._stall.close()
 
     def _submit(self, rank: int, handle: int, number: int, ask: Ask) -> None:
@@ -233,7 +234,7 @@ class Leader:
             self._control.broadcast("over", None)
 
     def _check_stall(self, late_s: float, too_late_s: float) -> list[str]:
-        """What has waited for so long, in words."""
+        """Return messages about requests that have waited longer than ``late_s`` seconds."""
         with self._lock:
             late = [each for each in self.pending() if each[2] >= late_s]
         words = [

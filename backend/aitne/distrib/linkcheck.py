@@ -1,9 +1,10 @@
-"""Measures the links between ranks before a run, and names those that are slow.
+"""Measurement of the links between ranks before a run, with warnings about slow ones.
 
-``AITNE_LINK_CHECK=1`` makes ``init`` do it; ``aitne-run ... python -m aitne.distrib.linkcheck`` does nothing
-else, and exits with 1 where a link is slow. Pairs of ranks exchange in rounds over the transport that the
-run will use, then all ranks at once, as in a ring. A link that seems slow is measured once more while all
-others rest. It takes 30 s at most: pairs that would take longer are left out, which is said.
+``AITNE_LINK_CHECK=1`` enables it in ``init``; ``aitne-run ... python -m aitne.distrib.linkcheck``
+does nothing else, and exits with 1 if a link is slow. Pairs of ranks exchange in rounds over the
+transport that the run will use, then all ranks at once, as in a ring. A link that seems slow is
+measured again while all others are idle. It takes 30 s at most: pairs that would take longer are
+omitted, which is reported.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from aitne.distrib.types import Kind, Request
 
 BUDGET_S = 30.0
 _SHARE = 0.6
-"""Of the budget for the first round of measurements; the rest is for looking twice."""
+"""Share of the budget for the first round of measurements; the rest is for repetitions."""
 _PROBE_BYTES = 1 << 20
 _BYTES = 8 << 20
 _PAIR_S = 0.2
-"""How long a pair may measure its bandwidth."""
+"""Time limit of a pair's bandwidth measurement in seconds."""
 _SMALL_REPEATS = 20
 
 Connect: TypeAlias = Callable[[Group, str], Transport]
@@ -40,25 +41,25 @@ Connect: TypeAlias = Callable[[Group, str], Transport]
 
 @dataclass(frozen=True)
 class Report:
-    """What was found; the same on every rank."""
+    """Result of the check, equal on all ranks."""
 
     links: tuple[Link, ...]
     slow: tuple[Link, ...]
     left_out: int
-    """How many pairs there was no time for."""
+    """Number of pairs that were omitted for lack of time."""
     ring_bytes_per_s: float
-    """Bus bandwidth of an all-reduce of all ranks."""
+    """Bus bandwidth of an allreduce of all ranks."""
     took_s: float
 
 
 def connect(group: Group, device: str) -> Transport:
-    """The transport that the run would use between these ranks."""
+    """Return the transport that the run would use between these ranks."""
     chosen = choice.choose(group.nodes, device, os.environ.get("AITNE_TRANSPORT", "auto"))
     return chosen.connect(group, device)
 
 
 def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET_S) -> Report:
-    """Measure. Collective.
+    """Measure the links and return the report. Collective.
 
     Raises:
         HorovodInternalError: two ranks cannot exchange at all; names them.
@@ -94,7 +95,7 @@ def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET
 
 
 def text(report: Report, nodes: tuple[int, ...]) -> str:
-    """The report for people, warnings first."""
+    """Return the report as text for users, warnings first."""
     middle = medians(report.links, nodes)
     lines = [
         f"slow link between rank {a} (node {nodes[a]}) and rank {b} (node {nodes[b]}):"
@@ -118,14 +119,17 @@ def text(report: Report, nodes: tuple[int, ...]) -> str:
 
 
 def at_start(here: Context) -> None:
-    """Check, and say on rank 0 what was found. ``init`` calls it where ``AITNE_LINK_CHECK=1``."""
+    """Check the links and print the report on rank 0; ``init`` calls it if requested.
+
+    ``AITNE_LINK_CHECK=1`` requests it.
+    """
     report = check(here)
     if here.world.rank == 0:
         sys.stderr.write(text(report, here.nodes) + "\n")
 
 
 def main() -> int:
-    """Check, and print on rank 0. 1: a link is slow."""
+    """Check the links and print the report on rank 0; return 1 if a link is slow."""
     os.environ["AITNE_LINK_CHECK"] = "0"
     context.init()
     here = context.current()
@@ -141,7 +145,7 @@ def main() -> int:
 
 
 class _Meter:
-    """This rank's side of the measurements."""
+    """Measurements of this rank."""
 
     def __init__(self, here: Context, connecting: Connect, device: str, began: float) -> None:
         self._here = here
@@ -150,7 +154,7 @@ class _Meter:
         self._began = began
 
     def measure(self, pair: Pair, name: str, until_s: float) -> Link | None:
-        """The link between this rank and the other of the pair; None: no time is left."""
+        """Measure the link between this rank and the other of the pair; None: no time is left."""
         transport = self._connected(f"{name}.{pair[0]}.{pair[1]}", pair)
         try:
             latency_s = self._agreed(
@@ -165,7 +169,7 @@ class _Meter:
             transport.close()
 
     def ring(self) -> float:
-        """What all ranks reach together."""
+        """Return the bus bandwidth of an allreduce of all ranks."""
         everybody = tuple(range(self._here.world.size))
         transport = self._connected("ring", everybody)
         try:
@@ -191,7 +195,7 @@ class _Meter:
             raise self._broken(ranks, error) from error
 
     def _bandwidth(self, transport: Transport) -> float:
-        """Bytes over the time of an all-reduce, the same at all members."""
+        """Return the bytes per second of an allreduce, the same at all members."""
         (probe_s,) = self._times(transport, _PROBE_BYTES, 1)
         probe_s = self._agreed(transport, probe_s)
         whole_s = probe_s * _BYTES / _PROBE_BYTES
@@ -214,7 +218,7 @@ class _Meter:
         return found
 
     def _agreed(self, transport: Transport, seconds: float) -> float:
-        """The longest that any member says, so that all decide alike."""
+        """Return the maximum of all members' values, so that all decide equally."""
         said = torch.tensor([seconds], dtype=torch.float64, device=self._device)
         transport.allreduce(said, Reduction.MAX)
         return float(said)
@@ -229,13 +233,16 @@ def _meet(here: Context) -> None:
 
 
 def _all(mine: Mapping[Pair, Link]) -> dict[Pair, Link]:
-    """Everybody's links. Both ends of one have agreed on the same numbers."""
+    """Return the links of all ranks. Both ends of a link have agreed on the same values."""
     gathered = allgather_object(dict(mine), "aitne.linkcheck")
     return {pair: link for each in gathered for pair, link in each.items()}
 
 
 def _device(here: Context) -> str:
-    """``cuda`` where every rank has a GPU of its own, which is the current one then."""
+    """Return ``cuda`` if every rank has its own GPU, otherwise ``cpu``.
+
+    With ``cuda`` that GPU becomes the current one.
+    """
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     index = here.world.local_rank if count >= here.world.local_size else 0
     mine = str(torch.cuda.get_device_properties(index).uuid) if count else None

@@ -1,4 +1,4 @@
-"""Which pairs of ranks to measure when, and which of what was measured is slow. Logic only."""
+"""Schedule of the pairs of ranks to measure, and selection of slow links. Logic only."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import TypeAlias
 Pair: TypeAlias = tuple[int, int]
 
 SLOW_SHARE = 0.7
-"""A link is slow below this share of the median of its kind."""
+"""Share of the median of its kind below which a link is slow."""
 MOST_RANKS = 32
-"""Of larger worlds only one rank of each node is measured with those of other nodes."""
+"""World size above which only one rank of each node is measured with those of other nodes."""
 _COMPARABLE = 3
-"""So many links of a kind it takes to say that one is slower than usual."""
+"""Minimum number of links of a kind for a comparison."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """Two ranks, and how fast they exchange."""
+    """Link of two ranks with its measured speed."""
 
     ranks: Pair
     bytes_per_s: float
-    """Of an all-reduce between the two: each byte travels both ways."""
+    """Bytes per second of an allreduce between the two: each byte is sent in both directions."""
     latency_s: float
-    """Of the smallest one."""
+    """Seconds of the smallest allreduce."""
 
 
 def rounds(members: Sequence[int]) -> list[list[Pair]]:
-    """Every pair once, in as few rounds as can be, nobody twice in a round.
+    """Return every pair once, in the fewest rounds, each rank at most once in a round.
 
-    The circle method of round-robin tournaments: one stands still, the others move on by one place.
+    The circle method of round-robin tournaments: one stays fixed, the others rotate by one place.
     """
     circle: list[int | None] = list(members)
     if len(circle) < 2:
@@ -50,8 +50,10 @@ def rounds(members: Sequence[int]) -> list[list[Pair]]:
 
 
 def schedule(nodes: Sequence[int]) -> list[list[Pair]]:
-    """Rounds for ranks on these nodes: every pair; of a large world every pair of nodes, and on each node
-    every rank with the next."""
+    """Return the rounds for ranks on these nodes.
+
+    Every pair; in a large world every pair of nodes, and on each node every rank with the next.
+    """
     if len(nodes) <= MOST_RANKS:
         return rounds(range(len(nodes)))
     first = {node: rank for rank, node in reversed(list(enumerate(nodes)))}
@@ -63,12 +65,12 @@ def schedule(nodes: Sequence[int]) -> list[list[Pair]]:
 
 
 def within(pair: Pair, nodes: Sequence[int]) -> bool:
-    """Whether both ranks are on one node: such links are another kind than those between nodes."""
+    """Return whether both ranks are on one node; links between nodes are of another kind."""
     return nodes[pair[0]] == nodes[pair[1]]
 
 
 def medians(links: Iterable[Link], nodes: Sequence[int]) -> dict[bool, float]:
-    """The median bandwidth of links within a node (True) and between nodes (False), where there are any."""
+    """Return the median bandwidths within a node (True) and between nodes (False), if any."""
     kinds: dict[bool, list[float]] = {}
     for link in links:
         kinds.setdefault(within(link.ranks, nodes), []).append(link.bytes_per_s)
@@ -76,7 +78,7 @@ def medians(links: Iterable[Link], nodes: Sequence[int]) -> dict[bool, float]:
 
 
 def slow(links: Sequence[Link], nodes: Sequence[int]) -> list[Link]:
-    """Links with less than ``SLOW_SHARE`` of the median of their kind, the slowest first."""
+    """Return links with less than ``SLOW_SHARE`` of the median of their kind, the slowest first."""
     middle = medians(links, nodes)
     counts = {kind: sum(within(each.ranks, nodes) is kind for each in links) for kind in middle}
     found = [

@@ -1,8 +1,8 @@
-"""How ranks come to be connected to rank 0.
+"""Rendezvous that connects all ranks to rank 0.
 
-Rank 0 binds any free port and leaves its addresses and a secret in the store. Both sides prove that they
-know the secret: a stranger's connection, or a stranger who answers at that port, is told from a rank. All
-that call are heard at once, so a stranger that says nothing delays no rank.
+Rank 0 binds any free port and stores its addresses and a secret. Both sides prove that they know
+the secret, which distinguishes ranks from foreign clients and servers at that port. All connections
+are served concurrently, so a silent foreign client delays no rank.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from aitne.launch.world import World
 _CONNECT_S = 120.0
 _NONCE = 16
 _HELLO = 4 + 32
-"""Bytes that a rank says: its number and the proof."""
+"""Bytes that a rank sends: its number and the proof."""
 _GREETING_S = 10.0
-"""A connection that has not proved by then that it is a rank's is closed."""
+"""Seconds after which a connection without proof is closed."""
 _STRANGERS = 256
-"""So many such connections may be open besides those of ranks."""
+"""Maximum number of open connections without proof, besides those of ranks."""
 _BACKLOG = 1024
 
 
 def connect(world: World, store: Store, prefix: str, host: str) -> Control:
-    """Join the star. Collective.
+    """Join the star and return its control connections. Collective.
 
     Args:
-        world: who this rank is.
-        store: where rank 0 leaves its addresses.
+        world: of this rank.
+        store: where rank 0 stores its addresses.
         prefix: of its keys there; never used before in this run.
-        host: identity of this machine: where rank 0's is equal, its loopback is used.
+        host: identity of this machine: if equal to rank 0's, the loopback address is used.
 
     Raises:
         HorovodInternalError: a rank did not turn up, or an address cannot be reached.
@@ -63,12 +63,12 @@ def connect(world: World, store: Store, prefix: str, host: str) -> Control:
 
 
 def _patience_s() -> float:
-    """How long the others may take to turn up."""
+    """Return the seconds in which the other ranks must connect."""
     return float(os.environ.get(TIMEOUT) or _CONNECT_S)
 
 
 class _Guest:
-    """A connection that has not proved yet that it is a rank's."""
+    """Connection without proof that it belongs to a rank."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -125,7 +125,7 @@ def _gather(world: World, store: Store, prefix: str, host: str) -> dict[int, soc
 
 
 def _listening(world: World) -> socket.socket:
-    """Listens on loopback where all ranks are on this node."""
+    """Return a listening socket, on loopback if all ranks are on this node."""
     if world.local_size == world.size:
         return socket.create_server((LOCAL, 0), backlog=_BACKLOG)
     if socket.has_dualstack_ipv6():
@@ -144,7 +144,7 @@ def _receive(
     guests: dict[socket.socket, _Guest],
     events: selectors.BaseSelector,
 ) -> None:
-    """Take one connection in and greet it."""
+    """Accept one connection and send it a greeting."""
     try:
         connection, _ = listener.accept()
     except OSError:
@@ -163,7 +163,7 @@ def _send_away(
     *,
     keep: bool = False,
 ) -> socket.socket:
-    """Forget a guest, and close its connection unless it is kept."""
+    """Remove a guest, and close its connection unless it is kept."""
     del guests[guest.connection]
     events.unregister(guest.connection)
     if not keep:
@@ -172,7 +172,7 @@ def _send_away(
 
 
 def _rank_of(guest: _Guest, token: bytes) -> int | None:
-    """Return the rank that a guest has proved to be, -1: none; None: it has not said enough."""
+    """Return the rank that a guest has proved to be, -1: none; None: more data is required."""
     try:
         part = guest.connection.recv(_HELLO - len(guest.said))
     except BlockingIOError:
@@ -189,7 +189,7 @@ def _rank_of(guest: _Guest, token: bytes) -> int | None:
 
 
 def _answered(connection: socket.socket, token: bytes, nonce: bytes) -> bool:
-    """Prove to a rank that this is rank 0; whether it is still there."""
+    """Prove to a rank that this is rank 0; return whether it is still connected."""
     try:
         connection.sendall(_proof(token, b"zero" + nonce))
         _tune(connection)

@@ -1,4 +1,4 @@
-"""``horovod.torch.mpi_ops`` by its name, which some libraries import from."""
+"""Alias of ``horovod.torch.mpi_ops``, from which some libraries import."""
 
 from aitne.distrib.basics import *  # noqa: F403
 from aitne.distrib.errors import HorovodInternalError

@@ -1,10 +1,10 @@
 """Collectives, with Horovod's names, arguments and defaults (horovod.torch.mpi_ops, 0.28).
 
-Ranks meet by name: a collective begins when every rank of the process set has asked for one of that
-name. Those without a name meet in the order in which they are asked for. Where ranks ask for
-different things under one name, all of them get ``HorovodInternalError``.
+Ranks match by name: a collective starts when every rank of the process set has submitted one of
+that name. Those without a name match in the order of submission. If ranks submit different
+operations under one name, all of them get ``HorovodInternalError``.
 
-Arguments that many of them take:
+Common arguments:
 
 - ``op``: ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``.
 - ``average``: the old form of ``op``; deprecated.
@@ -98,7 +98,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Combine ``tensor`` of all ranks, element by element; gradients flow through it.
+    """Reduce ``tensor`` of all ranks element by element; differentiable.
 
     Returns:
         A new tensor of the same shape and type.
@@ -119,7 +119,7 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Combine ``tensor`` of all ranks in place; returns it."""
+    """Reduce ``tensor`` of all ranks in place; return it."""
     reduce_op = reduction(op, average)
     scales = (prescale_factor, postscale_factor)
     return calls.allreduce_in_place(tensor, name, reduce_op, scales, process_set).now()
@@ -135,7 +135,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
-    """``allreduce`` of several tensors that are exchanged together; gradients flow through it."""
+    """Perform ``allreduce`` of several tensors in one exchange; differentiable."""
     reduce_op = reduction(op, average)
     small, contexts = _compressed(tensors, compression)
     scales = (prescale_factor, postscale_factor)
@@ -152,7 +152,7 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
-    """``allreduce_`` of several tensors that are exchanged together; returns them."""
+    """Perform ``allreduce_`` of several tensors in one exchange; return them."""
     reduce_op = reduction(op, average)
     scales = (prescale_factor, postscale_factor)
     return calls.grouped_allreduce_in_place(tensors, name, reduce_op, scales, process_set).now()
@@ -161,7 +161,7 @@ def grouped_allreduce_(
 def allgather(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """All ranks' rows, in the order of ranks; gradients flow through it.
+    """Return the rows of all ranks, in the order of ranks; differentiable.
 
     Tensors may differ in their first dimension only.
     """
@@ -173,7 +173,7 @@ def grouped_allgather(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
-    """``allgather`` of several tensors that are exchanged together; gradients flow through it."""
+    """Perform ``allgather`` of several tensors in one exchange; differentiable."""
     return Allgather.apply(True, name, process_set, *tensors)
 
 
@@ -183,7 +183,7 @@ def broadcast(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """A copy of rank ``root_rank``'s tensor; gradients flow through it.
+    """Return a copy of rank ``root_rank``'s tensor; differentiable.
 
     ``root_rank`` counts among all ranks, also with a process set.
 
@@ -199,7 +199,7 @@ def broadcast_(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Write rank ``root_rank``'s values into ``tensor``; returns it."""
+    """Write rank ``root_rank``'s values into ``tensor``; return it."""
     return calls.broadcast_in_place(tensor, root_rank, name, process_set).now()
 
 
@@ -209,17 +209,17 @@ def alltoall(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Deal rows out to ranks and take what each deals to this one; gradients flow through it.
+    """Send rows to each rank and receive rows from each rank; differentiable.
 
     Args:
         tensor: Rows for rank 0 first. Tensors may differ in their first dimension only.
-        splits: How many rows go to each rank: integers, in a tensor or a list. None: equally many.
-        name: By which ranks meet.
-        process_set: Which ranks take part.
+        splits: Number of rows for each rank: integers, in a tensor or a list. None: equally many.
+        name: By which ranks match.
+        process_set: Ranks that take part.
 
     Returns:
-        The rows received, in the order of ranks; if ``splits`` is given, a pair: these, and how many
-        came from each rank.
+        The received rows, in the order of ranks; if ``splits`` is given, a pair: these, and the
+            number of rows from each rank.
 
     Raises:
         ValueError: ``splits`` does not fit the tensor or the number of ranks.
@@ -236,9 +236,9 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """This rank's share of the rows of what ``allreduce`` would give; gradients flow through it.
+    """Return this rank's share of the rows of an ``allreduce``; differentiable.
 
-    Where rows do not come out even, the first ranks have one more. ``op`` is Average or Sum.
+    If rows are not divisible, the first ranks have one more. ``op`` is Average or Sum.
     """
     small, context = compression.compress(tensor)
     scales = (prescale_factor, postscale_factor)
@@ -255,7 +255,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
-    """``reducescatter`` of several tensors that are exchanged together; gradients flow through it."""
+    """Perform ``reducescatter`` of several tensors in one exchange; differentiable."""
     small, contexts = _compressed(tensors, compression)
     scales = (prescale_factor, postscale_factor)
     reduced = Reducescatter.apply(True, name, op, scales, process_set, *small)
@@ -263,9 +263,9 @@ def grouped_reducescatter(
 
 
 def join(device: int = -1) -> int:
-    """Say that this rank has no more data; until all have said so, it takes part with zeros.
+    """Report that this rank has no more data; it takes part with zeros until all ranks have joined.
 
-    Averages go on to count all ranks. The others may only reduce meanwhile: gathering and
+    Averages still count all ranks. Other ranks may only reduce meanwhile: gathering and
     broadcasting fail.
 
     Args:
@@ -278,7 +278,7 @@ def join(device: int = -1) -> int:
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Return when every rank of the set has called it."""
+    """Wait until every rank of the set has called it."""
     calls.barrier(process_set).now()
 
 

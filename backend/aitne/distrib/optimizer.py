@@ -1,4 +1,5 @@
-"""An optimizer that applies the average of all ranks' gradients: ``horovod.torch.DistributedOptimizer``."""
+"""Optimizer that applies the average of all ranks' gradients:
+``horovod.torch.DistributedOptimizer``."""
 
 from __future__ import annotations
 
@@ -29,11 +30,12 @@ _OWN: dict[Any, str] = {NoneCompressor: "none", FP16Compressor: "fp16", BF16Comp
 
 
 class _DistributedOptimizer(Named):
-    """What comes before the user's optimizer class in the method resolution order.
+    """Base class before the user's optimizer class in the method resolution order.
 
-    Under Horovod's name and with its arguments, for programs that derive from it: such a class names the
-    optimizer's own class after it, as in ``class Mine(_DistributedOptimizer, torch.optim.SGD)``. For the
-    arguments see ``DistributedOptimizer``; ``params`` may be another optimizer's ``param_groups``.
+    It has Horovod's name and arguments, for programs that derive from it: such a class names the
+    optimizer's own class after it, as in ``class Mine(_DistributedOptimizer, torch.optim.SGD)``.
+    For the arguments see ``DistributedOptimizer``; ``params`` may be another optimizer's
+    ``param_groups``.
     """
 
     # A copy made by copy.deepcopy has none of these: it is an optimizer of its own process only.
@@ -85,7 +87,7 @@ class _DistributedOptimizer(Named):
             weakref.finalize(self, self._gradients.close).atexit = False
 
     def _unwatched(self) -> list[tuple[str, torch.nn.Parameter]]:
-        """Parameters that want a gradient and that the exchange does not know."""
+        """Return parameters that require a gradient and are not yet part of the exchange."""
         self._frozen, self._count, found = [], 0, []
         for i, group in enumerate(self.param_groups):
             for j, parameter in enumerate(group["params"]):
@@ -98,8 +100,10 @@ class _DistributedOptimizer(Named):
         return found
 
     def synchronize(self) -> None:
-        """Wait until every gradient is the one of all ranks; for what must come before ``step``, such as
-        clipping. Then call ``step`` within ``skip_synchronize``.
+        """Wait until the gradients of all ranks are exchanged.
+
+        For operations before ``step``, such as clipping. Then call ``step`` within
+        ``skip_synchronize``.
 
         Raises:
             HorovodInternalError: ranks disagree, or one is gone.
@@ -117,7 +121,7 @@ class _DistributedOptimizer(Named):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Within it ``step`` does not exchange, as ``synchronize`` has."""
+        """Make ``step`` skip the exchange inside the block, after ``synchronize``."""
         self._should_synchronize = False
         try:
             yield
@@ -125,7 +129,7 @@ class _DistributedOptimizer(Named):
             self._should_synchronize = True
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Exchange gradients, and apply them. With a closure: exchange after each call of it.
+        """Exchange gradients and apply them. With a closure: exchange after each call of it.
 
         Raises:
             HorovodInternalError: ranks disagree, or one is gone.
@@ -160,7 +164,7 @@ class _DistributedOptimizer(Named):
         self.synchronize()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget gradients.
+        """Reset the gradients.
 
         Raises:
             AssertionError: some have come since the last ``step`` or ``synchronize``, and may be on their
@@ -174,24 +178,27 @@ class _DistributedOptimizer(Named):
         super().zero_grad(set_to_none)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """From now on so many backward passes make one step."""
+        """Set the number of backward passes in one step."""
         self.backward_passes_per_step = passes
         if self._gradients is not None:
             self._gradients.set_passes(passes)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """As the user's optimizer does; gradients of a step that was begun are forgotten."""
+        """Load the state as the user's optimizer does; discard the gradients of a begun step."""
         if self._gradients is not None:
             self._gradients.reset()
         self._should_synchronize, self._synchronized = True, False
         super().load_state_dict(*args, **kwargs)
 
     def exchange_state_dict(self) -> dict[str, Any]:
-        """What compression has lost on this rank and the next step will send; for this rank's checkpoint."""
+        """Return the compression errors that this rank's next step will send.
+
+        For this rank's checkpoint.
+        """
         return {} if self._gradients is None else self._gradients.state_dict()
 
     def load_exchange_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what ``exchange_state_dict`` gave on this rank."""
+        """Restore the result of ``exchange_state_dict`` on this rank."""
         if self._gradients is not None:
             self._gradients.load_state_dict(state)
 
@@ -208,27 +215,29 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """An optimizer of a subclass of ``optimizer``'s class that exchanges gradients before it applies them.
+    """Return an optimizer that exchanges gradients before it applies them.
 
-    It shares state and parameter groups with ``optimizer``. Gradients go out during backward; those of
-    a step that a rank has not computed count as zeros. A gradient's memory belongs to the exchange: it
-    is written over in the next backward, so clone one that is to be kept.
+    Its class is a subclass of ``optimizer``'s. It shares state and parameter groups with
+    ``optimizer``. Gradients are sent during backward; those of a step that a rank has not computed
+    count as zeros. A gradient's memory belongs to the exchange: it is overwritten in the next
+    backward, so clone one that is to be kept.
 
     Args:
-        optimizer: what applies gradients.
-        named_parameters: as ``model.named_parameters()`` gives them; None: numbered names.
-        compression: one of ``Compression``, or a class with the same two functions, or the name of a
-            compressor of ``aitne.distrib.compress`` such as ``"bf16"``: then with error feedback,
-            where that compressor has one. Left as it is: what the job file says (``AITNE_COMPRESS``).
-        backward_passes_per_step: how many passes accumulate before gradients are exchanged.
-        op: Average, Sum, Adasum, Min, Max or Product. Adasum combines what the optimizer makes of
-            gradients instead of the gradients.
-        gradient_predivide_factor: with Average, gradients are divided by it before the sum, and by the
-            rest of the number of ranks afterwards.
+        optimizer: applies the gradients.
+        named_parameters: the result of ``model.named_parameters()``; None: numbered names.
+        compression: one of ``Compression``, or a class with the same two functions, or the name of
+            a compressor of ``aitne.distrib.compress`` such as ``"bf16"``: then with error feedback,
+            if that compressor supports it. Default: the job file's (``AITNE_COMPRESS``).
+        backward_passes_per_step: number of passes that accumulate before gradients are exchanged.
+        op: Average, Sum, Adasum, Min, Max or Product. Adasum combines the optimizer's steps instead
+            of the gradients.
+        gradient_predivide_factor: with Average, gradients are divided by it before the sum, and by
+            the rest of the number of ranks afterwards.
         num_groups: the old name of ``groups``.
-        groups: gradients that must travel together: so many runs of them, or lists of parameters.
+        groups: gradients that are exchanged together: a number of runs of them, or lists of
+            parameters.
         sparse_as_dense: exchange sparse gradients as dense ones.
-        process_set: who exchanges. On other ranks it is an optimizer as any other.
+        process_set: ranks that exchange. On other ranks it behaves as an ordinary optimizer.
 
     Raises:
         ValueError: an argument is wrong, ``optimizer`` is a ``DistributedOptimizer``, or a parameter is a
@@ -322,7 +331,7 @@ def _names_of(
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None,
 ) -> dict[int, str]:
-    """Each parameter's name by ``id``.
+    """Return each parameter's name by ``id``.
 
     Raises:
         ValueError: a name is there twice, a parameter has none, or these are not pairs; or a parameter is
@@ -366,7 +375,7 @@ def _names_of(
 
 
 def _compressor(compression: Any) -> tuple[str, Callable[[], Any], bool, bool]:
-    """How it is called, what makes one, whether with error feedback, and whether it wants whole gradients."""
+    """Return the compression's name, factory, error feedback, and need of whole gradients."""
     if isinstance(compression, str):
         plugin: Any = COMPRESSORS.get(compression)
         return f"{compression} with error feedback", plugin, bool(plugin.error_feedback), False

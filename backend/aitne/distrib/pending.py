@@ -1,4 +1,4 @@
-"""Requests of this rank that are under way, and how several are carried out together."""
+"""Requests of this rank in progress, and the combined execution of several."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from aitne.distrib.types import Ask, Kind, Request
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """One request, from ``submit`` to ``wait``."""
+    """Request from ``submit`` to ``wait``."""
 
     key: Key
     request: Request
     ready: Ready | None
-    """When its tensors are there; None: at once."""
+    """Readiness of its tensors on a GPU; None: they are ready."""
     done: bool = False
     result: Any = None
     finished: Finished | None = None
-    """When its results are there; None: as soon as it is done."""
+    """Completion of its results on a GPU; None: ready as soon as it is done."""
     error: str | None = None
 
 
 class Requests:
-    """This rank's requests. Called with the engine's lock held."""
+    """Requests of this rank. Called with the engine's lock held."""
 
     def __init__(self) -> None:
         self._pending: dict[int, Pending] = {}
@@ -41,7 +41,7 @@ class Requests:
         self._next = 0
 
     def add(self, ask: Ask, request: Request, ready: Ready | None) -> tuple[int, int]:
-        """A new request's handle, and its number where it has no name, else -1.
+        """Add a request; return its handle and, if it has no name, its number, else -1.
 
         Raises:
             ValueError: one of that name is under way.
@@ -62,24 +62,24 @@ class Requests:
         return handle, number
 
     def get(self, handle: int) -> Pending | None:
-        """None: there is no such handle."""
+        """Return the request of a handle; None: there is no such handle."""
         return self._pending.get(handle)
 
     def find(self, handle: int) -> Pending:
-        """Raises ``ValueError``: there is no such handle, or it was waited for."""
+        """Return the request of a handle. Raises ``ValueError``: unknown, or waited for before."""
         pending = self._pending.get(handle)
         if pending is None:
             raise ValueError(f"Handle {handle} was not created or has been cleared.")
         return pending
 
     def forget(self, handle: int) -> None:
-        """It was waited for."""
+        """Remove a request that was waited for."""
         self._pending.pop(handle, None)  # two threads may have waited for it
 
     def finish(
         self, pending: Pending, result: Any, finished: Finished | None, error: str | None
     ) -> None:
-        """It is done, with a result or an error."""
+        """Mark a request as done, with a result or an error."""
         pending.result, pending.finished, pending.error = result, finished, error
         pending.done = True
         pending.ready = None
@@ -89,7 +89,7 @@ class Requests:
             self._numbers = {key: count for key, count in self._numbers.items() if key[0] != 0}
 
     def give_up(self, why: str) -> None:
-        """All that are not done fail."""
+        """Fail all requests that are not done."""
         for pending in self._pending.values():
             if not pending.done:
                 self.finish(pending, None, None, why)
@@ -97,15 +97,18 @@ class Requests:
 
 @dataclass(eq=False, slots=True)
 class Task:
-    """A response to carry out."""
+    """Response to execute with the requests of this rank."""
 
     item: Item
     pendings: list[Pending | None]
-    """For each of the item's requests; None: this rank has joined."""
+    """Request for each of the item's; None: this rank has joined."""
 
 
 def carry_out(execution: Execution, task: Task) -> tuple[list[Any], Finished | None]:
-    """Results of each request, and when they are there. Raises what ``Execution.run`` raises."""
+    """Execute a task; return the result of each request, and their completion on a GPU.
+
+    None: the results are ready. Raises what ``Execution.run`` raises.
+    """
     mine = [each for each in task.pendings if each is not None]
     with _on_timeline(mine):
         ready = [each.ready for each in mine if each.ready is not None]

@@ -1,21 +1,21 @@
-"""Ends a training run between two steps, on every rank between the same two.
+"""End of a training run between two steps, after the same step on every rank.
 
     stop = Preemption()                       # SIGTERM and SIGUSR1 set a flag from now on
     for step in range(first, last):
         train(...)
         if stop.after_step():
             checkpoints.save(state, step)
-            stop.leave()                      # exit status 75: go on later
+            stop.leave()                      # exit status 75: resume later
 
-Where nobody was told to end, ``after_step`` compares two numbers. Otherwise rank 0 proposes a step that
-no rank has ended yet, as far as it knows. A rank that has not ended it promises to wait there and says
-so; one that has says where it is, and rank 0 proposes a later step. When all have promised, that step is
-the last. All this is between control threads, so a rank that waits in an exchange answers as well: a
-rank that keeps its promise can only wait for others that go on.
+Without a signal, ``after_step`` compares two numbers. Otherwise rank 0 proposes a step that no rank
+has ended yet, as far as it knows. A rank that has not ended it promises to wait there and reports
+that; another one reports its step, and rank 0 proposes a later one. When all have promised, that
+step is the last. All messages are between control threads, so a rank that waits in an exchange
+answers as well: a rank that keeps its promise can only wait for others that continue.
 
-Ranks whose numbers of steps differ meet in ``join()``, so steps are counted from the last one. While a rank
-is in it, a step after it is proposed. A rank that joins having promised a later step cannot keep that: then
-``leave`` raises on the others.
+Ranks with different numbers of steps wait in ``join()``, so steps are counted from the last one.
+While a rank is in it, a step after it is proposed. A rank that joins after promising a later step
+cannot keep the promise: then ``leave`` raises on the others.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from aitne.distrib.context import current
 from aitne.distrib.types import Kind, Request
 
 EX_TEMPFAIL = 75
-"""What a program exits with that was told to end, has saved, and wants to go on (sysexits.h)."""
+"""Exit code of a program that was asked to end, saved its state and is to be resumed
+(sysexits.h)."""
 
 Place = tuple[int, int]
-"""How often a rank has joined, and how many steps it has ended since."""
+"""Number of joins of a rank, and of its steps since the last one."""
 
 _NEVER: Place = (sys.maxsize, 0)
 _JOINS = sys.maxsize
@@ -46,23 +47,23 @@ _AHEAD = 2
 
 
 class Link(Protocol):
-    """What is needed of the control connections."""
+    """Interface of the control connections that the agreement requires."""
 
     def on(self, kind: str, handler: Any) -> None:
-        """See ``Control.on``."""
+        """Register a message handler; see ``Control.on``."""
 
     def on_lost(self, handler: Any) -> None:
-        """See ``Control.on_lost``."""
+        """Register a handler for lost ranks; see ``Control.on_lost``."""
 
     def send(self, rank: int, kind: str, payload: Any) -> None:
-        """See ``Control.send``."""
+        """Send a message to one rank; see ``Control.send``."""
 
     def broadcast(self, kind: str, payload: Any) -> None:
-        """See ``Control.broadcast``."""
+        """Send a message to all ranks; see ``Control.broadcast``."""
 
 
 class Agreement:
-    """One rank's part in finding the step after which all end."""
+    """Participation of one rank in the agreement on the last step."""
 
     def __init__(self, link: Link, rank: int, size: int) -> None:
         self._link = link
@@ -87,9 +88,9 @@ class Agreement:
         link.send(0, "stop.here", None)
 
     def after_step(self, wanted: bool) -> bool:
-        """Count a step; whether it was the last. Waits only while ranks are finding that out.
+        """Count a step; return whether it was the last. Waits only while ranks are agreeing.
 
-        A rank that is lost or leaves ends the search: False, and the next exchange raises.
+        A rank that is lost or shuts down ends the agreement: False, and the next exchange raises.
         """
         if wanted and self._promised == _NEVER:
             # Again and again: rank 0 may not have been listening yet.
@@ -102,17 +103,17 @@ class Agreement:
             return self._last is not None and self._ended >= self._last
 
     def joins(self) -> None:
-        """This rank has no more steps before the others have joined too."""
+        """Record that this rank makes no more steps before the others have joined too."""
         with self._changed:
             self._ended = (self._ended[0], _JOINS)
 
     def joined(self) -> None:
-        """All ranks have joined: their next step is the same."""
+        """Record that all ranks have joined: their next step is the same."""
         with self._changed:
             self._ended = (self._ended[0] + 1, 0)
 
     def leave(self) -> None:
-        """This rank makes no more steps, and promises nothing."""
+        """Report that this rank makes no more steps and promises none."""
         self._link.send(0, "stop.gone", None)
 
     def _proposed(self, _sender: int, proposal: list[int]) -> None:
@@ -165,7 +166,7 @@ class Agreement:
             self._propose(ended)
 
     def _came(self, sender: int, _payload: Any) -> None:
-        """A rank that listens only now has not heard what was proposed before."""
+        """Send the current proposal to a rank that did not receive it before it listened."""
         with self._changed:
             step = self._proposal
         if step > (0, 0) and sender:
@@ -178,10 +179,11 @@ def _place(sent: list[int]) -> Place:
 
 
 class Preemption:
-    """Signals that tell the program to end set a flag, from its making on. Made by every rank after
-    ``init``, on its main thread.
+    """Flag that signals set to ask the program to end.
 
-    ``signals``: SIGTERM is what schedulers send, SIGUSR1 what users ask them to send ahead of it.
+    Created by every rank after ``init``, on its main thread; signals count from then on.
+
+    ``signals``: SIGTERM is what schedulers send, SIGUSR1 what users request ahead of it.
     """
 
     def __init__(
@@ -193,17 +195,19 @@ class Preemption:
         self._context.engine.on_join(self._agreement.joins, self._agreement.joined)
         self._context.on_close(self._agreement.leave)
         self.signalled = False
-        """Whether this rank was told to end; others may know before."""
+        """Whether this rank received a signal; other ranks may have received it earlier."""
         self._before = {each: signal.signal(each, self._flag) for each in signals}
         _alive.add(self)
 
     def after_step(self) -> bool:
-        """Called by every rank after each of its steps: True, on all ranks after the same one, when it
-        is the last."""
+        """Record the end of a step; return True if it was the last one.
+
+        Every rank calls it after each of its steps; all get True after the same step.
+        """
         return self._agreement.after_step(self.signalled)
 
     def leave(self) -> NoReturn:
-        """Wait until every rank has come here, having saved what it saves, and exit with status 75.
+        """Wait until every rank has saved its state and called this, and exit with status 75.
 
         Raises:
             HorovodInternalError: a rank is gone.
@@ -221,7 +225,10 @@ class Preemption:
 
 
 def after_fork(all_of_them: Iterable[Preemption]) -> None:
-    """A child, such as a pool's, ends by the signals again: its parent may wait for that."""
+    """Restore the effect of the signals in a forked child, such as a pool's.
+
+    Its parent may wait for its end.
+    """
     for each in all_of_them:
         each._after_fork()
 

@@ -1,4 +1,4 @@
-"""Sets of ranks that exchange among themselves, as Horovod's."""
+"""Process sets as in Horovod: process groups of a subset of ranks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from aitne.distrib.types import Kind, ReduceOp, Request
 
 
 class ProcessSet:
-    """Some of the ranks. Collectives take it as ``process_set``.
+    """Subset of the ranks. Collectives take it as ``process_set``.
 
-    Made from a list of ranks, or from an mpi4py communicator, for ``init`` only, which asks its members
-    for their ranks. It is of use once ``init(process_sets=...)`` or ``add_process_set`` has given it a number.
+    Created from a list of ranks, or, for ``init`` only, from an mpi4py communicator, which provides
+    the ranks of its members. It is usable once ``init(process_sets=...)`` or ``add_process_set``
+    has assigned its number.
     """
 
     process_set_id: int | None = None
@@ -39,13 +40,13 @@ class ProcessSet:
         self.process_set_id = None
 
     def size(self) -> int | None:
-        """How many ranks it has; None before it has a number."""
+        """Return the number of ranks in the set; None before it has a number."""
         if self.process_set_id is None:
             return None
         return len(_members(self.process_set_id))
 
     def rank(self) -> int | None:
-        """This rank's place in it; None before it has a number.
+        """Return this rank's position in the set; None before it has a number.
 
         Raises:
             ValueError: this rank is not in it.
@@ -59,7 +60,7 @@ class ProcessSet:
         return members.index(rank)
 
     def included(self) -> bool | None:
-        """Whether this rank is in it; None before its ranks are known."""
+        """Return whether this rank is in the set; None before its ranks are known."""
         if self.ranks is None:
             return None
         return current().world.rank in self.ranks
@@ -69,12 +70,12 @@ class ProcessSet:
 
 
 global_process_set = ProcessSet([])
-"""All ranks. Its list of ranks is filled by ``init``."""
+"""Process set of all ranks. Its list of ranks is filled by ``init``."""
 global_process_set.process_set_id = 0
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Make a set after ``init``. Every rank calls it, with the same ranks, members or not.
+    """Create a set after ``init``. Every rank calls it, with the same ranks, members or not.
 
     Raises:
         ValueError: there is such a set, or ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` is not set.
@@ -94,7 +95,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Give up a set; every rank calls it. Returns whether there was such a set.
+    """Remove a set; every rank calls it. Returns whether there was such a set.
 
     Raises:
         ValueError: ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` is not set.
@@ -109,7 +110,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def register(ranks: Sequence[int]) -> int | None:
-    """The number of a new set of these ranks, agreed on by all; None: there is one already."""
+    """Return the number of a new set of these ranks, equal on all; None: there is one already."""
     context = current()
     wrong = [rank for rank in ranks if not 0 <= rank < context.world.size]
     if wrong or not ranks or len(set(ranks)) != len(ranks):
@@ -119,9 +120,9 @@ def register(ranks: Sequence[int]) -> int | None:
 
 
 def initialise(process_sets: Sequence[ProcessSet]) -> None:
-    """Give the sets named in ``init`` their numbers; every rank names the same, in the same order.
+    """Assign numbers to the sets of ``init``; every rank passes the same, in the same order.
 
-    Only sets from communicators differ from rank to rank: each rank names those that it is a member of.
+    Only sets of communicators differ by rank: each rank passes those of which it is a member.
 
     Raises:
         ValueError: one is named twice.
@@ -151,7 +152,10 @@ def _some_rank_has(mine: Sequence[ProcessSet]) -> bool:
 
 
 def _of_communicators(process_sets: Sequence[ProcessSet]) -> list[tuple[int, ...]]:
-    """The sets of all ranks' communicators, each once. Collective; fills ``ranks`` of this rank's."""
+    """Return the sets of all ranks' communicators, each once.
+
+    Collective; fills ``ranks`` of this rank's.
+    """
     context = current()
     mine = []
     for process_set in process_sets:

@@ -1,6 +1,6 @@
-"""The profile of a run for people and for Prometheus: ``python -m aitne.distrib.profile FILE``.
+"""Profile of a run as text for users and for Prometheus: ``python -m aitne.distrib.profile FILE``.
 
-``report`` says what is in the file, ``profiling`` writes it while the run goes on.
+``report`` describes the file, ``profiling`` writes it during the run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a profile. Raises ``ValueError`` where the file is none, or of a schema unknown here."""
+    """Read a profile. Raises ``ValueError`` if it is invalid or of an unknown schema."""
     try:
         found = json.loads(path.read_text())
     except ValueError as error:
@@ -30,7 +30,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def table(profile: Mapping[str, Any]) -> str:
-    """The profile as lines of text: totals, hvprof's table, ranks."""
+    """Return the profile as lines of text: totals, hvprof's table, ranks."""
     state = "ended" if profile["final"] else f"as of {profile['written_at']}"
     lines = [
         f"{profile['size']} ranks, {profile['steps']} steps in {profile['elapsed_s']:.1f} s ({state})",
@@ -53,9 +53,10 @@ def table(profile: Mapping[str, Any]) -> str:
 
 
 def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> str:
-    """The profile in Prometheus' text format. ``labels``, such as the job, are put on every sample.
+    """Return the profile in Prometheus' text format. ``labels`` are added to every sample.
 
-    Names end in what they count; counters only grow, because a profile holds the whole run so far.
+    Names end in the unit that they count; counters only grow, because a profile covers the whole
+    run so far.
     """
     common = dict(labels or {})
     lines: list[str] = []
@@ -93,7 +94,7 @@ def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = No
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a profile. 0, or 1 where the file cannot be read."""
+    """Print a profile; return 0, or 1 if the file cannot be read."""
     parser = argparse.ArgumentParser(
         prog="python -m aitne.distrib.profile",
         description="Print what a run communicated, from its profile.json.",
@@ -172,7 +173,8 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _bounds(low: int, high: int | None) -> str:
-    """As hvprof writes a row: each begins where the one before ends."""
+    """Return the size range of a row as hvprof prints it: each starts at the end of the
+    previous."""
     if high is None:
         return f"> {_bytes(low - 1)}"
     return f"{_bytes(low - 1)} - {_bytes(high)}" if low else f"0 - {_bytes(high)}"

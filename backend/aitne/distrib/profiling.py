@@ -1,8 +1,8 @@
-"""Keeps the profile of a run while it goes on: every rank sums up, rank 0 writes the file.
+"""Profile of a run in progress: every rank sums up its records, rank 0 writes the file.
 
-A thread of each rank wakes every few seconds, reads the ring and sends its running totals to rank 0, if
-there is anything new; the training thread takes no part. A message that is lost costs nothing, since
-the next one holds what it held.
+A thread of each rank wakes every few seconds, reads the ring and sends its running totals to rank 0
+if they have changed; the training thread is not involved. A lost message has no effect, since the
+next one includes its content.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ from aitne.distrib.summary import Summary
 PROFILE_FILE = "profile.json"
 TRACE_FILE = "profile.trace.json"
 TRACE_ENTRIES = 20_000
-"""The last so many records of rank 0 are in the trace: some 2 MB."""
+"""Number of last records of rank 0 in the trace: some 2 MB."""
 INTERVAL_S = 2.0
 RANKS_PER_INTERVAL = 64
-"""Of larger runs each rank speaks less often, so that rank 0 has no more to do."""
+"""Number of ranks for one interval; larger runs report less often, so that rank 0's load is
+constant."""
 LAST_WORDS_S = 0.5
-"""How long rank 0, when it ends, waits for others that end at the same time."""
+"""Seconds that rank 0 waits at its end for other ranks that end at the same time."""
 
 Send: TypeAlias = Callable[[dict[str, Any]], None]
-"""Sends a message to rank 0. Raises ``OSError`` when there is no way to it any more."""
+"""Function that sends a message to rank 0. Raises ``OSError`` if rank 0 is unreachable."""
 
 
 def folder_of(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Where profiles go: ``AITNE_PROFILE``, else ``AITNE_RUN_DIR``, else nowhere."""
+    """Return the folder of profiles, ``AITNE_PROFILE`` or else ``AITNE_RUN_DIR``; None: unset."""
     name = environ.get("AITNE_PROFILE") or environ.get("AITNE_RUN_DIR")
     return Path(name) if name else None
 
 
 class Profiler:
-    """The profile of one rank; on rank 0 also that of the run.
+    """Profile of one rank; on rank 0 also that of the run.
 
-    ``nodes`` has the node of each rank; ``send`` is used on ranks other than 0.
+    ``nodes`` contains the node of each rank; ``send`` is used on ranks other than 0.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Profiler:
         self._thread.start()
 
     def take(self, rank: int, payload: Mapping[str, Any]) -> None:
-        """On rank 0: what another rank sent. From any thread."""
+        """Store the message of another rank, on rank 0. Callable from any thread."""
         with self._changed:
             self._messages[rank] = payload["totals"]
             self._fresh = True
@@ -85,13 +86,16 @@ class Profiler:
                 self._changed.notify_all()
 
     def lost(self, rank: int) -> None:
-        """On rank 0: nothing more will come of a rank. From any thread."""
+        """Record that a rank sends no more messages, on rank 0. Callable from any thread."""
         with self._changed:
             self._ended.add(rank)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Say the last word, and on rank 0 write it. Called once, before the way to rank 0 is closed."""
+        """Send the final totals, and write them on rank 0.
+
+        Called once, before the connection to rank 0 is closed.
+        """
         self._stop.set()
         self._thread.join()
         self._round(final=True)
@@ -132,7 +136,7 @@ class Profiler:
         self._put(PROFILE_FILE, found)
 
     def _put(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a file as a whole or not at all; training goes on without it."""
+        """Write a file atomically; an error does not affect training."""
         if self._folder is None:
             return
         path = self._folder / name
@@ -149,7 +153,7 @@ class Profiler:
 
 
 def trace(entries: Iterable[Entry]) -> dict[str, Any]:
-    """Records as Chrome's trace viewer and Perfetto read them; one row for each thread, times in µs.
+    """Return records for Chrome's trace viewer and Perfetto; one row for each thread, times in µs.
 
     https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """

@@ -1,4 +1,4 @@
-"""How far this rank is in its channels. Others care only while a rank has joined."""
+"""Progress of this rank in its channels, which other ranks need only while a rank has joined."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 
 class Progress:
-    """Keeps the last step of each channel; tells it while that is wanted.
+    """Last step of each channel, reported to rank 0 while requested.
 
-    ``begin`` and ``want`` may run at once: one of them sees what the other has written first.
+    ``begin`` and ``want`` may run concurrently: one of them sees what the other has written first.
 
     Args:
-        tell: rank 0 of a channel and a step.
+        tell: reports a channel and a step to rank 0.
     """
 
     def __init__(self, tell: Callable[[int, int], None]) -> None:
@@ -20,16 +20,19 @@ class Progress:
         self.wanted = False
 
     def begin(self, channel: int, step: int) -> None:
-        """This rank has come to a step. Tells nobody."""
+        """Record that this rank has reached a step, without a report."""
         self._steps[channel] = step
 
     def want(self, wanted: bool) -> None:
-        """Whether steps are to be told from now on; those begun are told at once."""
+        """Set whether steps are to be reported from now on.
+
+        Steps that were already started are reported immediately.
+        """
         self.wanted = wanted
         if wanted:
             self.report()
 
     def report(self) -> None:
-        """Tell the last step of every channel."""
+        """Report the last step of every channel."""
         for channel, step in list(self._steps.items()):
             self._tell(channel, step)

@@ -1,4 +1,4 @@
-"""One record per collective: what the profile, the predictor and the watchdog share."""
+"""Record of one collective, shared by the profile, the predictor and the watchdog."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from typing import NamedTuple, Protocol
 
 
 class Record(NamedTuple):
-    """One collective on this rank. Times are ``time.monotonic_ns()``."""
+    """Record of one collective on this rank. Times are ``time.monotonic_ns()``."""
 
     op: str
-    """``allreduce``, ``allgather``, ``broadcast``, ``alltoall``, ``reducescatter``, ``barrier``."""
+    """Name of the operation: ``allreduce``, ``allgather``, ``broadcast``, ``alltoall``,
+    ``reducescatter``, ``barrier``."""
     nbytes: int
-    """Of this rank's own contribution."""
+    """Bytes of this rank's own contribution."""
     ranks: int
     t0_ns: int
     t1_ns: int
 
 
 class Recorder(Protocol):
-    """What those who run collectives tell. Called from any thread."""
+    """Interface for the records of executed collectives. Called from any thread."""
 
     def add(self, op: str, nbytes: int, ranks: int, t0_ns: int, t1_ns: int) -> None:
-        """Keep a record; it costs less than a microsecond."""
+        """Add a record; it costs less than a microsecond."""
         ...
 
     def step(self) -> None:
-        """A training step has ended: the optimizer has applied its gradients."""
+        """Record the end of a training step: the optimizer has applied its gradients."""
         ...

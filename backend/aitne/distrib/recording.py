@@ -1,4 +1,4 @@
-"""Where records are kept until the profile reads them: a ring that no writer ever waits for."""
+"""Ring buffer of records until the profile reads them; writers never wait for it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from typing import TypeAlias
 from aitne.distrib.record import Recorder
 
 STEP = "step"
-"""A mark: the optimizer has applied its gradients. ``t0_ns`` equals ``t1_ns``."""
+"""Mark: the optimizer has applied its gradients. ``t0_ns`` equals ``t1_ns``."""
 WAIT = "wait"
-"""A mark: from ``t0_ns`` to ``t1_ns`` the training thread waited for what another thread exchanged."""
+"""Mark: from ``t0_ns`` to ``t1_ns`` the training thread waited for an exchange of another
+thread."""
 MARKS = frozenset({STEP, WAIT})
 
 CAPACITY = 1 << 15
 
 
 Entry: TypeAlias = tuple[int, str, int, int, int, int, int]
-"""A record as it is kept: its number, the five of ``Record``, and ``threading.get_ident()`` of who added it."""
+"""Stored record: its number, the five fields of ``Record``, and ``threading.get_ident()`` of its
+writer."""
 
 
 class Ring:
-    """Keeps the last records of this rank. Any number of threads add, one reads.
+    """Ring of the last records of this rank. Any number of threads add, one reads.
 
-    A writer takes a number and fills that number's slot: two atomic operations of the interpreter and
-    no lock, about 0.15 µs. A reader that comes too late finds slots written over, and counts them in
-    ``dropped``.
+    A writer takes a number and fills that number's slot: two atomic operations of the interpreter
+    and no lock, about 0.15 µs. A reader that comes too late finds overwritten slots, and counts
+    them in ``dropped``.
 
     ``capacity`` is a power of two.
     """
@@ -43,10 +45,10 @@ class Ring:
         self._read = 0
         self._newest = -1
         self.dropped = 0
-        """How many records were written over before ``drain`` came."""
+        """Number of records that were overwritten before ``drain`` read them."""
 
     def add(self, op: str, nbytes: int, ranks: int, t0_ns: int, t1_ns: int) -> None:
-        """Keep a record."""
+        """Add a record to the ring."""
         number = next(self._numbers)
         self._slots[number & self._mask] = (
             number,
@@ -64,7 +66,7 @@ class Ring:
         self.add(STEP, 0, 0, now, now)
 
     def drain(self) -> list[Entry]:
-        """What came since the last call, oldest first. Only one thread may read."""
+        """Return the records since the last call, oldest first. Only one thread may read."""
         entries: list[Entry] = []
         while True:
             entry = self._slots[self._read & self._mask]
@@ -81,9 +83,9 @@ class Ring:
             self._read += 1
 
     def newest(self) -> int:
-        """Number of the latest record that this method has found; equal numbers: nothing was added since.
+        """Return the number of the latest record; equal numbers: none was added since.
 
-        Only one thread may ask; it need not be the one that reads.
+        Only one thread may call it; it may be another one than the reader.
         """
         while (number := self._slots[(self._newest + 1) & self._mask][0]) > self._newest:
             self._newest = number
@@ -91,16 +93,16 @@ class Ring:
 
 
 class Off:
-    """Keeps nothing."""
+    """Recorder that discards all records."""
 
     def add(self, op: str, nbytes: int, ranks: int, t0_ns: int, t1_ns: int) -> None:
-        """Forget it."""
+        """Discard the record without storing it."""
 
     def step(self) -> None:
-        """Forget it."""
+        """Discard the mark without storing it."""
 
 
 def recorder(environ: Mapping[str, str] | None = None) -> Recorder:
-    """A ``Ring``; with ``AITNE_RECORD=0`` one that keeps nothing, to measure what recording costs."""
+    """Return a ``Ring``; with ``AITNE_RECORD=0`` an ``Off``, to measure the cost of recording."""
     environ = os.environ if environ is None else environ
     return Off() if environ.get("AITNE_RECORD") == "0" else Ring()

@@ -1,7 +1,8 @@
-"""The arithmetic of collectives on this rank: scaling, fusing, and what a transport cannot reduce itself.
+"""Arithmetic of collectives on this rank: scaling, fusion, and reductions the transport does not
+support.
 
-Rules are Horovod's: integers are scaled in float64 and cut off towards zero, 16-bit floats in float32;
-an average is a sum, divided.
+Rules are Horovod's: integers are scaled in float64 and truncated towards zero, 16-bit floats in
+float32; an average is a sum, divided.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _REDUCTIONS = {
 
 
 class UnsupportedError(TypeError):
-    """The transport cannot reduce elements of this type in this way."""
+    """Error: the transport does not support this reduction of elements of this type."""
 
 
 def scale(tensor: torch.Tensor, factor: float, divisor: int = 1) -> None:
@@ -64,7 +65,7 @@ def adasum(
     prescale: float,
     postscale: float,
 ) -> None:
-    """Combine one row of elements in place; ``counts`` are the lengths of the tensors in it."""
+    """Combine one row of elements in place by Adasum; ``counts`` are the lengths of its tensors."""
     from aitne.distrib import adasum as rule  # most programs never need it
 
     scale(flat, prescale)
@@ -75,7 +76,7 @@ def adasum(
 def reducescatter(
     transport: Transport, tensor: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
 ) -> torch.Tensor:
-    """This rank's rows of the reduced tensor; the first ranks get one more where they do not divide."""
+    """Return this rank's rows of the reduced tensor; first ranks get one more of a remainder."""
     rows = scattered_rows(tensor.shape[0], transport.size)
     row = tensor[0].numel() if tensor.shape[0] else 0
     counts = [count * row for count in rows]
@@ -94,12 +95,12 @@ def reducescatter(
 
 
 def scattered_rows(rows: int, ranks: int) -> list[int]:
-    """How many of ``rows`` each rank gets."""
+    """Return the number of ``rows`` that each rank gets."""
     return [rows // ranks + (rank < rows % ranks) for rank in range(ranks)]
 
 
 def wider(transport: Transport, dtype: torch.dtype, op: Reduction) -> torch.dtype | None:
-    """The type in which ``transport`` can reduce elements of ``dtype``; None: in their own.
+    """Return the type in which ``transport`` can reduce ``dtype``; None: ``dtype`` itself.
 
     Raises:
         UnsupportedError: there is none.
@@ -122,13 +123,13 @@ def wider(transport: Transport, dtype: torch.dtype, op: Reduction) -> torch.dtyp
 
 
 class FusionBuffer:
-    """A buffer of each element type and device that stays for the next time."""
+    """Buffers for fusion, one for each element type and device, which are reused."""
 
     def __init__(self) -> None:
         self._buffers: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
 
     def fill(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """One row with all elements; valid until the next call."""
+        """Return one row with all elements; valid until the next call."""
         first = tensors[0]
         count = sum(tensor.numel() for tensor in tensors)
         key = (first.dtype, first.device)
@@ -141,6 +142,6 @@ class FusionBuffer:
 
 
 def unfuse(row: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
-    """Bring the elements back from the row."""
+    """Copy the elements of the row back to the outputs."""
     for output, part in zip(outputs, row.split([each.numel() for each in outputs]), strict=True):
         output.detach().view(-1).copy_(part)

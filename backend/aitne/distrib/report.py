@@ -1,4 +1,4 @@
-"""From every rank's summary to one document: the profile of a run.
+"""Profile of a run as one document, computed from the summaries of all ranks.
 
 The document, ``profile.json``, is an object of at most ``LIMIT_BYTES``:
 
@@ -44,12 +44,12 @@ LIMIT_BYTES = 256 * 1024
 MOST_RANKS = 512
 MOST_POINTS = 240
 BEHIND_SHARE = 0.05
-"""A rank is a straggler when it is behind by this share of a step or more."""
+"""Minimum share of a step by which a rank must be behind to count as a straggler."""
 
 
 @dataclass
 class History:
-    """Points for a chart. When there are too many, every two become one."""
+    """Points for a chart. If there are too many, each two are merged into one."""
 
     points: list[dict[str, Any]] = field(default_factory=list)
     _last: dict[str, float] = field(default_factory=dict)
@@ -57,7 +57,10 @@ class History:
     _held: int = 0
 
     def add(self, t_s: float, totals: Mapping[str, float]) -> None:
-        """Take running totals ``steps``, ``watched_s``, ``communicating_s``, ``blocked_s``, at ``t_s`` seconds."""
+        """Add running totals at ``t_s`` seconds.
+
+        Their keys: ``steps``, ``watched_s``, ``communicating_s``, ``blocked_s``.
+        """
         self._held += 1
         new = {key: totals[key] - self._last.get(key, 0.0) for key in totals}
         if self._held < self._every or new["watched_s"] <= 0:
@@ -80,7 +83,7 @@ class History:
 
 
 def totals(messages: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
-    """Sums over ranks of what ``History`` takes, steps of the slowest rank."""
+    """Return the totals for ``History``: means of all ranks, and the steps of the slowest one."""
     rows = list(messages.values())
     count = len(rows) or 1
     sums = {
@@ -98,7 +101,7 @@ def document(
     final: bool,
     now: datetime | None = None,
 ) -> dict[str, Any]:
-    """The profile, from the latest message (``Summary.message``) of each rank that has sent one."""
+    """Return the profile, from the latest message (``Summary.message``) of each sending rank."""
     # A rank that never waits, for being the last, need not say so where others do.
     known = any(message["waits"] for message in messages.values()) or not any(
         message["elsewhere"] for message in messages.values()
@@ -143,7 +146,11 @@ def _rank(rank: int, node: int, message: Mapping[str, Any], known: bool) -> dict
 
 
 def _straggler(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Clocks of nodes differ, lengths of time do not: who is late for a collective waits least in it."""
+    """Return the straggler, the rank with the longest step of its own; None: there is none.
+
+    None also if it is behind the median of the others by less than ``BEHIND_SHARE``. Clocks of
+    nodes differ, durations do not: a rank that is late for a collective waits least in it.
+    """
     rows = [row for row in rows if row["own_s"] is not None]
     if len(rows) < 2:
         return None
@@ -196,7 +203,7 @@ def _table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _moved(op: str, ranks: int) -> float:
-    """What a rank must send and receive at least, as a multiple of what it contributes."""
+    """Return the minimum that a rank must transfer, as a multiple of its contribution."""
     if op in ("allreduce", "adasum"):
         return 2 * (ranks - 1) / ranks
     if op == "allgather":
@@ -214,5 +221,5 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _rounded(seconds: float) -> float:
-    """To a tenth of a microsecond."""
+    """Round seconds to a tenth of a microsecond."""
     return round(seconds, 7)

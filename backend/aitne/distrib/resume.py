@@ -1,4 +1,4 @@
-"""What a run must have besides its weights to go on as if it had never stopped."""
+"""State that a run needs besides its weights to resume as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from torch.utils.data import Sampler
 
 
 def random_state() -> dict[str, Any]:
-    """Of all generators of random numbers of this process: torch's on CPU and GPUs, NumPy's, Python's.
+    """Return the state of all random number generators: torch's on CPU and GPUs, NumPy's, Python's.
 
-    Only tensors, numbers and text, so that a checkpoint can be loaded without running code.
+    Contains only tensors, numbers and text, so that a checkpoint can be loaded without running
+    code.
     """
     version, numbers, gauss = random.getstate()
     numpy_state: Any = np.random.get_state(legacy=False)
@@ -32,7 +33,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: Mapping[str, Any]) -> None:
-    """Go on with the random numbers that followed ``random_state()``."""
+    """Restore the random number generators to the result of ``random_state()``."""
     # Loaded with ``map_location`` they may be anywhere; generators take them from the CPU.
     torch.set_rng_state(state["torch"].cpu())
     if state["cuda"]:
@@ -52,9 +53,10 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
 
 
 class Position(Sampler):
-    """A sampler that knows how far training has come, and goes on from there.
+    """Sampler that records the position of the training and resumes there.
 
-    It goes around a sampler whose order depends on nothing but the epoch, such as ``DistributedSampler``::
+    It wraps a sampler whose order depends on nothing but the epoch, such as
+    ``DistributedSampler``::
 
         position = Position(DistributedSampler(data, seed=1))
         loader = DataLoader(data, batch_size=32, sampler=position)
@@ -71,27 +73,27 @@ class Position(Sampler):
         self._sampler = sampler
         self.epoch = 0
         self.samples = 0
-        """How many samples of the epoch this rank has trained on."""
+        """Number of samples of the epoch on which this rank has trained."""
 
     def begin(self, epoch: int) -> None:
-        """Begin an epoch, or go on in it if it is the one that was loaded."""
+        """Start an epoch, or resume it if it is the one that was loaded."""
         if epoch != self.epoch:
             self.epoch, self.samples = epoch, 0
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
 
     def trained(self, samples: int) -> None:
-        """So many more samples were trained on. At the epoch's end the next one is due."""
+        """Add trained samples; at the end of the epoch the position moves to the next one."""
         self.samples += samples
         if self.samples >= len(self._sampler):
             self.epoch, self.samples = self.epoch + 1, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Epoch and samples."""
+        """Return the epoch and the number of its trained samples."""
         return {"epoch": self.epoch, "samples": self.samples}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go on where ``state_dict`` was taken."""
+        """Restore the position of ``state_dict``."""
         self.epoch, self.samples = state["epoch"], state["samples"]
 
     def __iter__(self) -> Iterator[Any]:

@@ -14,12 +14,12 @@ import torch
 
 
 def linear_scaling(rate: float, batch: int, reference_batch: int) -> float:
-    """The learning rate for a batch of another size: as many times as large.
+    """Return the learning rate for a batch of another size, scaled in proportion.
 
     Args:
-        rate: what is right for ``reference_batch``.
+        rate: learning rate for ``reference_batch``.
         batch: examples per step over all ranks, accumulated passes included.
-        reference_batch: examples per step that ``rate`` was found with.
+        reference_batch: examples per step for which ``rate`` was determined.
 
     Raises:
         ValueError: a batch is not positive.
@@ -32,7 +32,8 @@ def linear_scaling(rate: float, batch: int, reference_batch: int) -> float:
 
 
 class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
-    """Raises the learning rate in equal steps from ``1/factor`` of the optimizer's to all of it.
+    """Scheduler that raises the learning rate in equal steps from ``1/factor`` of the optimizer's
+    to all of it.
 
     The optimizer is given the scaled rate: with ``factor`` the number of ranks training begins at
     the rate of a single one. A rate depends on the count of steps alone, so a run that resumes by
@@ -71,25 +72,28 @@ class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Each parameter group's rate now."""
+        """Return the current rate of each parameter group."""
         done = min(self.last_epoch / self.steps, 1.0) if self.steps else 1.0
         part = (1.0 + (self.factor - 1.0) * done) / self.factor
         decayed = 1.0 if self._after is None else self._after(self.last_epoch)
         return [base * part * decayed for base in self.base_lrs]
 
     def state_dict(self) -> dict[str, Any]:
-        """Counts and rates; ``after`` is the program's own and not among them."""
+        """Return counts and rates, without ``after``, which the program provides."""
         return {key: value for key, value in super().state_dict().items() if key != "_after"}
 
 
 def step_decay(milestones: Sequence[int], gamma: float = 0.1) -> Callable[[int], float]:
-    """``gamma`` to the power of how many milestones were reached; for ``GradualWarmUp(after=...)``."""
+    """Return ``gamma`` to the power of the reached milestones, as a function of the step.
+
+    For ``GradualWarmUp(after=...)``.
+    """
     ordered = sorted(milestones)
     return lambda step: float(gamma ** bisect_right(ordered, step))
 
 
 class LARS(torch.optim.Optimizer):
-    """SGD with momentum whose rate each parameter tensor scales by ``|w| / (|g| + weight_decay |w|)``.
+    """SGD with momentum that scales the rate of each tensor by ``|w| / (|g| + weight_decay |w|)``.
 
     The paper's algorithm 1: ``v = momentum v + lr trust |w| / (|g| + weight_decay |w|) (g + weight_decay w)``;
     ``w = w - v``. Where ``|w|`` or ``|g|`` is zero, and in parameter groups with ``adapt=False``
@@ -131,7 +135,7 @@ class LARS(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step; gives what ``closure`` gave."""
+        """Perform one step; return the result of ``closure``."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

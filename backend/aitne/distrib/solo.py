@@ -1,4 +1,4 @@
-"""The transport of a rank that has nobody to exchange with."""
+"""Transport of a process group with one rank."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aitne.distrib.transport.base import Group, Reduction, TransportError
 
 
 class SoloTransport:
-    """A group of one: what comes out is what went in."""
+    """Transport of one rank: outputs equal inputs."""
 
     name: ClassVar[str] = "solo"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
@@ -23,36 +23,36 @@ class SoloTransport:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """It serves one rank."""
+        """Return None for one rank, otherwise that only one rank is supported."""
         return None if len(nodes) == 1 else f"solo serves one rank, not {len(nodes)}"
 
     @classmethod
     def connect(cls, group: Group, device: str) -> SoloTransport:
-        """There is nobody to wait for."""
+        """Return a transport immediately, as there are no other ranks."""
         return cls()
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """Every kind."""
+        """Return True: every reduction of one rank is trivial."""
         return True
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """Leaves it as it is."""
+        """Leave the values unchanged. Raises ``TransportError`` after ``abort``."""
         self._check()
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """A copy."""
+        """Copy the values to ``out``."""
         self._check()
         out.copy_(flat)
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """A copy."""
+        """Copy the values to ``out``."""
         self._check()
         out.copy_(flat)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Leaves it as it is."""
+        """Leave the values unchanged."""
         self._check()
 
     def alltoall(
@@ -62,20 +62,20 @@ class SoloTransport:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """A copy."""
+        """Copy the values to ``out``."""
         self._check()
         out.copy_(flat)
 
     def barrier(self) -> None:
-        """Everybody is here."""
+        """Return immediately, as there are no other ranks."""
         self._check()
 
     def abort(self, reason: str) -> None:
-        """Further calls raise."""
+        """Make further calls raise ``TransportError(reason)``."""
         self._aborted = reason
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing: there are no resources."""
 
     def _check(self) -> None:
         if self._aborted is not None:

@@ -1,9 +1,9 @@
-"""Where a rank stands: the Python stacks of its threads, also of a process that cannot answer.
+"""Python stacks of the threads of a rank, even of a process that cannot answer.
 
-A rank that is asked writes its own stacks down from another thread than the one that hangs. Where not
-even that is possible, because a library keeps the interpreter's lock, another rank of the same machine
-sends the process a signal, and the interpreter's fault handler writes stacks without that lock into a
-file in memory. A process that was stopped cannot do even that, and its state says so.
+A rank that receives the request writes its own stacks on another thread than the one that hangs. If
+that is impossible, because a library holds the interpreter's lock, another rank of the same machine
+sends the process a signal, and the interpreter's fault handler writes stacks without that lock to a
+file in memory. A stopped process cannot do even that, and its state indicates so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 MOST_CHARACTERS = 64 * 1024
-"""Of the stacks of one rank; the rest is cut off."""
+"""Maximum characters of the stacks of one rank; the rest is cut off."""
 
 _WATCH = {"aitne-control", "aitne-guard", "aitne-profile", "aitne-stall", "aitne-timeline"}
 _TAKERS = ("/distrib/stacks.py", "/distrib/guard.py", "/distrib/control.py")
@@ -39,10 +39,10 @@ _STATES = {
 
 
 def here() -> str:
-    """Stacks of all threads of this process, the main thread first.
+    """Return the stacks of all threads of this process, the main thread first.
 
-    Threads of the watch itself are left out. Whoever waits for a message may be the one who takes this
-    down: of its stack, what belongs to that is left out.
+    Threads of the watch itself are omitted. The calling thread may be one that waits for a message:
+    the frames of the watch are omitted from its stack.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
@@ -58,13 +58,16 @@ def here() -> str:
 
 
 def main_frame() -> FrameType | None:
-    """What the main thread runs right now."""
+    """Return the current frame of the main thread."""
     return sys._current_frames().get(threading.main_thread().ident or 0)
 
 
 @cache
 def address() -> Mapping[str, Any]:
-    """By which other processes of this user can ``ask`` for this one's stacks, as long as it lives."""
+    """Return the address with which other processes of this user ``ask`` for stacks.
+
+    It is valid as long as this process lives.
+    """
     file = os.memfd_create("aitne-stacks", os.MFD_CLOEXEC)
     faulthandler.register(_SIGNAL, file=file, all_threads=True)
     pid = os.getpid()
@@ -72,7 +75,10 @@ def address() -> Mapping[str, Any]:
 
 
 def ask(whose: Mapping[str, Any]) -> str:
-    """Stacks of another process of this machine, or in words why there are none. Takes up to 2 s."""
+    """Return the stacks of another process of this machine, or why there are none.
+
+    Takes up to 2 s.
+    """
     pid = int(whose["pid"])
     try:
         state, started = _stat(pid)
@@ -96,7 +102,7 @@ def ask(whose: Mapping[str, Any]) -> str:
 
 
 def _grown(file: Path, before: int) -> str:
-    """What was written since, once it stops growing."""
+    """Return the text that was written after ``before`` bytes, once it stops growing."""
     until = time.monotonic() + _ANSWER_S
     size = before
     while time.monotonic() < until:
@@ -111,13 +117,16 @@ def _grown(file: Path, before: int) -> str:
 
 
 def _stat(pid: int) -> tuple[str, str]:
-    """A process's state and its time of start, which tells it from a later one of the same number."""
+    """Return a process's state and its start time.
+
+    The start time distinguishes it from a later process of the same PID.
+    """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return fields[0], fields[19]
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
-    """Who called into this module and those that called it for the watch."""
+    """Return the first outer frame that does not belong to the watch."""
     while frame is not None and frame.f_code.co_filename.endswith(_TAKERS):
         frame = frame.f_back
     return frame

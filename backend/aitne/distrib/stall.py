@@ -1,4 +1,7 @@
-"""Says which ranks keep the others waiting, and ends what waits too long. Variables are Horovod's."""
+"""Detection of stalls: warnings with the missing ranks, and the end of the run.
+
+Variables are Horovod's.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ from collections.abc import Callable
 log = logging.getLogger("aitne.distrib")
 
 Check = Callable[[float, float], list[str]]
-"""Given how long is late, and how long is too late (0: never): what is late, in words."""
+"""Function of the seconds that are late, and too late (0: never); returns messages about late
+requests."""
 
 
 class Stall:
-    """A thread at rank 0 that sleeps while nobody waits, and looks once a minute while somebody does.
+    """Thread at rank 0 that sleeps while no rank waits, and otherwise checks once a minute.
 
-    ``HOROVOD_STALL_CHECK_TIME_SECONDS`` (60) is what is late, ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS``
-    (0: never) what ends the run, ``HOROVOD_STALL_CHECK_DISABLE=1`` switches both off.
+    ``HOROVOD_STALL_CHECK_TIME_SECONDS`` (60) is the time of a warning,
+    ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`` (0: never) that of the end of the run,
+    ``HOROVOD_STALL_CHECK_DISABLE=1`` disables both.
     """
 
     def __init__(self, check: Check) -> None:
@@ -31,7 +36,7 @@ class Stall:
         self._thread: threading.Thread | None = None
 
     def watch(self, somebody_waits: bool) -> None:
-        """Called whenever that may have changed; costs nothing when it has not."""
+        """Set whether any rank waits; costs nothing without a change."""
         self._somebody = somebody_waits
         if not somebody_waits or self._off or self._waits.is_set():
             return
@@ -41,7 +46,7 @@ class Stall:
             self._thread.start()
 
     def close(self) -> None:
-        """End the thread that watches the waits."""
+        """Stop the thread that checks for stalls."""
         self._end.set()
         self._waits.set()
 
@@ -61,13 +66,13 @@ class Stall:
 
 
 class StepLimit:
-    """Ends the run when a rank waits in an optimizer's step for ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS``.
+    """Time limit, ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS``, of a wait in an optimizer's step.
 
-    Steps are not negotiated, so rank 0 does not know that they wait: each rank watches its own. A context
-    manager around the wait.
+    Steps are not negotiated, so rank 0 does not know that they wait: each rank watches its own. A
+    context manager around the wait.
 
     Args:
-        expire: called once with how long a step has waited, in seconds, on a thread of this object.
+        expire: called once with the seconds that a step has waited, on a thread of this object.
     """
 
     def __init__(self, expire: Callable[[float], None]) -> None:
@@ -90,7 +95,7 @@ class StepLimit:
         self._began.pop(threading.get_ident(), None)
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread of this time limit."""
         self._end.set()
 
     def _run(self) -> None:
@@ -103,7 +108,7 @@ class StepLimit:
 
 
 def _limits() -> tuple[float, float]:
-    """After how many seconds something is late (0: never looked at), and too late (0: never)."""
+    """Return the seconds after which a request is late (0: no check), and too late (0: never)."""
     late_s = float(os.environ.get("HOROVOD_STALL_CHECK_TIME_SECONDS", "60"))
     off = os.environ.get("HOROVOD_STALL_CHECK_DISABLE", "0") not in {"", "0"}
     shutdown_s = float(os.environ.get("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "0"))

@@ -1,4 +1,4 @@
-"""What a rank that has joined still does: takes part in the exchanges of others, with zeros."""
+"""Participation of a joined rank in the exchanges of others, with zeros."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ StepCallback = Callable[[int], None]
 
 
 class StandIn:
-    """Calls back on a thread of its own, one step after another.
+    """Callbacks of a joined rank, called one step after another on a thread of their own.
 
-    Not on the thread that carries out responses: other ranks may need one of those before they come to
-    the step that this one would wait in.
+    Not on the thread that executes responses: other ranks may need one of those before they reach
+    the step for which this one would wait.
 
     Args:
-        fail: What to do when a callback raised. Says whether others do not know of it yet.
+        fail: Called when a callback raised. Its argument is whether other ranks do not know of it
+            yet.
     """
 
     def __init__(self, fail: Callable[[str, bool], None]) -> None:
@@ -33,14 +34,14 @@ class StandIn:
         self._under_way = 0
 
     def register(self, channel: int, callback: StepCallback | None) -> None:
-        """Whom to call for steps of a channel; None: nobody."""
+        """Register the callback for steps of a channel; None: remove it."""
         if callback is None:
             self._callbacks.pop(channel, None)
         else:
             self._callbacks[channel] = callback
 
     def take_part(self, channel: int, step: int) -> None:
-        """Others have begun this step. Called by one thread at a time; waits for nobody."""
+        """Queue a step that others have started. Called by one thread at a time; does not wait."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="aitne-joined", daemon=True)
             self._thread.start()
@@ -49,13 +50,15 @@ class StandIn:
         self._steps.put((channel, step))
 
     def settle(self) -> None:
-        """Return when this rank's part in every step it was told of is over: what a callback uses is the
-        caller's again."""
+        """Wait until this rank's part in every queued step is complete.
+
+        Resources of a callback are then available to the caller again.
+        """
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way)
 
     def close(self, timeout_s: float) -> None:
-        """End the thread, or leave it when a callback does not return."""
+        """Stop the thread, or abandon it if a callback does not return in time."""
         self._steps.put(None)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)

@@ -1,18 +1,18 @@
-"""What a rank has communicated so far, in numbers small enough to send every few seconds.
+"""Summary of a rank's communication, small enough to send every few seconds.
 
-Three lengths of time are told apart, all unions of intervals, so that nothing is counted twice:
+Three durations are distinguished, all unions of intervals, so that nothing is counted twice:
 
-- *communicating*: some collective of this rank is running, on whatever thread;
+- *communicating*: some collective of this rank is running, on any thread;
 - *blocked*: the training thread itself is in a collective, or waits for one (the ``wait`` mark);
 - *hidden*: communicating while not blocked: the training thread computes meanwhile.
 
-A step lasts from one ``step`` mark to the next, and only what lies in steps counts into the three:
-broadcasting the first parameters is in the table, not in the share. A program that never marks a step
-is measured from its first record to its last.
+A step lasts from one ``step`` mark to the next, and only intervals within steps count: broadcasting
+the first parameters is in the table, not in the share. A program that never marks a step is
+measured from its first record to its last.
 
-The rows of the table are those of hvprof, the profiler for Horovod of Anthony, Xu, Subramoni and Panda
-(2021, doi:10.1109/IPDPSW52791.2021.00143): its bounds 128 KB, 16 MB, 32 MB and 64 MB are among ours, in
-powers of two, so that our rows add up to its.
+The rows of the table are those of hvprof, the profiler for Horovod of Anthony, Xu, Subramoni and
+Panda (2021, doi:10.1109/IPDPSW52791.2021.00143): its bounds 128 KB, 16 MB, 32 MB and 64 MB are
+among ours, in powers of two, so that our rows add up to its.
 """
 
 from __future__ import annotations
@@ -30,29 +30,32 @@ from aitne.distrib.recording import STEP, WAIT, Entry
 
 KIB, MIB = 1 << 10, 1 << 20
 EDGES = (128, KIB, 8 * KIB, 128 * KIB, MIB, 16 * MIB, 32 * MIB, 64 * MIB)
-"""The largest message of each row but the last, bytes."""
+"""Largest message of each row but the last, in bytes."""
 
 Times: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _EDGES = np.array(EDGES)
 _LIMIT = 1 << 13
-"""Entries that may wait for the end of their step; a longer step is folded in parts."""
+"""Number of entries that may wait for the end of their step; a longer step is added in parts."""
 
 
 def row_of(nbytes: int) -> int:
-    """The row of the table that a message of so many bytes belongs to."""
+    """Return the row of the table for a message of ``nbytes`` bytes."""
     return bisect_left(EDGES, nbytes)
 
 
 def bounds_of(row: int) -> tuple[int, int | None]:
-    """The smallest and the largest message of a row, bytes; the last row has no largest."""
+    """Return the smallest and the largest message of a row in bytes.
+
+    The last row has no largest.
+    """
     low = EDGES[row - 1] + 1 if row else 0
     return low, EDGES[row] if row < len(EDGES) else None
 
 
 def covered(begins: Times, ends: Times) -> int:
-    """For how long at least one of the intervals goes on; empty ones count for nothing."""
+    """Return the duration of the union of the intervals; empty ones are ignored."""
     kept = ends > begins
     begins, ends = begins[kept], ends[kept]
     order = np.argsort(begins, kind="stable")
@@ -64,7 +67,7 @@ def covered(begins: Times, ends: Times) -> int:
 
 @dataclass
 class Cell:
-    """One operation's messages of one row. Times in ns."""
+    """Cell of the table: one operation's messages of one row. Times in ns."""
 
     count: int = 0
     nbytes: int = 0
@@ -72,10 +75,10 @@ class Cell:
     fastest_ns: int = 0
     slowest_ns: int = 0
     ranks: int = 0
-    """How many took part in the latest."""
+    """Number of ranks in the latest collective."""
 
     def add(self, nbytes: Times, ranks: int, times_ns: Times) -> None:
-        """Count more messages; ``ranks`` took part in the last of them."""
+        """Add messages; ``ranks`` took part in the last of them."""
         fastest = int(times_ns.min())
         self.fastest_ns = min(self.fastest_ns, fastest) if self.count else fastest
         self.slowest_ns = max(self.slowest_ns, int(times_ns.max()))
@@ -87,19 +90,19 @@ class Cell:
 
 @dataclass
 class Span:
-    """Time that was watched, and what of it was communication. Times in ns."""
+    """Observed time, and its share of communication. Times in ns."""
 
     watched_ns: int = 0
     communicating_ns: int = 0
     blocked_ns: int = 0
     hidden_ns: int = 0
     waits: bool = False
-    """Whether the training thread ever said that it waited."""
+    """Whether the training thread ever recorded a wait."""
     elsewhere: bool = False
     """Whether another thread than the training thread ever communicated."""
 
     def add(self, begins: Times, ends: Times, communicating: Mask, blocked: Mask) -> None:
-        """Take intervals that were cut to the time that was watched, of which the masks say what they were."""
+        """Add intervals within the observed time; the masks select communication and blocking."""
         busy = covered(begins[communicating], ends[communicating])
         stopped = covered(begins[blocked], ends[blocked])
         either = communicating | blocked
@@ -110,7 +113,7 @@ class Span:
 
 @dataclass
 class Summary:
-    """Grows with every entry that ``add`` takes. Not for several threads at once."""
+    """Summary that grows with every entry passed to ``add``. Not thread-safe."""
 
     cells: dict[tuple[str, int], Cell] = field(default_factory=dict)
     steps: int = 0
@@ -121,12 +124,12 @@ class Summary:
     _outside: Span = field(default_factory=Span)
     _open: list[Entry] = field(default_factory=list)
     _begin: int | None = None
-    """Since when entries of ``_open`` count."""
+    """Start of the time in which entries of ``_open`` count."""
     _trainer: int | None = field(default_factory=lambda: threading.main_thread().ident)
     _marked: bool = False
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Take entries in the order in which they were added to the ring; any number costs a few passes."""
+        """Add entries in the order of the ring; any number costs a few passes."""
         if entries:
             self._count(entries)
             self._open += entries
@@ -145,7 +148,7 @@ class Summary:
             self._fold(self._in_steps if self._marked else self._outside, [len(self._open) - 1])
 
     def _count(self, entries: Sequence[Entry]) -> None:
-        """Into the table, each entry but marks."""
+        """Add each entry except marks to the table."""
         found = [entry for entry in entries if entry[1] != STEP]
         if not found:
             return
@@ -166,7 +169,7 @@ class Summary:
                 cell.add(sizes[places], ranks[places[-1]], times[places])
 
     def _fold(self, span: Span, marks: Sequence[int]) -> None:
-        """Add up what was open until the last of the marks, which are places in ``_open``."""
+        """Add the open entries up to the last of the marks, which are indices of ``_open``."""
         upto = marks[-1] + 1
         taken, self._open = self._open[:upto], self._open[upto:]
         _numbers, ops, _nbytes, _ranks, t0, t1, threads = zip(*taken, strict=True)
@@ -193,10 +196,10 @@ class Summary:
         self._trainer = int(thread[-1])
 
     def message(self, dropped: int = 0) -> dict[str, Any]:
-        """All of it as JSON can hold it; times in seconds. Later messages hold what earlier ones held.
+        """Return the summary as JSON values; times in seconds. Later messages include earlier ones.
 
-        ``elsewhere`` says that another thread than the training thread communicated, ``waits`` that the
-        training thread has ever said when it waited for that: without it nobody knows what was hidden.
+        ``elsewhere`` is whether another thread than the training thread communicated, ``waits``
+        whether the training thread ever recorded its waits: without it the hidden time is unknown.
         """
         span = self._in_steps if self.steps else self._outside
         return {

@@ -1,4 +1,4 @@
-"""Batch normalization over the batches of all ranks together, on CPU and GPU alike."""
+"""Batch normalization over the combined batches of all ranks, on CPU and GPU alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from aitne.distrib.ops import Sum, allgather_async, allreduce_async
 
 
 class SyncBatchNorm(_BatchNorm):
-    """What ``BatchNorm1d``, ``2d`` and ``3d`` do, as if the ranks' batches were one.
+    """Batch normalization as in ``BatchNorm1d``, ``2d`` and ``3d``, over the combined batch of all
+    ranks.
 
     Ranks may have batches of different sizes, also empty ones. Gradients of ``weight`` and ``bias`` are
     of this rank's batch; the optimizer exchanges them as those of any other parameter.
@@ -43,7 +44,7 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
-        """Normalize. Collective while training.
+        """Normalize the input. Collective while training.
 
         Raises:
             ValueError: the input has fewer than two dimensions.
@@ -124,8 +125,11 @@ class _Normalize(torch.autograd.Function):
 
 
 def _whole_batch(rows: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
-    """Size, mean and variance of all ranks' rows (Chan et al. 1983: from means and variances, as sums
-    of squares would lose all digits where the mean is large)."""
+    """Return size, mean and variance of all ranks' rows (Chan et al. 1983).
+
+    Computed from means and variances, as sums of squares would lose all digits if the mean is
+    large.
+    """
     own = rows.double()
     count = own.new_full((1,), rows.shape[0])
     if rows.shape[0]:
@@ -143,7 +147,7 @@ def _whole_batch(rows: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]
 
 
 def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
-    """``(N, C, ...)`` as rows of C, in at least float32."""
+    """Return ``(N, C, ...)`` as rows of C, in at least float32."""
     rows = tensor.movedim(1, -1).reshape(-1, tensor.shape[1])
     return rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
 

@@ -1,13 +1,13 @@
-"""Horovod's timeline: what became of every tensor, as Chrome's trace viewer and Perfetto read it.
+"""Horovod's timeline: the events of every tensor, for Chrome's trace viewer and Perfetto.
 
-``HOROVOD_TIMELINE=FILE`` records from ``init`` to ``shutdown``, ``HOROVOD_TIMELINE=DYNAMIC`` between
-``start_timeline`` and ``stop_timeline``; rank 0 writes. Each tensor is a row, named like
-``allreduce.gradient``, with the events that Horovod 0.28 has: ``NEGOTIATE_ALLREDUCE`` with an instant for
-each rank as it becomes ready, then ``ALLREDUCE`` and within it what it is made of, such as
-``MEMCPY_IN_FUSION_BUFFER``. Times are µs since the recording began.
+``HOROVOD_TIMELINE=FILE`` records from ``init`` to ``shutdown``, ``HOROVOD_TIMELINE=DYNAMIC``
+between ``start_timeline`` and ``stop_timeline``; rank 0 writes. Each tensor is a row, named like
+``allreduce.gradient``, with the events of Horovod 0.28: ``NEGOTIATE_ALLREDUCE`` with an instant for
+each rank as it becomes ready, then ``ALLREDUCE`` and within it its parts, such as
+``MEMCPY_IN_FUSION_BUFFER``. Times are µs since the start of the recording.
 
-Who decides what is ready calls ``TIMELINE.ready`` and ``agreed``, who executes collectives ``begin`` and
-``end``, where ``TIMELINE.on``; while it is off, asking is all it costs.
+The coordinator calls ``TIMELINE.ready`` and ``agreed``, the execution of collectives ``begin`` and
+``end``, if ``TIMELINE.on``; while it is off, only that check costs time.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _END = b"\n]\n"
 
 
 def negotiating(kind: str) -> str:
-    """The event during which ranks become ready for a collective of this kind."""
+    """Return the event during which ranks become ready for a collective of this kind."""
     return f"NEGOTIATE_{kind.upper()}"
 
 
 def executing(kind: str) -> str:
-    """The event during which a collective of this kind is carried out."""
+    """Return the event during which a collective of this kind is executed."""
     return kind.upper()
 
 
 class Timeline:
-    """One file at a time. Events come from any thread; a thread of its own writes them.
+    """Timeline with one file at a time. Events come from any thread; a separate thread writes them.
 
-    Whenever the process dies, the file is JSON: each write ends the list, and the next one takes that end
-    back.
+    The file is valid JSON whenever the process dies: each write ends the list, and the next one
+    removes that end.
     """
 
     def __init__(self) -> None:
         self.on = False
-        """Whether events are wanted."""
+        """Whether events are recorded."""
         self.marks_cycles = False
         self._lock = threading.Lock()
         self._events: deque[tuple[int, str, str | None, str, Any]] = deque()
@@ -70,7 +70,7 @@ class Timeline:
         self._negotiating: set[str] = set()
 
     def start(self, path: Path, *, mark_cycles: bool = False) -> None:
-        """Record into a new file, instead of any that is being written. Raises ``OSError``."""
+        """Record to a new file, instead of any that is being written. Raises ``OSError``."""
         self.stop()
         with self._lock:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -93,7 +93,7 @@ class Timeline:
             self.on = True
 
     def stop(self) -> None:
-        """Write what is left and close the file; nothing where none is open."""
+        """Write the remaining events and close the file; no effect if none is open."""
         self.on = False
         with self._lock:
             thread, self._thread = self._thread, None
@@ -103,26 +103,35 @@ class Timeline:
             thread.join()
 
     def begin(self, row: str, event: str) -> None:
-        """An event of the row begins. Events of a row nest: what began last ends first."""
+        """Record the start of an event of the row.
+
+        Events of a row are nested: the last one ends first.
+        """
         self._add("B", row, event, None)
 
     def end(
         self, row: str, *, dtype: str | None = None, shape: Sequence[int] | None = None
     ) -> None:
-        """What began last in the row ends; of a whole collective, with what came out."""
+        """Record the end of the row's last event.
+
+        At the end of a whole collective ``dtype`` and ``shape`` are those of its result.
+        """
         args = None if dtype is None else {"dtype": dtype, "shape": str(list(shape or ()))}
         self._add("E", row, "", args)
 
     def ready(self, row: str, event: str, rank: int) -> None:
-        """A rank has become ready. The first one in this file begins ``event``, of the negotiation."""
+        """Record that a rank has become ready.
+
+        The first one in this file starts the negotiation ``event``.
+        """
         self._add(_READY, row, event, rank)
 
     def agreed(self, row: str) -> None:
-        """The negotiation ends, if any of it is in this file: it may have begun before the file."""
+        """Record the end of the negotiation if its start is in this file."""
         self._add(_AGREED, row, "", None)
 
     def cycle(self) -> None:
-        """The engine looks for what is ready. Kept where ``marks_cycles``."""
+        """Record that the engine checks for ready requests, if ``marks_cycles``."""
         if self.marks_cycles:
             self._add("i", None, CYCLE_START, None)
 
@@ -196,11 +205,14 @@ class Timeline:
 
 
 TIMELINE = Timeline()
-"""The timeline of this process."""
+"""Timeline of this process."""
 
 
 def from_environment(rank: int, environ: Mapping[str, str] = os.environ) -> None:
-    """Start recording where ``HOROVOD_TIMELINE`` names a file and this is rank 0. Called by ``init``."""
+    """Start recording if ``HOROVOD_TIMELINE`` names a file and this is rank 0.
+
+    Called by ``init``.
+    """
     path = environ.get("HOROVOD_TIMELINE", "")
     if path and path != DYNAMIC and rank == 0:
         mark_cycles = environ.get("HOROVOD_TIMELINE_MARK_CYCLES", "0") not in ("", "0")
@@ -213,7 +225,7 @@ def from_environment(rank: int, environ: Mapping[str, str] = os.environ) -> None
 def start_timeline(
     file_path: str, mark_cycles: bool = False, *, rank: int, environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Begin recording into a file, on rank 0; other ranks may call it too.
+    """Start recording to a file, on rank 0; other ranks may call it too.
 
     Raises:
         ValueError: ``HOROVOD_TIMELINE`` is not ``DYNAMIC``.
@@ -226,7 +238,7 @@ def start_timeline(
 
 
 def stop_timeline() -> None:
-    """End recording; the file is complete when this returns."""
+    """Stop recording; the file is complete when this returns."""
     TIMELINE.stop()
 
 

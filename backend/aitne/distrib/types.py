@@ -1,4 +1,4 @@
-"""What a rank asks for, and what travels of it to rank 0."""
+"""Requests of a rank, and their description for rank 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 class ReduceOp(IntEnum):
-    """How values of ranks become one; the numbers are Horovod's."""
+    """Reduction operation; the numbers are Horovod's."""
 
     AVERAGE = 0
     SUM = 1
@@ -22,7 +22,7 @@ class ReduceOp(IntEnum):
 
 
 class Kind(StrEnum):
-    """What a request is for. The last four carry no tensors."""
+    """Kind of a request. The last four carry no tensors."""
 
     ALLREDUCE = "allreduce"
     ALLGATHER = "allgather"
@@ -38,39 +38,44 @@ class Kind(StrEnum):
 
 @dataclass(eq=False)
 class Request:
-    """A collective that this rank is ready for. Several tensors are a group: all of them or none.
+    """Collective that this rank is ready for.
+
+    Several tensors are a group, executed completely or not at all.
 
     Tensors are contiguous, on one device, and must not change until the request is done.
     """
 
     kind: Kind
     name: str | None
-    """Requests of ranks meet by kind, set and name. None: by how many nameless ones came before."""
+    """Name; requests of ranks match by kind, set and name. None: by the number of preceding unnamed
+    ones."""
     tensors: Sequence[torch.Tensor]
     outputs: Sequence[torch.Tensor] | None = None
-    """Where results go, for allreduce and broadcast; may be the tensors themselves. None: new ones.
-    The other kinds always make new ones, as sizes are not known before."""
+    """Tensors for results, for allreduce and broadcast; may be the inputs themselves. None: new
+    ones. Other kinds always create new ones, as sizes are not known before."""
     op: ReduceOp = ReduceOp.SUM
     root: int = 0
-    """World rank that has what is broadcast."""
+    """World rank whose tensor is broadcast."""
     splits: Sequence[int] | None = None
-    """alltoall: how many rows go to each rank of the set; None: as many to each."""
+    """Rows for each rank of the set, for alltoall; None: equally many for each."""
     prescale: float = 1.0
     postscale: float = 1.0
     set_id: int = 0
     device: str = ""
-    """Device without tensors: of a channel, or of the zeros of one who has joined. Empty: the tensors'."""
+    """Device if there are no tensors: of a channel, or of a joined rank's zeros. Empty: that of the
+    tensors."""
     extra: str = ""
-    """What ranks must say alike besides: the members of a new set, the signature of a channel."""
+    """Further data that ranks must have in common: members of a new set, signature of a channel."""
 
 
 class Ask(NamedTuple):
-    """A request as rank 0 knows it: everything that ranks must agree on, and the sizes they may not."""
+    """Description of a request for rank 0: all that ranks must agree on, and sizes that may
+    differ."""
 
     kind: str
     set_id: int
     name: str
-    """Empty: nameless; then a number travels beside it."""
+    """Name of the request; empty: unnamed, then a number is sent with it."""
     dtypes: tuple[str, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
     op: int = ReduceOp.SUM
@@ -83,7 +88,7 @@ class Ask(NamedTuple):
 
     @classmethod
     def of(cls, request: Request) -> Ask:
-        """What travels of ``request``."""
+        """Return the description of ``request``."""
         tensors = request.tensors
         return cls(
             str(request.kind),
@@ -102,7 +107,7 @@ class Ask(NamedTuple):
 
     @classmethod
     def from_wire(cls, fields: Sequence[Any]) -> Ask:
-        """What ``tuple(ask)`` was before it went through JSON."""
+        """Return the ``Ask`` of fields that were ``tuple(ask)`` before JSON."""
         (
             kind,
             set_id,
@@ -134,7 +139,7 @@ class Ask(NamedTuple):
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """The element type called ``name``, such as ``float32``."""
+    """Return the element type of this name, such as ``float32``."""
     found = getattr(torch, name)
     if not isinstance(found, torch.dtype):
         raise TypeError(f"{name} is no element type of torch.")

@@ -1,7 +1,7 @@
-"""Who keeps the others waiting, worked out from what ranks say of themselves. Logic only.
+"""Detection of the ranks for which others wait, by the reports of all ranks. Logic only.
 
-Each rank says every few seconds for how long its main thread has been inside the training runtime without
-anything having been exchanged. A rank that says nothing is stopped, or its interpreter is held.
+Each rank reports every few seconds how long its main thread has been inside the training runtime
+without any exchange. A rank without reports is stopped, or its interpreter is held.
 """
 
 from __future__ import annotations
@@ -12,39 +12,42 @@ from types import FrameType
 from typing import NamedTuple, TypeAlias
 
 Pending: TypeAlias = tuple[str, str, float, tuple[int, ...]]
-"""A collective that not all are ready for: name, kind, age in seconds, missing ranks."""
+"""Collective for which not all ranks are ready: name, kind, age in seconds, missing ranks."""
 
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY = (os.path.dirname(os.__file__) + os.sep,)
 
 
 class Beat(NamedTuple):
-    """What a rank said last."""
+    """Last heartbeat of a rank."""
 
     at: float
-    """When it came, ``time.monotonic()`` of who heard it."""
+    """Time of arrival, by ``time.monotonic()`` of the receiver."""
     waiting_s: float
-    """For how long its main thread had waited then."""
+    """Seconds that its main thread had waited then."""
 
 
 class Late(NamedTuple):
-    """A collective that does not go on."""
+    """Collective that does not progress."""
 
     ranks: tuple[int, ...]
-    """Who is waited for; none: everybody is there, and yet nothing moves."""
+    """Ranks that are waited for; none: all are present, and yet nothing progresses."""
     what: str
-    """What they are waited for in, in words."""
+    """Description of what the ranks are waited for in."""
     waiting: tuple[int, ...]
-    """Who waits, as far as known."""
+    """Ranks that wait, as far as known."""
     age_s: float
     silent: frozenset[int] = frozenset()
-    """Ranks that say nothing at all."""
+    """Ranks that send no heartbeats."""
 
 
 def late(
     beats: Mapping[int, Beat], pending: Sequence[Pending], now: float, lag_s: float
 ) -> Late | None:
-    """What has not gone on for ``lag_s``, or None. ``beats`` has one of every rank that is alive."""
+    """Return the collective that has not progressed for ``lag_s`` seconds; None: there is none.
+
+    ``beats`` has one entry for every rank that is alive.
+    """
     silent = frozenset(rank for rank, beat in beats.items() if now - beat.at >= lag_s)
     waiting = {
         rank: beat.waiting_s + now - beat.at
@@ -69,7 +72,7 @@ def late(
 
 
 def sentence(found: Late, nodes: Sequence[int]) -> str:
-    """What is late, for people."""
+    """Return a sentence about the stall for users."""
     since = f"since {found.age_s:.0f} s"
     if not found.ranks:
         return (
@@ -93,10 +96,10 @@ def sentence(found: Late, nodes: Sequence[int]) -> str:
 
 
 def entry(frame: FrameType | None) -> FrameType | None:
-    """Where the program entered the training runtime, when that is what a thread is in; else None.
+    """Return the frame in which the program entered the training runtime; None: it is not inside.
 
-    From the innermost call outwards: PyTorch and the standard library may be working for either; the first
-    call that belongs to the program or to the runtime says for whom.
+    From the innermost call outwards: PyTorch and the standard library may work for either; the
+    first call of the program or the runtime decides.
     """
     found = None
     while frame is not None:
@@ -110,7 +113,7 @@ def entry(frame: FrameType | None) -> FrameType | None:
 
 
 def ranks(numbers: Sequence[int]) -> str:
-    """``rank 3``, ``ranks 0-2, 5``."""
+    """Return a list of ranks such as ``rank 3`` or ``ranks 0-2, 5``."""
     spans: list[list[int]] = []
     for number in sorted(numbers):
         if spans and number == spans[-1][1] + 1:
@@ -126,7 +129,7 @@ def _counted(waiting: Sequence[int]) -> str:
 
 
 def _neutral(file: str) -> bool:
-    """Whether a file is of PyTorch, of the standard library, or of no file at all."""
+    """Return whether a file belongs to PyTorch or the standard library, or is no file."""
     if f"{os.sep}torch{os.sep}" in file or file.startswith("<"):
         return True
     return file.startswith(_LIBRARY) and f"{os.sep}site-packages{os.sep}" not in file

@@ -1,4 +1,4 @@
-"""What ranks and rank 0 tell each other about requests: the first time all of it, then a number."""
+"""Messages between ranks and rank 0 about requests: complete the first time, a number later."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from aitne.distrib.coordinator import Response
 from aitne.distrib.types import Ask, Kind
 
 _CAPACITY = int(os.environ.get("HOROVOD_CACHE_CAPACITY", "1024"))
-"""How many asks a rank remembers to have told. Later ones travel whole each time."""
+"""Number of asks that a rank caches as sent. Later ones are sent completely each time."""
 
 
 class Outbox:
-    """A rank's side."""
+    """Sender of requests on a rank, with its cache."""
 
     def __init__(self) -> None:
         self._known: dict[Ask, int] = {}
 
     def pack(self, handle: int, number: int, ask: Ask) -> list[Any]:
-        """The message for one request."""
+        """Return the message for one request."""
         known = self._known.get(ask)
         if known is not None:
             return [handle, number, known]
@@ -32,13 +32,13 @@ class Outbox:
 
 
 class Inbox:
-    """Rank 0's side, for one rank."""
+    """Receiver of requests at rank 0, for one rank."""
 
     def __init__(self) -> None:
         self._known: dict[int, Ask] = {}
 
     def unpack(self, message: Sequence[Any]) -> tuple[int, int, Ask]:
-        """Handle, number and ask of a message."""
+        """Return handle, number and ask of a message."""
         handle, number, known = message[:3]
         if len(message) == 3:
             return handle, number, self._known[known]
@@ -49,7 +49,10 @@ class Inbox:
 
 
 def response_for(rank: int, response: Response) -> list[Any]:
-    """Kind, set, this rank's handles (-1: it has joined), the asks of those, data, error."""
+    """Return the message of a response for one rank.
+
+    Kind, set, this rank's handles (-1: it has joined), the asks of those, data, error.
+    """
     handles = [each.get(rank, -1) for each in response.handles]
     asks = [ask for ask, handle in zip(response.asks, handles, strict=True) if handle < 0]
     data = response.data
@@ -59,5 +62,5 @@ def response_for(rank: int, response: Response) -> list[Any]:
 
 
 def ranks(numbers: Sequence[int]) -> str:
-    """``rank 3``, ``ranks 1, 2``."""
+    """Return a list of ranks such as ``rank 3`` or ``ranks 1, 2``."""
     return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(map(str, numbers))}"

@@ -1,4 +1,7 @@
-"""Starts the ranks of a distributed program, and tells each who it is. Standard library only.
+"""Launcher that starts the ranks of a distributed program with their environment.
 
-It runs where torch may not be installed: beside the agent, in any image, under any Python from 3.9 on.
+Standard library only.
+
+It runs where torch may not be installed: beside the agent, in any image, under any Python from 3.9
+on.
 """

@@ -1,4 +1,4 @@
-"""``python -m aitne.launch``: the same as ``aitne-run``."""
+"""Entry point ``python -m aitne.launch``, equivalent to ``aitne-run``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a node can be reached by others: the names and addresses that it has."""
+"""Names and addresses under which other nodes reach this one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOCAL = "127.0.0.1"
 
 
 def split(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port`` or ``[::1]:port``. Raises ``LaunchError``."""
+    """Split ``host:port`` or ``[::1]:port`` into host and port. Raises ``LaunchError``."""
     host, colon, port = address.rpartition(":")
     found = number(port) or 0
     if not colon or not host or not 0 < found < 65536:
@@ -26,7 +26,10 @@ def split(address: str) -> tuple[str, int]:
 
 
 def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str]:
-    """Where other ranks may find a port of this machine: names first, for they cross networks."""
+    """Return the addresses under which other ranks may reach a port of this machine.
+
+    Names come first, because they are valid across networks.
+    """
     if nodes == 1:
         return [f"{LOCAL}:{port}"]
     name = socket.gethostname()
@@ -48,7 +51,7 @@ def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str
 
 
 def _interfaces() -> list[str]:
-    """IPv4 addresses of this machine's interfaces (netdevice(7), SIOCGIFADDR)."""
+    """Return the IPv4 addresses of this machine's interfaces (netdevice(7), SIOCGIFADDR)."""
     import fcntl
 
     found = []

@@ -1,6 +1,6 @@
-"""Decides for all nodes of a run: when ranks begin, which failure counts, when it is over.
+"""Decisions for all nodes of a run: when ranks start, which failure counts, when the run ends.
 
-It has no thread and no clock of its own: it is told what happens, and when.
+The coordinator has no thread and no clock: its caller passes events and their times.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import Any
 
 PREEMPTED = 75
-"""A program that was told to end, has saved its work and wants to go on (EX_TEMPFAIL)."""
+"""Exit code of a program that was asked to end, saved its state and is to be resumed
+(EX_TEMPFAIL)."""
 LOST = 1
-"""The exit code where a node is gone or has not turned up."""
+"""Exit code if a node is lost or did not join."""
 _CAUSE_S = 2.0
-"""So long a failure that looks like another one's echo waits for that one to be told."""
+"""Seconds that a failure which seems to be the consequence of another one waits for that one's
+report."""
 _TRACEBACK = "Traceback (most recent call last)"
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _ECHO = re.compile(
@@ -28,7 +30,7 @@ _ECHO = re.compile(
 
 
 class Failure:
-    """A rank that has ended by itself, and not well."""
+    """Rank that ended by itself with an error."""
 
     def __init__(self, node: int, rank: int | None, code: int, lines: Sequence[str]) -> None:
         self.node = node
@@ -38,21 +40,22 @@ class Failure:
 
     @property
     def echo(self) -> bool:
-        """Whether it says that another rank has failed."""
+        """Return whether the rank reports the failure of another rank."""
         said = (line for line in self.lines if not line.startswith(" "))
         return self.code < 128 and any(_ECHO.search(line) for line in said)
 
 
 class Coordinator:
-    """Hears of all nodes, and sends them orders.
+    """Coordinator of a run that receives reports from all nodes and sends orders to them.
 
     Args:
         names: of the nodes, in the order of their ranks.
-        restarts: how often ranks that failed are started anew.
-        join_by: when all nodes must have turned up, on the clock of ``heard``.
-        grace_s: how long ranks may take to end after a signal, or after the first that has ended by it.
+        restarts: number of times that failed ranks are restarted.
+        join_by: when all nodes must have joined, on the clock of ``heard``.
+        grace_s: seconds in which ranks may end after a signal, or after the first rank that it
+            ended.
         send: sends an order to a node.
-        say: tells the user something.
+        say: prints a message for the user.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Coordinator:
         self._here: set[int] = set()
         self._gone: set[int] = set()
         self._absent: set[int] = set()
-        """Those among them that never were there."""
+        """Nodes among the lost ones that never joined."""
         self._ended: set[int] = set()
         self._running = False
         self._stopping = False
@@ -82,17 +85,17 @@ class Coordinator:
         self._deadline: float | None = join_by
         self.generation = 0
         self._told: list[int] = []
-        """The signals that asked the run to end, or to save its work."""
+        """Signals that asked the run to end, or to save its state."""
         self.code: int | None = None
-        """The run's exit code, once it is over."""
+        """Exit code of the run; None: it has not ended."""
 
     @property
     def deadline(self) -> float | None:
-        """When ``tick`` is wanted."""
+        """Time of the next required call of ``tick``; None: none is required."""
         return self._deadline
 
     def heard(self, node: int, message: dict[str, Any] | None, now: float) -> None:
-        """What a node says; None: it is gone."""
+        """Process the message of a node; None: the connection to the node is lost."""
         if self.code is not None:
             return
         if message is None:
@@ -123,7 +126,7 @@ class Coordinator:
             self._judge()
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Act on timeouts that have passed at time ``now``."""
         if self._deadline is None or now < self._deadline or self.code is not None:
             return
         self._deadline = None
@@ -247,7 +250,7 @@ class Coordinator:
 
 
 def ending(code: int) -> str:
-    """How a process has ended, in words."""
+    """Return a phrase that describes how a process ended, by its exit code."""
     if code <= 128:
         return f"ended with exit code {code}"
     try:
@@ -261,7 +264,10 @@ def ending(code: int) -> str:
 
 
 def excerpt(lines: Sequence[bytes]) -> list[str]:
-    """Of what a rank has said last, its last traceback with all after it; else the last ten lines."""
+    """Return the last traceback in a rank's output with all following lines.
+
+    Without a traceback: the last ten lines.
+    """
     text = [line.decode("utf-8", "replace") for line in lines]
     begins = [at for at, line in enumerate(text) if line.startswith(_TRACEBACK)]
     if not begins:

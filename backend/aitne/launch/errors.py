@@ -1,7 +1,7 @@
-"""What keeps ranks from being started, in one sentence that says what to do."""
+"""Errors of the launcher; each message is one sentence that says how to resolve the problem."""
 
 from __future__ import annotations
 
 
 class LaunchError(RuntimeError):
-    """The ranks cannot be started, or do not find each other."""
+    """Error: the ranks cannot be started, or cannot connect to each other."""

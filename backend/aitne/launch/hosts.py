@@ -1,4 +1,4 @@
-"""Reads how many ranks go where: host lists, host files, Slurm's counts."""
+"""Parser of the number of ranks on each host: host lists, host files and Slurm's counts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _COUNT = re.compile(r"(\d{1,9})(?:\(x(\d{1,9})\))?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 _MOST_DIGITS = 10
 MOST_RANKS = 1_000_000
-"""A number above it is a slip of the pen."""
+"""Maximum number of ranks; a larger number is considered a typing error."""
 
 
 class Host:
-    """A node and how many ranks it takes."""
+    """Host with the number of ranks that it takes."""
 
     __slots__ = ("name", "ranks")
 
@@ -37,13 +37,13 @@ class Host:
 
 
 def number(text: str | None) -> int | None:
-    """A whole number as an environment has it; None: it is none, or is too long to be meant."""
+    """Return a decimal integer of the environment; None: it is invalid or has too many digits."""
     fits = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if text is not None and fits else None
 
 
 def counts(text: str) -> list[int]:
-    """Tasks of each node as Slurm writes them: ``2(x3),1`` is ``[2, 2, 2, 1]``.
+    """Return the tasks of each node as Slurm writes them: ``2(x3),1`` is ``[2, 2, 2, 1]``.
 
     Raises:
         LaunchError: that is no such list.
@@ -59,7 +59,7 @@ def counts(text: str) -> list[int]:
 
 
 def hosts(text: str) -> list[Host]:
-    """A list such as ``a:2,b:2``; a host without a number takes one rank.
+    """Parse a list such as ``a:2,b:2``; a host without a number takes one rank.
 
     Raises:
         LaunchError: it cannot be read, or names a host twice.
@@ -68,7 +68,7 @@ def hosts(text: str) -> list[Host]:
 
 
 def hostfile(text: str) -> list[Host]:
-    """Lines ``a slots=2``, as Open MPI and Horovod write them, or ``a:2``; ``#`` begins a comment.
+    """Parse lines ``a slots=2``, as in Open MPI and Horovod, or ``a:2``; ``#`` begins a comment.
 
     Raises:
         LaunchError: a line cannot be read, no host is in it, or one is in it twice.
@@ -92,7 +92,7 @@ def hostfile(text: str) -> list[Host]:
 
 
 def spread(found: Sequence[Host], size: int | None) -> list[Host]:
-    """The first hosts that ``size`` ranks fill, in the order given; None: all of them.
+    """Return the first hosts that ``size`` ranks fill, in the given order; None: all hosts.
 
     Raises:
         LaunchError: they take fewer ranks.

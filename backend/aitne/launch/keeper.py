@@ -1,7 +1,8 @@
-"""Ends what is left of a run: also when its launcher was killed and could do nothing any more.
+"""Cleanup of a run's processes, even if its launcher was killed.
 
-A process of its own waits at a pipe whose other end only the launcher has. When that end closes without a
-word, it kills everything that carries the run's mark in its environment or is in a rank's process group.
+A separate process waits on a pipe whose other end only the launcher holds. When that end closes
+without a final message, the process kills all processes that carry the run's mark in their
+environment or are in a rank's process group.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Iterable
 
 MARK = "AITNE_RUN_ID"
-"""In the environment of every process of a run; those that make a new session keep it too."""
+"""Environment variable of all processes of a run; processes that start a new session keep it."""
 _LOOK_S = 0.02
 _CLEAN_LOOKS = 3
 _KILL_S = 10.0
 
 
 class Keeper:
-    """Made before the launcher has threads. ``release`` ends it; so does the launcher's own end."""
+    """Cleanup process, created before the launcher has threads; ends on ``release`` or with the
+    launcher."""
 
     def __init__(self, run_id: str) -> None:
         self._mark = f"{MARK}={run_id}"
@@ -41,28 +43,32 @@ class Keeper:
         self._folder: str | None = None
 
     def group(self, number: int) -> None:
-        """A rank's process group, which ends with the run."""
+        """Register a rank's process group, which is killed at the end of the run."""
         self.groups.add(number)
         self._tell(f"group {number}\n")
 
     def forget(self, number: int) -> None:
-        """The group's leader is collected: its number may become somebody else's."""
+        """Unregister a group whose leader was collected, because its number may be reused."""
         self.groups.discard(number)
         self._tell(f"forget {number}\n")
 
     def folder(self, path: str) -> None:
-        """A folder that is removed with the run."""
+        """Register a folder that is removed at the end of the run."""
         self._folder = path
         self._tell(f"folder {path}\n")
 
     def clear(self, ask_s: float = 1.0) -> None:
-        """Ask what is left of the ranks to go, kill what stays. Ranks that have ended count as gone."""
+        """Terminate the remaining processes of the run, and kill those that do not end in
+        ``ask_s``.
+
+        Ranks that have ended do not count as remaining.
+        """
         if _running(self._mark, self.groups):
             _end(self._mark, self.groups, signal.SIGTERM, ask_s)
             _end(self._mark, self.groups, signal.SIGKILL, _KILL_S)
 
     def release(self) -> None:
-        """The run is over: remove its folder, let the process go."""
+        """Remove the folder of the ended run and end the cleanup process."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._tell("done\n")
@@ -132,7 +138,7 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> bool:
 
 
 def _running(mark: str, groups: set[int]) -> list[int]:
-    """Processes of the run that have not ended (proc(5)); empty where there is no /proc."""
+    """Return the processes of the run that have not ended (proc(5)); empty if there is no /proc."""
     wanted, own, found = mark.encode(), os.getpid(), []
     try:
         names = os.listdir("/proc")

@@ -1,4 +1,4 @@
-"""What in an environment makes training slow or wrong, said before it begins.
+"""Checks of an environment for settings that make training slow or wrong, before it starts.
 
 NCCL's variables: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html.
 """
@@ -16,13 +16,14 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable, Collection, Mapping
 
 SHM_BYTES_PER_RANK = 64 * 1024 * 1024
-"""NCCL and DataLoader workers take shared memory; a container has 64 MiB in all unless told otherwise."""
+"""Shared memory for NCCL and DataLoader processes of a rank; a container has 64 MiB in total by
+default."""
 _SHM = "/dev/shm"  # noqa: S108 - it is looked at, nothing is put there
 _LEFT_OVER = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR")
 
 
 class Facts:
-    """What is known of this node besides its environment.
+    """Facts about this node besides its environment.
 
     Args:
         ranks: on this node.
@@ -51,7 +52,7 @@ class Facts:
 
 
 def findings(environ: Mapping[str, str], facts: Facts) -> list[str]:
-    """One sentence or two for each thing that is wrong or doubtful: what it does, and what to do."""
+    """Return a message for each wrong or doubtful setting: its effect and the remedy."""
     return [
         text
         for check in (
@@ -68,7 +69,7 @@ def findings(environ: Mapping[str, str], facts: Facts) -> list[str]:
 
 
 def of_this_node(ranks: int, size: int) -> Facts:
-    """What this machine says of itself."""
+    """Collect the facts of this node."""
     try:
         found = os.statvfs(_SHM)
         shm_bytes: int | None = found.f_bavail * found.f_frsize
@@ -85,7 +86,7 @@ def of_this_node(ranks: int, size: int) -> Facts:
 
 
 def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
-    """Of a rank that something else has started: whether it sees no GPU but its own."""
+    """Return a warning if a rank of another launcher sees only its own GPU; otherwise None."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None or local_size < 2 or len(_devices(visible)) != 1:
         return None
@@ -150,7 +151,10 @@ def _shared_memory(_environ: Mapping[str, str], facts: Facts) -> str | None:
 
 
 def _interface(environ: Mapping[str, str], facts: Facts) -> str | None:
-    """``NCCL_SOCKET_IFNAME=^docker,eth`` names what names of interfaces begin with; ``=`` is exact."""
+    """Check the interfaces of ``NCCL_SOCKET_IFNAME``; None: no objection.
+
+    ``NCCL_SOCKET_IFNAME=^docker,eth`` lists prefixes of names; ``^`` excludes them, ``=`` is exact.
+    """
     text = environ.get("NCCL_SOCKET_IFNAME", "")
     if not text:
         return None

@@ -1,4 +1,5 @@
-"""``aitne-run``: starts the ranks of a program, or becomes the program where it is a rank already."""
+"""``aitne-run``: start the ranks of a program, or become the program in a process that is a
+rank."""
 
 from __future__ import annotations
 
@@ -38,12 +39,12 @@ The exit code is that of the rank that failed first, 128 + n where signal n has 
 
 
 def run() -> NoReturn:
-    """The program ``aitne-run``."""
+    """Run the program ``aitne-run`` and exit with its exit code."""
     sys.exit(main(sys.argv[1:]))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command line says; the exit code."""
+    """Execute the command line; return the exit code."""
     _three_descriptors()
     try:
         if arguments[:1] == ["node"] and "--run-dir" in arguments:
@@ -213,7 +214,7 @@ def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.Setti
 
 
 def _is_rank(world: World, options: argparse.Namespace) -> bool:
-    """Whether somebody has started the ranks already, and this is one of them."""
+    """Return whether this process is one of the ranks that another launcher has started."""
     wanted = options.np
     if wanted is None and (options.hosts or options.hostfile):
         wanted = sum(host.ranks for host in _named(options))
@@ -251,7 +252,7 @@ def _named(options: argparse.Namespace) -> list[Host]:
 
 
 def _hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list[Host]:
-    """Where ranks are to go, by the command line, else by the job that this is."""
+    """Return the hosts of the ranks, by the command line or else by the allocation of this job."""
     if options.hosts or options.hostfile:
         return hosts.spread(_named(options), options.np)
     allotted = scheduler.allocation(environ)
@@ -308,7 +309,8 @@ def _is_here(name: str, environ: Mapping[str, str]) -> bool:
 
 
 _PLATFORMS = frozenset({"SLURM_NTASKS", "MASTER_ADDR"})
-"""In a job of the platform's nobody has chosen these: it asks for a task for each node, and not rank."""
+"""Variables that the platform sets in its jobs: it requests a task for each node, not for each
+rank."""
 
 
 def _advise(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) -> None:
@@ -320,14 +322,17 @@ def _advise(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) ->
 
 
 def _advise_rank(world: World) -> None:
-    """Many ranks start at once here: the first one speaks for all."""
+    """Print advice about this rank's GPUs; of many ranks only the first one prints it."""
     found = lint.hides_peers(os.environ, world.local_size)
     if found is not None and world.rank == 0:
         say(found)
 
 
 def _three_descriptors() -> None:
-    """A closed one would become a pipe of ours, and a rank's words its input."""
+    """Open descriptors 0 to 2 if they are closed.
+
+    Otherwise a pipe could get one of these numbers, and a rank's output become its input.
+    """
     while True:
         descriptor = os.open(os.devnull, os.O_RDWR)
         if descriptor > 2:

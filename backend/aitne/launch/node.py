@@ -1,4 +1,4 @@
-"""One node's part of a run: starts its ranks when told to, and tells what becomes of them."""
+"""One node's part of a run: starts its ranks on order, and reports how they end."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import Any
 
 KILL_S = 5.0
-"""How long ranks may take to end when another one has failed."""
+"""Time in seconds for ranks to end after another one has failed."""
 
 
 class Node:
-    """Told what to do by the coordinator, one order at a time, on the launcher's main thread.
+    """Node of a run that executes the coordinator's orders in sequence, on the launcher's main
+    thread.
 
     Args:
         index: number of this node.
-        ranks: how many each node has.
+        ranks: number of ranks of each node.
         argv: the program of every rank.
-        environ: what its environment begins with.
-        store: where the ranks will meet.
+        environ: base of the ranks' environment.
+        store: rendezvous store of the ranks.
         run_id: marks the processes of this run.
         run_dir: a folder that all ranks of this node can write.
-        report: tells the coordinator something.
-        ended: called with a generation, a rank and its exit code from another thread; whoever gets
-            it calls ``rank_ended``.
+        report: sends a message to the coordinator.
+        ended: called with a generation, a rank and its exit code from another thread; its receiver
+            calls ``rank_ended``.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class Node:
 
     @property
     def deadline(self) -> float | None:
-        """When ``tick`` is wanted."""
+        """Time of the next required call of ``tick``; None: none is required."""
         return self._kill_at
 
     def order(self, message: Mapping[str, Any]) -> None:
-        """Do what the coordinator says."""
+        """Execute an order of the coordinator."""
         kind = message["kind"]
         if kind == "prepare":
             self._report({"kind": "port", "port": free_port(), "generation": message["generation"]})
@@ -105,20 +106,20 @@ class Node:
             self._kill_at = time.monotonic() + KILL_S
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Kill the ranks that have not ended in time at time ``now``."""
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             if self._ranks is not None:
                 self._ranks.signal(signal.SIGKILL)
 
     def signal(self, number: int) -> None:
-        """Pass one on to the ranks."""
+        """Forward a signal to the ranks."""
         self._told.append(number)
         if self._ranks is not None:
             self._ranks.signal(number)
 
     def rank_ended(self, generation: int, rank: int, code: int) -> None:
-        """A rank of this node has ended."""
+        """Record that a rank of this node has ended, and report it."""
         if self._ranks is None or generation != self._generation:
             return
         self._left.discard(rank)
@@ -129,7 +130,7 @@ class Node:
             self._report({"kind": "ended", "generation": generation})
 
     def clear(self) -> None:
-        """Leave nothing of the ranks behind."""
+        """Kill and clean up the processes of the ranks."""
         if self._ranks is not None:
             if self._left:
                 self._ranks.signal(signal.SIGKILL)
@@ -192,7 +193,7 @@ class Node:
         return os.path.join(self._run_dir, f"failed-{self._index}.json")
 
     def _mark(self, rank: int | None, code: int) -> None:
-        """Leave who has failed where the platform looks."""
+        """Write the failed rank to the file that the platform reads."""
         if rank is None or not os.path.isdir(self._run_dir):
             return
         facts = {
@@ -212,7 +213,7 @@ class Node:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody has now. Its owner to be binds it a moment later."""
+    """Return a free port of this machine; the caller binds it a moment later."""
     with socket.create_server(("", 0)) as sock:
         port: int = sock.getsockname()[1]
         return port

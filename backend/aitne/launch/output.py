@@ -1,4 +1,4 @@
-"""Passes on what ranks print: every byte, lines whole, in the order of each stream."""
+"""Forwarding of the ranks' output: every byte, complete lines, in the order of each stream."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Sequence
 
 LINES, LINE_BYTES = 40, 2_000
-"""Of a rank that has failed, so much is shown."""
+"""Number of lines, and of bytes in each, that are shown of a failed rank."""
 _LONGEST = 1 << 20
-"""A line is held until it is whole, but no longer than this."""
+"""Maximum number of bytes that are held back until a line is complete."""
 _READ = 1 << 16
 
 
 class Stream:
-    """One of a rank's two outputs, and where it goes."""
+    """Output stream of a rank, with its target."""
 
     def __init__(self, rank: int, source: int, target: int, prefix: bytes = b"") -> None:
         self.rank = rank
@@ -29,17 +29,17 @@ class Stream:
         self.prefix = prefix
         self.held = bytearray()
         self.begun = False
-        """Whether the last that was passed on is a line without its end."""
+        """Whether the last forwarded data is a line without its end."""
         self.last: deque[bytes] = deque(maxlen=LINES)
         self.ended = threading.Event()
 
 
 class Relay:
-    """A thread that reads all streams until each has ended.
+    """Thread that reads all streams until each has ended.
 
     Args:
         streams: their sources are closed here.
-        at_once: pass on what comes as it comes; for a rank that is alone.
+        at_once: forward data as it arrives; for a single rank.
     """
 
     def __init__(self, streams: Sequence[Stream], at_once: bool) -> None:
@@ -56,7 +56,7 @@ class Relay:
         self._thread.start()
 
     def last_lines(self, rank: int, within_s: float) -> list[bytes]:
-        """What a rank that has ended said last: its errors, or else its output."""
+        """Return the last lines of an ended rank: of its errors, or else of its output."""
         own = [stream for stream in self._streams if stream.rank == rank]
         for stream in own:
             stream.ended.wait(within_s)
@@ -66,9 +66,9 @@ class Relay:
         return []
 
     def finish(self, within_s: float) -> None:
-        """Wait until everything is passed on, however slowly it is read.
+        """Wait until all output is forwarded, however slowly it is read.
 
-        Somebody who is not of the run and holds a stream open is not waited for longer.
+        Processes outside the run that hold a stream open do not extend the wait.
         """
         self._thread.join(within_s)
         while self._thread.is_alive() and self._writing:
@@ -129,7 +129,7 @@ class Relay:
 
 
 def write(descriptor: int, data: bytes) -> bool:
-    """All of it; False: nobody reads there any more."""
+    """Write all data; return False if the reader has closed the stream."""
     view = memoryview(data)
     while view:
         try:

@@ -1,4 +1,5 @@
-"""A run that one launcher starts on other nodes: it starts a launcher on each, and decides for all."""
+"""Run that one launcher starts on other nodes: it starts a launcher on each, and coordinates
+all."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ _OWN_OF_SESSION = (
 
 
 def from_outside(found: Sequence[Host], launcher: str, settings: Settings) -> int:
-    """Start a launcher on each node by ``ssh`` or ``srun``, and decide for all; the exit code.
+    """Start a launcher on each node by ``ssh`` or ``srun``, coordinate; return the exit code.
 
     Raises:
         LaunchError: ``ssh`` or ``srun`` is not there.
@@ -102,7 +103,7 @@ def from_outside(found: Sequence[Host], launcher: str, settings: Settings) -> in
 
 
 class _Start:
-    """A command that brings up launchers on nodes."""
+    """Command that starts launchers on nodes."""
 
     def __init__(
         self, argv: list[str], nodes: list[int], way: str, environ: Mapping[str, str] | None = None
@@ -110,7 +111,7 @@ class _Start:
         self.argv = argv
         self.nodes = nodes
         self.way = way
-        """Written to its standard input."""
+        """Connection data that is written to the standard input of the command."""
         self.environ = environ
 
 
@@ -192,7 +193,7 @@ def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: Supervisor
 
 
 def _passed_on(launcher: str) -> dict[str, str]:
-    """What ranks find in their environment besides what their node has."""
+    """Return the environment that the ranks receive in addition to that of their node."""
     if launcher == "srun":
         return {name: os.environ[name] for name in _OF_ONE_TASK if name in os.environ}
     return {
@@ -203,7 +204,9 @@ def _passed_on(launcher: str) -> dict[str, str]:
 
 
 def follow(index: int | None) -> int:
-    """What ``from_outside`` starts on a node: asks it for the rest; the exit code.
+    """Run the launcher that ``from_outside`` starts on a node; return the exit code.
+
+    It fetches its settings from the first launcher.
 
     Raises:
         LaunchError: it cannot be reached, or does not expect this node.

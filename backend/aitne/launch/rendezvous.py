@@ -1,6 +1,6 @@
-"""How ranks find each other: a store on the first node, and how its address gets to the others.
+"""Rendezvous of the ranks: a store on the first node, and the publication of its address.
 
-The port is bound first and published then, so that nobody can take it in between.
+The port is bound first and published then, so that no other process can take it in between.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ ADDRESSES, TOKEN, PREFIX = (
 )
 DIR = "AITNE_RENDEZVOUS_DIR"
 TIMEOUT = "AITNE_RENDEZVOUS_TIMEOUT"
-"""Seconds until all ranks must have turned up."""
+"""Environment variable: seconds until all ranks must have joined."""
 _TIMEOUT_S = 120.0
 TRY_S, _ANSWER_S, _LOOK_S = 3.0, 10.0, 0.02
 
 
 class Client:
-    """Fulfils ``Store`` of the transports. From any thread; each call waits alone.
+    """Client of the store, which implements ``Store`` of the transports. Usable from any thread.
 
     Args:
         addresses: ``host:port``, each is tried.
         token: of the run.
-        prefix: put before every key, so that a restart never meets the keys of what it restarts.
+        prefix: put before every key, so that a restart never reads the keys of an earlier run.
     """
 
     def __init__(self, addresses: Sequence[str], token: str, prefix: str = "") -> None:
@@ -54,13 +54,16 @@ class Client:
         self.token = token
         self.prefix = prefix
         self.host: str | None = None
-        """The first of its hosts that has answered."""
+        """First host that has answered; None: none yet."""
         self._idle: list[socket.socket] = []
         self._lock = threading.Lock()
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Client:
-        """Of the run that ``AITNE_RENDEZVOUS`` and its companions name. Raises ``LaunchError``."""
+        """Create a client of the run that ``AITNE_RENDEZVOUS`` and its companions name.
+
+        Raises ``LaunchError``.
+        """
         addresses = [part for part in environ.get(ADDRESSES, "").split(",") if part]
         token = environ.get(TOKEN, "")
         if not addresses or not token:
@@ -70,15 +73,21 @@ class Client:
         return cls(addresses, token, environ.get(PREFIX, ""))
 
     def set(self, key: str, value: bytes) -> None:
-        """Leave ``value``. Raises ``ConnectionError``: the first node is gone, or cannot be reached."""
+        """Store ``value``.
+
+        Raises ``ConnectionError``: the first node is lost, or cannot be reached.
+        """
         self._ask(self._keyed(SET, key, value), _ANSWER_S)
 
     def claim(self, key: str, value: bytes) -> bool:
-        """Leave ``value`` unless somebody has left one; whether it is ours. Raises ``ConnectionError``."""
+        """Store ``value`` if the key has none; return whether it was stored.
+
+        Raises ``ConnectionError``.
+        """
         return self._ask(self._keyed(CLAIM, key, value), _ANSWER_S) == YES
 
     def get(self, key: str, timeout_s: float) -> bytes:
-        """Wait for the value. Raises ``TimeoutError`` or ``ConnectionError``."""
+        """Wait for the value and return it. Raises ``TimeoutError`` or ``ConnectionError``."""
         full = (self.prefix + key).encode()
         answer = self._ask(GET + SECONDS.pack(timeout_s) + full, timeout_s + _ANSWER_S)
         if answer == NO:
@@ -86,7 +95,7 @@ class Client:
         return answer[1:]
 
     def line(self, name: str, timeout_s: float = _ANSWER_S) -> socket.socket:
-        """A connection that stays, for frames (``wire``) both ways: its end is the other's end.
+        """Return a persistent connection for frames (``wire``) in both directions.
 
         Raises:
             ConnectionError: the server cannot be reached.
@@ -98,7 +107,7 @@ class Client:
         return sock
 
     def close(self) -> None:
-        """Give idle connections back. A later call opens one anew."""
+        """Close idle connections. A later call opens a new one."""
         with self._lock:
             idle, self._idle = self._idle, []
         for sock in idle:
@@ -159,12 +168,12 @@ _lock = threading.Lock()
 
 
 def join(world: World, environ: Mapping[str, str]) -> Client:
-    """The store of the run that this process is a rank of; the same one whenever it asks again.
+    """Return the store of this rank's run; later calls return the same one.
 
-    Where aitne-run has not made one, rank 0 does, and leaves its address in a folder that all see:
-    ``AITNE_RENDEZVOUS_DIR``, else the user's own in the temporary folder (one node) or in
-    ``~/.cache/aitne`` (several). Of programs that each rank runs one after the other, those of the same
-    number meet.
+    If aitne-run has not created one, rank 0 does, and publishes its address in a folder that all
+    see: ``AITNE_RENDEZVOUS_DIR``, else the user's own in the temporary folder (one node) or in
+    ``~/.cache/aitne`` (several). If each rank runs several programs one after the other, those of
+    the same number share a store.
 
     Raises:
         LaunchError: nothing tells this run from another one, or ranks do not turn up within
@@ -186,7 +195,7 @@ def join(world: World, environ: Mapping[str, str]) -> Client:
 
 
 def _numbered(client: Client, world: World) -> Client:
-    """With keys of this rank's first program, or of its second, ..."""
+    """Prefix the keys of a client with the number of this rank's program in the run."""
     number = 0
     try:
         while world.size > 1 and not client.claim(f"program/{number}/{world.rank}", b""):
@@ -198,9 +207,9 @@ def _numbered(client: Client, world: World) -> Client:
 
 
 def agreed(world: World, environ: Mapping[str, str], choose: Callable[[], str]) -> str:
-    """What all ranks are told that rank 0 has chosen, as ``HOST:CHOICE``, HOST being rank 0's.
+    """Return ``HOST:CHOICE``, rank 0's choice and host, on all ranks.
 
-    For a launcher that becomes its program next: nothing of this meeting is left when it returns.
+    For a launcher that becomes its program next: no connection or file remains afterwards.
 
     Raises:
         LaunchError: as ``join`` does.
@@ -285,7 +294,7 @@ def _meet(world: World, path: str, timeout_s: float) -> Client:
 
 
 def _unpublish(remove: _Removal, client: Client, size: int, timeout_s: float) -> None:
-    """Take the address back once everybody has it; else it goes at the end."""
+    """Remove the published address once all ranks have read it, otherwise only at the end."""
     try:
         for rank in range(1, size):
             client.get(f"here/{rank}", timeout_s)
@@ -295,7 +304,8 @@ def _unpublish(remove: _Removal, client: Client, size: int, timeout_s: float) ->
 
 
 class _Removal:
-    """Removes a file of this process once: a later one of that name is another's."""
+    """Removal of a file of this process, once: a later file of the same name belongs to another
+    one."""
 
     def __init__(self, path: str) -> None:
         self._path, self._pid, self._done = path, os.getpid(), False
@@ -308,7 +318,10 @@ class _Removal:
 
 
 def publish(path: str, addresses: Sequence[str], token: str) -> None:
-    """Leave where the store is, all at once, readable by its owner only. Raises ``OSError``."""
+    """Publish the address of the store atomically, readable by its owner only.
+
+    Raises ``OSError``.
+    """
     temporary = f"{path}.{secrets.token_hex(8)}"  # nobody can have laid a file or a link there
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as stream:
@@ -319,7 +332,7 @@ def publish(path: str, addresses: Sequence[str], token: str) -> None:
 
 
 def published(path: str) -> tuple[list[str], str] | None:
-    """Addresses and token that somebody has left there; None: nobody yet.
+    """Return the published addresses and token; None: there are none yet.
 
     Raises:
         LaunchError: it belongs to somebody else.
@@ -342,7 +355,7 @@ def published(path: str) -> tuple[list[str], str] | None:
 
 
 def folder(environ: Mapping[str, str], nodes: int) -> str:
-    """Where the ranks of such a run leave addresses; made if it misses.
+    """Return the folder in which the ranks of such a run publish addresses; created if missing.
 
     Raises:
         LaunchError: it cannot be made, or others may write to it.
@@ -369,7 +382,7 @@ def folder(environ: Mapping[str, str], nodes: int) -> str:
 
 
 def _key(environ: Mapping[str, str]) -> str:
-    """What all ranks of this run know and no other run has."""
+    """Return a key that all ranks of this run know and that no other run has."""
     for names in (
         ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"),
         ("PMIX_NAMESPACE", "OMPI_MCA_orte_precondition_transports"),

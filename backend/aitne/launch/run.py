@@ -1,4 +1,4 @@
-"""The courses a run can take: all ranks on this node, or a launcher on each of several."""
+"""Modes of a run: all ranks on this node, or one launcher on each of several nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LOOK_S = 0.02
 
 
 class Settings:
-    """What the command line says of a run, whatever its course."""
+    """Settings of a run from the command line, common to all modes."""
 
     def __init__(
         self,
@@ -54,7 +54,8 @@ class Settings:
 
 
 class Launcher:
-    """What every course needs: a keeper, which is made before any thread, and the main loop."""
+    """Components of every mode: the keeper, which is created before any thread, and the main
+    loop."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -71,7 +72,10 @@ class Launcher:
         index: int,
         run_dir: str | None,
     ) -> None:
-        """Take node ``index`` on, whose ranks will meet at ``client``, and find ``master`` by that name."""
+        """Add node ``index`` with its ranks to this launcher.
+
+        The ranks use the store of ``client`` and reach the first node as ``master``.
+        """
         self.supervisor.index = index
         self.supervisor.node = Node(
             index,
@@ -90,7 +94,7 @@ class Launcher:
         )
 
     def decide(self, names: Sequence[str], server: Server) -> None:
-        """Decide for all nodes, which have these names."""
+        """Start coordinating all nodes, which have these names."""
         self.supervisor.server = server
         self.supervisor.coordinator = Coordinator(
             names,
@@ -102,7 +106,7 @@ class Launcher:
         )
 
     def run(self, line: socket.socket | None = None) -> int:
-        """Until all is over; the exit code. ``line``: to the coordinator, where it is elsewhere."""
+        """Run until the end; return the exit code. ``line``: connection to a remote coordinator."""
         if line is not None:
             self.supervisor.listen(line)
         if self.supervisor.node is not None:
@@ -111,18 +115,20 @@ class Launcher:
 
 
 def alone(ranks: int, settings: Settings) -> int:
-    """All ranks on this node; the exit code."""
+    """Run all ranks on this node; return the exit code."""
     return _first_node([ranks], [own_name()], settings, run_dir=None, address_file=None)
 
 
 def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: Settings) -> int:
-    """This node's part of a run whose nodes share ``run_dir``: the first one decides; the exit code.
+    """Run this node's part of a run with a shared ``run_dir``; return the exit code.
+
+    The first node coordinates.
 
     Args:
         index: number of this node.
-        ranks: how many each node has.
-        run_dir: the ranks' folder, where the first node also leaves its address.
-        key: of this run, so that nobody follows the address of an earlier one.
+        ranks: number of ranks of each node.
+        run_dir: the ranks' folder, where the first node also publishes its address.
+        key: of this run, so that no node uses the address of an earlier one.
         settings: of the run.
 
     Raises:
@@ -194,12 +200,12 @@ def _folder(keeper: Keeper, run_dir: str | None) -> str:
 
 
 def own_name() -> str:
-    """Of this node, as the scheduler calls it."""
+    """Return the name of this node, as the scheduler calls it."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 def _found(path: str, index: int, timeout_s: float) -> tuple[rendezvous.Client, socket.socket]:
-    """The first node, once it is there and answers."""
+    """Wait for the first node; return a client of its store and a connection to it."""
     give_up, why = time.monotonic() + timeout_s, f"it has left no address in {path}"
     while time.monotonic() < give_up:
         found = rendezvous.published(path)
@@ -220,7 +226,7 @@ def _found(path: str, index: int, timeout_s: float) -> tuple[rendezvous.Client, 
 
 
 def as_mpi(found: Sequence[Host], launcher: str, settings: Settings) -> list[str]:
-    """The command whose ranks are a world of an MPI: ``mpirun``, or ``srun`` with PMIx.
+    """Return the command whose ranks form an MPI world: ``mpirun``, or ``srun`` with PMIx.
 
     Raises:
         LaunchError: there is none.
@@ -250,7 +256,7 @@ def as_mpi(found: Sequence[Host], launcher: str, settings: Settings) -> list[str
 def become(
     world: World, argv: Sequence[str], environ: Mapping[str, str], timeout_s: float
 ) -> NoReturn:
-    """Run the program in this process's place, as the rank that another launcher has made of it.
+    """Replace this process by the program, as the rank that another launcher started.
 
     Raises:
         NotStarted: it cannot be run.

@@ -1,4 +1,4 @@
-"""What Slurm says of the allocation that this process is in, and of its MPI plug-ins."""
+"""Queries to Slurm: the allocation of this process and the available MPI plug-ins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLUGIN = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
-    """The nodes of this job, each with the tasks it was given for; None: this is no Slurm job.
+    """Return the nodes of this job with their tasks; None: this is not a Slurm job.
 
     Raises:
         LaunchError: Slurm's variables or commands do not say it.
@@ -39,12 +39,12 @@ def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
 
 
 def mpi_plugins() -> list[str]:
-    """The kinds of MPI that ``srun --mpi`` takes here. Raises ``LaunchError``."""
+    """Return the MPI types that ``srun --mpi`` accepts here. Raises ``LaunchError``."""
     return plugins(_asked(["srun", "--mpi=list"]))
 
 
 def plugins(text: str) -> list[str]:
-    """Of the answer of ``srun --mpi=list``, which differs from release to release."""
+    """Return the MPI types in the output of ``srun --mpi=list``, which differs between releases."""
     found: list[str] = []
     for line in text.splitlines():
         for word in line.partition("available:")[2].split(",") if "available:" in line else [line]:
@@ -55,7 +55,7 @@ def plugins(text: str) -> list[str]:
 
 
 def pmix(found: list[str]) -> str:
-    """The newest PMIx among them. Raises ``LaunchError`` where there is none."""
+    """Return the newest PMIx of these MPI types. Raises ``LaunchError`` if there is none."""
     known = sorted(
         (name for name in found if name.startswith("pmix")), key=lambda name: (len(name), name)
     )

@@ -1,4 +1,4 @@
-"""The store in which ranks leave each other messages, served from one thread of the launcher."""
+"""Store in which ranks exchange messages, served by one thread of the launcher."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable
 
 GREETING_S = 10.0
-"""Who has not proved by then that it is of this run is hung up on."""
+"""Seconds after which a connection without proof of the token is closed."""
 SET, CLAIM, GET, LINE = b"S", b"C", b"G", b"L"
 YES, NO = b"+", b"-"
 SECONDS = struct.Struct("!d")
@@ -26,12 +26,12 @@ _GREETING_BYTES = 256
 
 
 class Server:
-    """Listens from when it is made; ``close`` ends it. Messages stay until then.
+    """Server of the store; listens once created, and keeps messages until ``close``.
 
     Args:
-        token: what clients must know.
-        host: the address to listen at; empty: all of this machine's.
-        heard: called with a line's name and what came over it, None when it has ended, on the
+        token: secret that clients must know.
+        host: the address to listen on; empty: all of this machine's.
+        heard: called with a connection's name and its message, None when it has ended, on the
             server's thread. It must be quick.
 
     Raises:
@@ -60,11 +60,14 @@ class Server:
         self._thread.start()
 
     def send(self, name: str, payload: bytes) -> None:
-        """Over the line of that name, if it is still there; from any thread."""
+        """Send over the connection of that name if it is open; callable from any thread."""
         self._call(lambda: self._send(name, payload))
 
     def close(self) -> None:
-        """Hang up on everybody, and free the port. What was sent before is still handed over."""
+        """Close all connections and the port.
+
+        Messages that were sent before are still delivered.
+        """
         self._call(self._begin_to_close)
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -239,7 +242,7 @@ class Server:
 
 
 class _Peer:
-    """One connection."""
+    """Connection of one client."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

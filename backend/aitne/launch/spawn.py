@@ -1,4 +1,4 @@
-"""Starts the ranks of one node as processes, and tells how each has ended."""
+"""Start of one node's ranks as processes, and reports of how each ended."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _OF_OUTER_LAUNCHERS = (
     "PMI_",
     "TORCHELASTIC_",
 )
-"""A rank that spoke to an outer launcher's server would take another's place there."""
+"""Variables of outer launchers: with them a rank could take another one's place at their server."""
 _LAST_S = 5.0
 _OF_LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 NOT_FOUND, NOT_STARTED = 127, 126
-"""The exit codes a shell gives for a program that is not there, or cannot be run."""
+"""Exit codes of a shell for a program that does not exist, or that cannot be run."""
 
 
 class NotStarted(LaunchError):
-    """The program cannot be run on this node."""
+    """Error: the program cannot be run on this node."""
 
     def __init__(self, program: str, error: OSError) -> None:
         advice = "Give a program of this node, with its path or in PATH"
@@ -49,7 +49,7 @@ class NotStarted(LaunchError):
 
 
 class Ranks:
-    """The processes of one node's ranks, from one start to their end.
+    """Processes of one node's ranks, from one start to their end.
 
     Args:
         ended: called with a rank and its exit code, 128 + n for signal n, from a thread of each rank.
@@ -79,7 +79,7 @@ class Ranks:
             environments: of each rank.
             prefix: whether each line begins with its rank.
             bind: whether each rank gets CPUs of its own.
-            stdin_rank: who gets this process's standard input, unless it is a terminal.
+            stdin_rank: rank that gets this process's standard input, unless it is a terminal.
 
         Raises:
             NotStarted: there is no such program, or it cannot be run; those that were started are killed.
@@ -153,12 +153,12 @@ class Ranks:
 
     @property
     def alive(self) -> bool:
-        """Whether a rank has not ended."""
+        """Return whether any rank has not ended."""
         with self._lock:
             return len(self._over) < len(self._pids)
 
     def signal(self, number: int) -> None:
-        """Send it to the ranks themselves; a kill, also to what they have started."""
+        """Send a signal to the ranks; SIGKILL also to the processes that they started."""
         with self._lock:
             for rank, pid in self._pids.items():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -168,11 +168,14 @@ class Ranks:
                         os.kill(pid, number)
 
     def last_lines(self, rank: int) -> list[bytes]:
-        """What a rank that has ended has said last."""
+        """Return the last lines of output of an ended rank."""
         return self._relay.last_lines(rank, within_s=0.5) if self._relay is not None else []
 
     def clear(self) -> None:
-        """When all ranks have ended: end what they have left, pass the last output on, collect them."""
+        """Clean up after all ranks have ended.
+
+        Ends the processes that they left, forwards the last output and collects the ranks.
+        """
         self._keeper.clear()
         if self._relay is not None:
             self._relay.finish(within_s=_LAST_S)
@@ -186,7 +189,7 @@ class Ranks:
 
 
 def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
-    """CPUs of each rank: neighbours, as many for each; nothing where there are fewer CPUs than ranks."""
+    """Return the CPUs of each rank: adjacent, equally many; empty: fewer CPUs than ranks."""
     if len(cpus) < ranks:
         return []
     edges = [len(cpus) * rank // ranks for rank in range(ranks + 1)]
@@ -194,7 +197,7 @@ def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
 
 
 def variables(world: World, node: int) -> dict[str, str]:
-    """What tells a rank its place: Horovod's names and torch's."""
+    """Return the variables that define a rank, with the names of Horovod and torch."""
     numbers = {
         "HOROVOD_RANK": world.rank,
         "HOROVOD_SIZE": world.size,
@@ -215,7 +218,10 @@ def variables(world: World, node: int) -> dict[str, str]:
 def environment(
     environ: Mapping[str, str], run_id: str, local_size: int, more: Mapping[str, str]
 ) -> dict[str, str]:
-    """A rank's: the launcher's own without its outer launchers', and what it is told."""
+    """Return a rank's environment.
+
+    The launcher's without the variables of outer launchers, plus ``more``.
+    """
     kept = {
         name: value for name, value in environ.items() if not name.startswith(_OF_OUTER_LAUNCHERS)
     }
@@ -226,12 +232,12 @@ def environment(
 
 
 def threads(ranks: int) -> int:
-    """So many CPUs of this node each of its ranks has for itself."""
+    """Return the number of CPUs of this node that each of its ranks has for itself, at least 1."""
     return max(1, len(os.sched_getaffinity(0)) // ranks)
 
 
 def own_command() -> list[str]:
-    """How another process is made to run this launcher."""
+    """Return the command that runs this launcher in another process."""
     program = sys.argv[0]
     if program.endswith(".pyz"):
         return [sys.executable, os.path.abspath(program)]

@@ -1,4 +1,5 @@
-"""The launcher's main loop: signals, ranks that end, and what the nodes and their coordinator say."""
+"""Main loop of the launcher: signals, ended ranks, and messages of the nodes and the
+coordinator."""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ASKING = (signal.SIGINT,)
-"""Not SIGTERM: a scheduler sends that to every process, and what started this one passes it on, too."""
+"""Signals that kill the ranks when repeated. Not SIGTERM: a scheduler sends it to all processes,
+and the parent of this one forwards it too."""
 _NEVER_S = 3600.0
 
 
 class Supervisor:
-    """Runs a node's ranks, decides for all nodes, or both. Everything happens on the main thread.
+    """Supervisor that runs a node's ranks, coordinates all nodes, or both, on the main thread.
 
-    Made before the node and the coordinator, which speak through it.
+    Created before the node and the coordinator, which send through it.
     """
 
     def __init__(self) -> None:
@@ -42,25 +44,25 @@ class Supervisor:
         self.server: Server | None = None
         self.line: socket.socket | None = None
         self.passed_on = range(0)
-        """Nodes that get the signals that reach this process."""
+        """Nodes that receive the signals that reach this process."""
 
     # --- what others call ------------------------------------------------------------------------
 
     def heard(self, name: str, payload: bytes | None) -> None:
-        """Of the server: what came from another node's line."""
+        """Queue a message from another node's connection; called by the server."""
         message = None if payload is None else json.loads(payload)
         self._events.put(("report", int(name), message))
 
     def rank_ended(self, generation: int, rank: int, code: int) -> None:
-        """From a rank's thread."""
+        """Queue the end of a rank; called by the rank's thread."""
         self._events.put(("rank", generation, rank, code))
 
     def child_ended(self, node: int, code: int) -> None:
-        """What was to start a node's launcher has ended."""
+        """Queue the end of the command that starts a node's launcher."""
         self._events.put(("child", node, code))
 
     def report(self, message: dict[str, Any]) -> None:
-        """Tell the coordinator, here or at the first node."""
+        """Report to the coordinator, here or at the first node."""
         if self.line is None:
             self._events.put(("report", self.index, message))
             return
@@ -70,19 +72,19 @@ class Supervisor:
             self._events.put(("order", None))
 
     def send(self, node: int, message: dict[str, Any]) -> None:
-        """Of the coordinator: an order for a node."""
+        """Send an order of the coordinator to a node."""
         if self.node is not None and node == self.index:
             self._events.put(("order", message))
         elif self.server is not None:
             self.server.send(str(node), json.dumps(message).encode())
 
     def listen(self, line: socket.socket) -> None:
-        """Take orders from another node's coordinator."""
+        """Receive orders from another node's coordinator."""
         self.line = line
         threading.Thread(target=self._read, args=(line,), name="aitne-orders", daemon=True).start()
 
     def forward_signals(self) -> None:
-        """From here on signals reach the ranks, and end the launcher only through them."""
+        """Forward signals to the ranks from now on; they no longer end the launcher directly."""
         for number in FORWARDED:
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup's, or that of a background job
                 signal.signal(number, self._signalled)
@@ -90,7 +92,7 @@ class Supervisor:
     # --- the loop --------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Until all is over; the run's exit code."""
+        """Run until the end; return the exit code of the run."""
         try:
             while True:
                 code = self._step()
@@ -159,6 +161,6 @@ class Supervisor:
 
 
 def say(text: str) -> None:
-    """To the user, beside what the ranks print."""
+    """Print a message for the user to standard error, beside the output of the ranks."""
     sys.stderr.write(f"aitne-run: {text}\n")
     sys.stderr.flush()

@@ -1,7 +1,8 @@
 """Frames between launchers and ranks, and the proof that both ends know the run's token.
 
-A frame is four bytes of length, big endian, and so many bytes. The token itself is never sent: each end
-sends 16 random bytes, and gets them back under HMAC-SHA256 (RFC 2104) with the token as the key.
+A frame is four bytes of length, big endian, and as many bytes of payload. The token itself is never
+sent: each end sends 16 random bytes, and receives them back under HMAC-SHA256 (RFC 2104) with the
+token as the key.
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ import time
 
 MAGIC = b"aitne-rendezvous-1\n"
 MOST_BYTES = 64 * 1024 * 1024
-"""Of a frame: an address, a handle, an answer of a link check are far below it."""
+"""Maximum size of a frame; an address, a handle or a link check is far smaller."""
 NONCE = 16
 _LENGTH = struct.Struct("!I")
 _ASK_AFTER_S, _ASK_TIMES, _GIVE_UP_S = 15, 3, 45
 
 
 class Refused(ConnectionError):
-    """The other end is not of this run: it does not know the token."""
+    """Error: the peer does not belong to this run because it does not know the token."""
 
 
 def keep(
     sock: socket.socket, *, ask_after_s: int = _ASK_AFTER_S, give_up_s: int = _GIVE_UP_S
 ) -> None:
-    """For a connection that stays: a machine that lost its power or its network ends it, though it
-    sends no end of file. It is asked each ``ask_after_s`` of silence, and given up after ``give_up_s``."""
+    """Enable keepalive, so that a persistent connection ends when its peer loses power or network.
+
+    The peer is probed after each ``ask_after_s`` seconds of silence, and given up after
+    ``give_up_s``.
+    """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, ask_after_s)
@@ -40,14 +44,14 @@ def keep(
 
 
 def frame(payload: bytes) -> bytes:
-    """What is sent for ``payload``. Raises ``ValueError`` where it is too long."""
+    """Return the frame of ``payload``. Raises ``ValueError`` if it is too long."""
     if len(payload) > MOST_BYTES:
         raise ValueError(f"{len(payload)} bytes are more than a message holds ({MOST_BYTES})")
     return _LENGTH.pack(len(payload)) + payload
 
 
 def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
-    """The next frame's payload.
+    """Return the payload of the next frame.
 
     Raises:
         TimeoutError: it did not come before ``deadline`` (of ``time.monotonic``).
@@ -60,7 +64,7 @@ def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
 
 
 def cut(buffer: bytearray) -> bytes | None:
-    """Take the first whole frame's payload off ``buffer``; None: it has not come in whole."""
+    """Remove the first complete frame from ``buffer`` and return its payload; None: incomplete."""
     if len(buffer) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(buffer)
@@ -74,12 +78,15 @@ def cut(buffer: bytearray) -> bytes | None:
 
 
 def proof(token: str, who: bytes, first: bytes, second: bytes) -> bytes:
-    """That its maker knows the token. ``who`` keeps an answer from being sent back as one's own."""
+    """Return the proof that its sender knows the token.
+
+    ``who`` prevents its reflection to the sender.
+    """
     return hmac.new(token.encode(), who + first + second, hashlib.sha256).digest()
 
 
 def prove(sock: socket.socket, token: str, deadline: float) -> None:
-    """The client's half of the greeting.
+    """Perform the client's part of the handshake.
 
     Raises:
         Refused: somebody else listens there.

@@ -1,7 +1,7 @@
-"""Who a process is among the ranks of its program: read from what started it.
+"""Rank of this process in its program, determined from the environment of its launcher.
 
 Names are torch's (https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables); a
-node rank is what Horovod calls a cross rank where every node has as many ranks.
+node rank is what Horovod calls a cross rank where every node has equally many ranks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 @dataclass(frozen=True)
 class World:
-    """One rank's place. Ranks are numbered node by node."""
+    """Numbers of one rank in its world. Ranks are numbered node by node."""
 
     rank: int = 0
     size: int = 1
@@ -27,13 +27,13 @@ class World:
     cross_rank: int = 0
     """Number of this rank's node among the nodes that have a rank of its local rank."""
     cross_size: int = 1
-    """How many nodes have one."""
+    """Number of nodes that have a rank of its local rank."""
     source: str = "none"
-    """Who said so: ``aitne``, ``horovod``, ``mpi``, ``slurm``, ``torchrun``, ``none``."""
+    """Origin of the numbers: ``aitne``, ``horovod``, ``mpi``, ``slurm``, ``torchrun``, ``none``."""
 
 
 _LAST_STEP = 0xFFFFFFF0 - 1
-"""Above it are Slurm's steps that nobody has started with srun: batch, extern, interactive."""
+"""Largest Slurm step that srun started; above it are the steps batch, extern and interactive."""
 _MPI = (
     # https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-var.html
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -42,13 +42,14 @@ _MPI = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
 )  # fmt: skip
 _SEVERAL = ("OMPI_MCA_orte_ess_num_procs", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
-"""More than one in any of these: there are other tasks, also where a rank's own variables are missing."""
+"""Variables that indicate other tasks if larger than 1, even without variables of the rank
+itself."""
 
 
 def detect(environ: Mapping[str, str]) -> World:
-    """The place that the variables of a launcher give this process; none of them: a world of its own.
+    """Return the world that a launcher's variables define; without any: a world of one rank.
 
-    Of launchers within each other the inner one counts: aitne-run, then torchrun, then mpirun, then srun.
+    Of nested launchers the innermost counts: aitne-run, then torchrun, then mpirun, then srun.
 
     Raises:
         LaunchError: variables are half there or contradict each other, or a launcher of several tasks
@@ -74,9 +75,9 @@ def detect(environ: Mapping[str, str]) -> World:
 
 
 def settled(world: World, nodes: Sequence[int]) -> World:
-    """The same rank with its local and cross places counted from the node of each rank.
+    """Return the same rank with local and cross ranks counted by the nodes of all ranks.
 
-    A launcher need not say on which node the other ranks are; once they have met, they know.
+    A launcher need not tell on which node the other ranks are; they know it after the rendezvous.
 
     Args:
         world: of this process.
@@ -97,7 +98,7 @@ def settled(world: World, nodes: Sequence[int]) -> World:
 
 
 def layout(ranks: Sequence[int], source: str = "aitne") -> list[World]:
-    """Every rank of nodes that have so many ranks each, numbered node by node."""
+    """Return all ranks of nodes with these numbers of ranks, numbered node by node."""
     worlds: list[World] = []
     for node, count in enumerate(ranks):
         for local_rank in range(count):
@@ -176,7 +177,10 @@ def _mpi(environ: Mapping[str, str]) -> World | None:
 
 
 def _pmix(environ: Mapping[str, str], slurm: World | None) -> World | None:
-    """PMIx tells a task its number, and the number of tasks only to those who speak to its server."""
+    """Return Slurm's world of a PMIx task. Raises ``LaunchError``: there is none.
+
+    PMIx provides a task's number in a variable, but the number of tasks only through its server.
+    """
     rank = _number(environ, "PMIX_RANK")
     if slurm is None or slurm.rank != rank:
         raise LaunchError(
@@ -187,7 +191,10 @@ def _pmix(environ: Mapping[str, str], slurm: World | None) -> World | None:
 
 
 def _guessed_cross(world: World) -> World:
-    """MPI does not say on which node a rank is: it follows where ranks go in blocks, or in turns."""
+    """Return the world with cross ranks, guessed from the placement of ranks in blocks or in turns.
+
+    MPI does not provide the node of a rank.
+    """
     nodes = -(-world.size // world.local_size)
     if world.rank % world.local_size == world.local_rank:
         return replace(world, cross_rank=world.rank // world.local_size, cross_size=nodes)
@@ -197,7 +204,7 @@ def _guessed_cross(world: World) -> World:
 
 
 def _of(mpi: World, slurm: World | None) -> World:
-    """What MPI says, completed by the step that it was started as."""
+    """Return the world that MPI defines, completed by the job step in which it was started."""
     same = slurm is not None and (slurm.rank, slurm.size) == (mpi.rank, mpi.size)
     if slurm is not None and same:
         return replace(slurm, source="mpi")
@@ -212,7 +219,7 @@ def _of(mpi: World, slurm: World | None) -> World:
 
 
 def _plain(environ: Mapping[str, str], outer: World | None) -> World:
-    """torch's variables that no torchrun has set: a script's own."""
+    """Return the world of torch's variables that a script has set without torchrun."""
     rank, size = _place(environ, "RANK", "WORLD_SIZE")
     if outer is not None and (outer.rank, outer.size) == (rank, size):
         return outer  # a script's own need not say more
@@ -249,7 +256,10 @@ def _inner(found: World, outer: World | None, names: str) -> World:
 
 
 def _refuse_alone(environ: Mapping[str, str]) -> None:
-    """Many processes that each believe to be alone train many models, and nobody notices."""
+    """Raise ``LaunchError`` if the variables indicate several tasks but not which one this is.
+
+    Processes that each consider themselves the only one would train separate models unnoticed.
+    """
     several = list(_SEVERAL)
     if _in_step(environ):
         several.append("SLURM_STEP_NUM_TASKS")

@@ -1,4 +1,4 @@
-"""The compiled part of the training runtime: loops over shared memory that Python would be too slow for.
+"""Compiled part of the training runtime: loops over shared memory that would be too slow in Python.
 
-It is optional. Where it was not built, ``aitne.distrib.transport.shm`` does the same in PyTorch.
+It is optional. Without it ``aitne.distrib.transport.shm`` uses PyTorch.
 """

@@ -1,6 +1,7 @@
-"""Compiles the kernel: ``python -m aitne.distrib._native.build``, and at every install (``hatch_build.py``).
+"""Build of the kernel: ``python -m aitne.distrib._native.build``, and at every installation.
 
-Standard library only, and no import of its package: an installer runs this file by its path.
+``hatch_build.py`` runs this file by its path, so it uses the standard library only and does not
+import its package.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ _TIMEOUT_S = 120.0
 
 
 class BuildError(Exception):
-    """There will be no kernel; the message says why."""
+    """Error: the kernel cannot be built; the message states the reason."""
 
 
 def library_name() -> str:
-    """The file's name has its sources in it: one of older sources or of another processor is never loaded."""
+    """Return the file name of the kernel, which contains a hash of its sources and the processor.
+
+    So a kernel of older sources or of another processor is never loaded.
+    """
     digest = hashlib.sha256(b"\0".join((HERE / name).read_bytes() for name in SOURCES))
     return f"shm-{platform.machine()}-{digest.hexdigest()[:12]}.so"
 
 
 def build(folder: Path = HERE) -> Path:
-    """Compile into ``folder``, with ``$CC`` or the system's ``cc``; older builds there are removed.
+    """Compile the kernel into ``folder`` and return its path; older builds there are removed.
+
+    The compiler is ``$CC`` or the system's ``cc``.
 
     Raises:
         BuildError: no compiler, the compiler failed, or ``folder`` cannot be written.
@@ -82,7 +88,7 @@ def _compile(compiler: list[str], target: Path) -> None:
 
 
 def main() -> int:
-    """Compile next to the sources, and say where."""
+    """Build the kernel beside its sources and print its path; return the exit code."""
     try:
         sys.stdout.write(f"{build()}\n")
     except BuildError as error:

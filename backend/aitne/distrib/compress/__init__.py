@@ -1,4 +1,4 @@
-"""Compressors of gradients, found by name."""
+"""Compressors of gradients, registered by name."""
 
 from __future__ import annotations
 

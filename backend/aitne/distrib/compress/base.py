@@ -1,4 +1,5 @@
-"""How gradients are made smaller on their way: one file of this package is one compressor."""
+"""Interface of compressors, which reduce the size of gradients; each file of this package is
+one."""
 
 from __future__ import annotations
 
@@ -8,24 +9,28 @@ import torch
 
 
 class Compressor(Protocol):
-    """Made for one bucket of one optimizer.
+    """Compressor of one bucket of one optimizer.
 
-    ``error_feedback`` says whether what compression loses is worth keeping: the exchange then adds
-    ``flat - decompress(compress(flat))`` to the next step's gradients (Seide et al. 2014,
-    "1-bit stochastic gradient descent").
+    ``error_feedback`` is whether the compression error is to be kept: the exchange then adds ``flat
+    - decompress(compress(flat))`` to the next step's gradients (Seide et al. 2014, "1-bit
+    stochastic gradient descent").
     """
 
     name: ClassVar[str]
     error_feedback: ClassVar[bool]
     reducible: ClassVar[bool]
-    """Whether compressed rows of ranks can be summed as they are; otherwise they are gathered. Then rows may
-    differ in length by rank, and ``context`` travels with its row: it consists of what JSON has."""
+    """Whether compressed rows of ranks can be summed directly; otherwise they are gathered. Then
+    rows may differ in length by rank, and ``context`` is sent with its row: it consists of JSON
+    values."""
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """A smaller row and what ``decompress`` needs. Integers pass as they are."""
+        """Return a smaller row and the context for ``decompress``. Integers are unchanged."""
         ...
 
     def decompress(self, row: torch.Tensor, context: Any) -> torch.Tensor:
-        """The row in the dtype and length it had. Of a gathered row ``context`` is that of the rank it came
-        from, and a tuple in it has become a list."""
+        """Return the row in its original dtype and length.
+
+        For a gathered row ``context`` is that of the sending rank, and a tuple in it has become a
+        list.
+        """
         ...

@@ -10,7 +10,7 @@ from aitne.distrib.compress._narrow import Narrow
 
 
 class Bf16(Narrow):
-    """Halves float32 rows; nothing overflows, and rounding is off by up to 0.4 percent."""
+    """Compressor that halves float32 rows; no overflow, rounding errors of up to 0.4 percent."""
 
     name: ClassVar[str] = "bf16"
     wire: ClassVar[torch.dtype] = torch.bfloat16

@@ -10,7 +10,7 @@ from aitne.distrib.compress._narrow import Narrow
 
 
 class Fp16(Narrow):
-    """Halves float32 rows. Beyond 65504 a value becomes infinite, as in Horovod."""
+    """Compressor that halves float32 rows. Values beyond 65504 become infinite, as in Horovod."""
 
     name: ClassVar[str] = "fp16"
     wire: ClassVar[torch.dtype] = torch.float16

@@ -1,4 +1,4 @@
-"""Gradients as they are."""
+"""Compressor that leaves gradients unchanged."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import torch
 
 
 class NoCompression:
-    """Sends every row unchanged and uncopied."""
+    """Compressor that sends every row unchanged and uncopied."""
 
     name: ClassVar[str] = "none"
     error_feedback: ClassVar[bool] = False
     reducible: ClassVar[bool] = True
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """The row itself."""
+        """Return the row itself, without context."""
         return flat, None
 
     def decompress(self, row: torch.Tensor, context: Any) -> torch.Tensor:
-        """The row itself."""
+        """Return the row itself, unchanged."""
         return row

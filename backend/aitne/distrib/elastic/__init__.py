@@ -1,9 +1,9 @@
-"""Training that goes on after a failed collective, and after nodes have come or gone.
+"""Elastic training, which continues after a failed collective and after changes of the nodes.
 
-The state of a loop is committed now and then, in memory. When a collective fails, all ranks go back to
-the last commit, find each other anew and go on. A rank that is *dead* cannot be found again: then the
-survivors end too, and the launcher starts all of them again, by its policy for restarts; what such a
-start begins from is a checkpoint on disk.
+The state of a training loop is committed periodically, in memory. When a collective fails, all
+ranks return to the last commit, connect again and continue. A rank that is *dead* cannot reconnect:
+then the other ranks end too, and the launcher restarts all of them by its restart policy; such a
+start begins from a checkpoint on disk.
 """
 
 from aitne.distrib.elastic import sampler, state

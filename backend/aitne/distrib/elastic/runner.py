@@ -1,4 +1,4 @@
-"""Runs a training function again, from the last commit, when a collective fails."""
+"""Repetition of a training function from the last commit after a failed collective."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from aitne.distrib.errors import HorovodInternalError, HostsUpdatedInterrupt
 T = TypeVar("T")
 
 _FRUITLESS = 3
-"""Failures in a row, with nothing committed in between, after which it is of no use to try again."""
+"""Number of consecutive failures without a commit after which the error is raised."""
 
 _log = logging.getLogger(__name__)
 
 
 class NotificationManager:
-    """Tells states that the set of nodes has changed. Whoever learns of it calls ``handle_hosts_updated``."""
+    """Notification of states about changes of the nodes; reported by ``handle_hosts_updated``."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._listeners: set[State] = set()
 
     def register_listener(self, listener: State) -> None:
-        """Tell it from now on."""
+        """Notify this state from now on."""
         with self._lock:
             self._listeners.add(listener)
 
     def remove_listener(self, listener: State) -> None:
-        """Tell it no more."""
+        """Stop notifying this state."""
         with self._lock:
             self._listeners.discard(listener)
 
     def handle_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Nodes have changed at ``timestamp``; ``update_res`` is a ``HostUpdateResult``."""
+        """Notify states of a change at ``timestamp``; ``update_res`` is a ``HostUpdateResult``."""
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
@@ -51,19 +51,19 @@ notification_manager = NotificationManager()
 def run(func: Callable[..., T]) -> Callable[..., T]:
     """Decorate a training function whose first argument is a ``State``.
 
-    The function is called after the state was synchronized. If it raises ``HorovodInternalError``, the
-    state goes back to the last commit; then, as also after ``HostsUpdatedInterrupt``, all ranks find
-    each other anew (``shutdown`` and ``init``), the state's reset callbacks run, and the function is
+    The function is called after the state was synchronized. If it raises ``HorovodInternalError``,
+    the state returns to the last commit; then, as also after ``HostsUpdatedInterrupt``, all ranks
+    connect again (``shutdown`` and ``init``), the state's reset callbacks run, and the function is
     called again. Collectives outside of it, between ``init`` and its call, are not allowed.
 
-    An error that has come three times with nothing committed in between is raised, and so is one of
+    An error that occurs three times without a commit in between is raised, and so is one of
     ``init``: a rank is dead.
     """
     return run_fn(func, _find_each_other)
 
 
 def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
-    """``run`` with another way for ranks to find each other."""
+    """Decorate as ``run`` does, with another function that reconnects the ranks."""
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> T:

@@ -1,4 +1,5 @@
-"""Deals a data set out to ranks, and deals what is left out anew when their number changes."""
+"""Sampler that distributes a dataset to ranks, and redistributes the rest when their number
+changes."""
 
 from __future__ import annotations
 
@@ -14,15 +15,16 @@ from aitne.distrib.context import current
 
 
 class ElasticSampler(Sampler):
-    """A sampler for ``torch.utils.data.DataLoader`` that knows how much of an epoch is done.
+    """Sampler for ``torch.utils.data.DataLoader`` that records the progress in an epoch.
 
-    Give it to ``TorchState``, call ``record_batch`` after each batch and ``set_epoch`` at the *end* of
-    each epoch. After a reset, samples that were recorded before the last commit are not dealt again.
+    Pass it to ``TorchState``, call ``record_batch`` after each batch and ``set_epoch`` at the *end*
+    of each epoch. After a reset, samples that were recorded before the last commit are not returned
+    again.
 
     Args:
         dataset: Anything with a length, which must not change.
-        shuffle: Deal in random order, a new one each epoch.
-        seed: Of that order; the same on every rank.
+        shuffle: Random order, a new one for each epoch.
+        seed: Seed of that order; the same on every rank.
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
@@ -40,27 +42,27 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin epoch number ``epoch``: nothing of it is done."""
+        """Start epoch number ``epoch`` without processed samples."""
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """A batch of ``batch_size`` samples was processed on every rank; takes effect at ``reset``."""
+        """Record a batch of ``batch_size`` samples on every rank; takes effect at ``reset``."""
         self.processed_num += batch_size * self.num_replicas
 
     def state_dict(self) -> dict[str, Any]:
-        """Which epoch, and how many of its samples are done on all ranks together."""
+        """Return the epoch and the number of its samples that all ranks together have processed."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up what ``state_dict`` gave, on today's ranks."""
+        """Restore the result of ``state_dict`` for the current ranks."""
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict["processed_num"]
         self.reset()
 
     def reset(self) -> None:
-        """Deal what is left of the epoch to the ranks there are now."""
+        """Distribute the remaining samples of the epoch to the current ranks."""
         world = current().world
         self.num_replicas, self.rank = world.size, world.rank
         order = list(range(len(self.dataset)))

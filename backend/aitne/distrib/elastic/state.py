@@ -1,4 +1,4 @@
-"""What elastic training keeps in memory, goes back to, and makes equal on all ranks."""
+"""State of elastic training: kept in memory, restored, and synchronized between ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aitne.distrib.functions import (
 
 
 class HostUpdateResult(IntFlag):
-    """How the set of nodes has changed."""
+    """Kind of change of the nodes."""
 
     no_update = 0
     removed = 1
@@ -30,11 +30,12 @@ class HostUpdateResult(IntFlag):
 
 
 class State:
-    """What a training loop can commit, restore and synchronize. Subclasses say of what.
+    """State that a training loop can commit, restore and synchronize; subclasses define its
+    content.
 
     Args:
-        bcast_object: Gives every rank what rank 0 gave it.
-        get_rank: This process's rank.
+        bcast_object: Returns on every rank the object of rank 0.
+        get_rank: Returns this process's rank.
     """
 
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
@@ -46,22 +47,28 @@ class State:
         self._commits = 0
 
     def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
-        """Call these after each reset, when ``size()`` may have changed: to scale a learning rate."""
+        """Register callbacks to be called after each reset.
+
+        ``size()`` may have changed then: for example to scale a learning rate.
+        """
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Ranks have found each other anew."""
+        """Reset the state after the ranks have connected again, and call the callbacks."""
         self._host_messages = SimpleQueue()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """The set of nodes has changed. From any thread; the next commit of all ranks acts on it."""
+        """Record a change of the nodes; the next commit of all ranks raises.
+
+        Callable from any thread.
+        """
         self._host_messages.put((timestamp, update_res))
 
     def commit(self) -> None:
-        """Keep what is there now as what ``restore`` goes back to. Collective.
+        """Save the current state for ``restore``. Collective.
 
         Raises:
             HostsUpdatedInterrupt: on every rank, if rank 0 has heard that the set of nodes changed.
@@ -71,7 +78,7 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Ask without committing whether the set of nodes has changed. Collective.
+        """Check for changes of the nodes without a commit. Collective.
 
         Raises:
             HostsUpdatedInterrupt: on every rank, if rank 0 has heard that it has.
@@ -90,19 +97,19 @@ class State:
             raise HostsUpdatedInterrupt(change == HostUpdateResult.removed)
 
     def save(self) -> None:
-        """Copy what is there now."""
+        """Save a copy of the current state."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Go back to the copy."""
+        """Restore the saved copy of the state."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Make every rank's state that of rank 0, and its copy too. Collective."""
+        """Set every rank's state and saved copy to those of rank 0. Collective."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Called after a reset, before ``sync``."""
+        """Prepare the state after a reset; called before ``sync``."""
 
     def _messages(self) -> Iterable[tuple[float, int]]:
         while True:
@@ -113,7 +120,7 @@ class State:
 
 
 class ObjectState(State):
-    """Python values, each an attribute of the state: ``ObjectState(..., epoch=0).epoch``.
+    """State of Python values, each an attribute: ``ObjectState(..., epoch=0).epoch``.
 
     Values are copied (``copy.deepcopy``) when they are committed and when they are restored.
     """
@@ -127,16 +134,16 @@ class ObjectState(State):
             setattr(self, name, value)
 
     def save(self) -> None:
-        """Copy every value."""
+        """Save a copy of every value."""
         self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}
 
     def restore(self) -> None:
-        """Go back to the values that were copied."""
+        """Restore the saved values."""
         for name, value in self._saved_state.items():
             setattr(self, name, copy.deepcopy(value))
 
     def sync(self) -> None:
-        """Take rank 0's values, as they are now, and keep them as committed."""
+        """Set the values to the current ones of rank 0, and save them."""
         self.save()
         if self._saved_state:
             self._saved_state = self._bcast_object(self._saved_state)
@@ -144,11 +151,11 @@ class ObjectState(State):
 
 
 class TorchState(ObjectState):
-    """A training loop's models, optimizers, samplers and values.
+    """State of a training loop's models, optimizers, samplers and values.
 
     Args:
-        model: A module; further ones may be given by any keyword.
-        optimizer: An optimizer, also one that ``DistributedOptimizer`` gave.
+        model: A module; further ones may be passed by any keyword.
+        optimizer: An optimizer, also a ``DistributedOptimizer``.
         kwargs: Modules, optimizers, ``ElasticSampler``s and values; each becomes an attribute.
     """
 
@@ -172,19 +179,19 @@ class TorchState(ObjectState):
         )
 
     def save(self) -> None:
-        """Copy all of it."""
+        """Save all models, optimizers, samplers and values."""
         for handler in self._handlers.values():
             handler.save()
         super().save()
 
     def restore(self) -> None:
-        """Go back to what was copied."""
+        """Restore all saved objects and values."""
         for handler in self._handlers.values():
             handler.restore()
         super().restore()
 
     def sync(self) -> None:
-        """Make all of it rank 0's. Collective."""
+        """Set all objects and values to those of rank 0. Collective."""
         for handler in self._handlers.values():
             handler.sync()
         super().sync()
@@ -196,32 +203,32 @@ class TorchState(ObjectState):
 
 
 class StateHandler:
-    """How values of one type are copied, restored and made equal."""
+    """Handler that saves, restores and synchronizes values of one type."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
         self.save()
 
     def save(self) -> None:
-        """Copy the value."""
+        """Save a copy of the value."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Go back to the copy."""
+        """Restore the saved copy of the value."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Make it rank 0's. Collective."""
+        """Set the value to that of rank 0. Collective."""
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:
-        """Another value is in its place."""
+        """Replace the value and save it."""
         self.value = value
         self.save()
 
 
 class _StateDictHandler(StateHandler):
-    """For what has ``state_dict`` and ``load_state_dict``."""
+    """Handler of objects with ``state_dict`` and ``load_state_dict``."""
 
     def save(self) -> None:
         self._saved = copy.deepcopy(self.value.state_dict())
@@ -232,28 +239,28 @@ class _StateDictHandler(StateHandler):
 
 
 class ModelStateHandler(_StateDictHandler):
-    """Modules."""
+    """Handler of modules in elastic training."""
 
     def sync(self) -> None:
-        """Broadcast parameters and buffers."""
+        """Broadcast parameters and buffers from rank 0."""
         broadcast_parameters(self.value.state_dict(), root_rank=0)
         self.save()
 
 
 class OptimizerStateHandler(_StateDictHandler):
-    """Optimizers."""
+    """Handler of optimizers in elastic training."""
 
     def sync(self) -> None:
-        """Broadcast options and state."""
+        """Broadcast options and state from rank 0."""
         broadcast_optimizer_state(self.value, root_rank=0)
         self.save()
 
 
 class SamplerStateHandler(_StateDictHandler):
-    """Samplers: what rank 0 has done of the epoch is what all have."""
+    """Handler of samplers: the progress of rank 0 in the epoch applies to all ranks."""
 
     def sync(self) -> None:
-        """Broadcast, and deal out anew."""
+        """Broadcast the progress of rank 0 and redistribute the samples."""
         self.value.load_state_dict(broadcast_object(self.value.state_dict()))
         self.save()
 
@@ -266,12 +273,12 @@ _registry: list[tuple[type, type[StateHandler]]] = [
 
 
 def get_handler_registry() -> list[tuple[type, type[StateHandler]]]:
-    """Which handler ``TorchState`` takes for which type; the first that fits."""
+    """Return the handlers of ``TorchState`` by type; the first match applies."""
     return _registry
 
 
 def set_handler_registry(registry: list[tuple[type, type[StateHandler]]]) -> None:
-    """Take these from now on."""
+    """Replace the handlers of ``TorchState``."""
     _registry[:] = registry
 
 

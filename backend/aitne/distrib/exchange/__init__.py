@@ -1,4 +1,4 @@
-"""Strategies of gradient exchange, found by name."""
+"""Strategies of gradient exchange, registered by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ranks of one optimizer must have alike, and what they find out from each other once."""
+"""Values that the ranks of one optimizer must have in common, and their comparison."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ from aitne.distrib.types import ReduceOp
 
 @dataclass
 class Options:
-    """What the user said, as far as the exchange minds."""
+    """Options of the user that affect the exchange."""
 
     op: ReduceOp
     predivide: float
     compression: str
-    """How it is called when ranks compare."""
+    """Name of the compression for the comparison between ranks."""
     compressor: Callable[[], Compressor]
     error_feedback: bool
     whole: bool
-    """Whether compression wants each gradient alone, in its own shape."""
+    """Whether compression requires each gradient separately, in its own shape."""
     groups: Sequence[Sequence[torch.Tensor]] | int | None
     sparse_as_dense: bool
     process_set: ProcessSet
     passes: int
-    """How many backward passes make a step."""
+    """Number of backward passes in a step."""
     strategy: str
 
     def scales(self, size: int) -> tuple[float, float]:
-        """What to multiply with before and after the sum of ``size`` ranks. An average that is not to
-        be parted is taken before, where it costs nothing."""
+        """Return the factors before and after the sum of ``size`` ranks.
+
+        An average without predivision is applied before the sum, where it costs nothing.
+        """
         if self.op is not ReduceOp.AVERAGE:
             return 1.0, 1.0
         if self.predivide == 1.0:
@@ -48,7 +50,10 @@ class Options:
 def signature(
     options: Options, names: Sequence[str], parameters: Sequence[torch.nn.Parameter], cap: int
 ) -> dict[str, str]:
-    """What is compared when the channel is opened: the first that differs is named to every rank."""
+    """Return the values that ranks compare when the channel is opened.
+
+    The first difference is reported on all ranks.
+    """
     groups: Any = options.groups
     if isinstance(groups, list):
         name_of = {id(each): name for each, name in zip(parameters, names, strict=True)}
@@ -76,17 +81,17 @@ def compare_observed(
     parameters: Sequence[torch.nn.Parameter],
     came: Sequence[int],
 ) -> tuple[list[int], dict[int, int]]:
-    """Tell every rank what this one saw in its first backward pass.
+    """Send every rank the observations of this one in its first backward pass.
 
     Args:
-        transport: of those who take part.
-        names: of ``parameters``; alike on every rank, in any order.
+        transport: of the participating ranks.
+        names: of ``parameters``; equal on every rank, in any order.
         parameters: with the gradients of the first step.
-        came: numbers of parameters in the order in which their gradients came here.
+        came: numbers of parameters in the order in which their gradients arrived here.
 
     Returns:
-        Numbers of all parameters in the order of rank 0; and how many dimensions of a gradient are
-        sparse, by number, where it is sparse on any rank.
+        Numbers of all parameters in the order of rank 0; and the number of sparse dimensions of a
+            gradient, by number, if it is sparse on any rank.
     """
     canonical = sorted(range(len(names)), key=names.__getitem__)
     count = len(canonical)

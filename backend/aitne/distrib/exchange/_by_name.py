@@ -1,5 +1,8 @@
-"""A step's gradients by negotiated collectives: as long as a rank is in ``join()`` that never was in the
-exchange, and so has no buckets to fill with zeros."""
+"""Exchange of a step's gradients by negotiated collectives.
+
+Used while a rank is in ``join()`` that never took part in the exchange, and so has no buckets to
+fill with zeros.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,16 @@ from aitne.distrib.types import ReduceOp
 def exchange_by_name(
     options: Options, name: str, names: Sequence[str], parameters: Sequence[torch.nn.Parameter]
 ) -> None:
-    """Make every gradient the one of all ranks. Collective among those who have not joined.
+    """Exchange all gradients among the ranks that have not joined. Collective.
 
-    Nothing is compressed. A gradient that is sparse here travels dense, as the others' may be.
+    Nothing is compressed. A gradient that is sparse on this rank is sent dense, as the others' may
+    be.
 
     Args:
-        options: how.
-        name: by which ranks meet; the next step may use it again.
-        names: of ``parameters``; alike on every rank, in any order.
-        parameters: with the gradients of this step; without one counts as zeros.
+        options: of the exchange.
+        name: by which ranks match; the next step may use it again.
+        names: of ``parameters``; equal on every rank, in any order.
+        parameters: with the gradients of this step; a missing gradient counts as zeros.
 
     Raises:
         HorovodInternalError: the operation has no zero (such as the largest), or a rank is gone.

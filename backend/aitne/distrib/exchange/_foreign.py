@@ -1,4 +1,4 @@
-"""A program's own class for ``compression=``, as a compressor."""
+"""Adapter of a program's own class for ``compression=`` to a compressor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 
 
 class Foreign:
-    """Whatever its ``compress`` gives is summed, as Horovod does: it sees one gradient in its own shape."""
+    """Compressor whose rows are summed as in Horovod; its class gets one gradient in its own
+    shape."""
 
     name: ClassVar[str] = "foreign"
     error_feedback: ClassVar[bool] = False
@@ -18,11 +19,11 @@ class Foreign:
         self._compression = compression
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """As the program's class does."""
+        """Compress with the program's class."""
         row, context = self._compression.compress(flat)
         return row, context
 
     def decompress(self, row: torch.Tensor, context: Any) -> torch.Tensor:
-        """As the program's class does."""
+        """Decompress with the program's class."""
         restored: torch.Tensor = self._compression.decompress(row, context)
         return restored

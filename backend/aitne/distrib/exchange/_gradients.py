@@ -1,8 +1,8 @@
-"""Between one optimizer's parameters and a strategy: which gradients have come, and when a bucket is full.
+"""Gradients of one optimizer's parameters, collected into buckets and passed to a strategy.
 
-Ranks agree once, in the first ``synchronize``: that their parameters are alike, in what order backward
-brings gradients (rank 0's), and which are sparse. From then on nothing is negotiated: buckets are the
-same on every rank, and go out during backward in that order.
+Ranks agree once, in the first ``synchronize``: that their parameters are equal, in what order
+backward produces gradients (rank 0's), and which are sparse. From then on nothing is negotiated:
+buckets are the same on every rank, and are exchanged during backward in that order.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ Named = Sequence[tuple[str, torch.nn.Parameter]]
 _PROCESSORS_TO_OVERLAP = 2
 
 _channels: WeakKeyDictionary[context.Context, dict[int, int]] = WeakKeyDictionary()
-"""How many channels each process set has had; alike on every rank, as ranks run one program."""
+"""Number of channels that each process set has had; equal on every rank, as ranks run one
+program."""
 
 
 class Gradients:
-    """The gradients of one optimizer's parameters. Holds no reference to the optimizer."""
+    """Gradients of one optimizer's parameters. Holds no reference to the optimizer."""
 
     def __init__(self, options: Options, named: Named) -> None:
         self._options = options
@@ -70,7 +71,7 @@ class Gradients:
         self.watch(named)
 
     def watch(self, named: Named) -> None:
-        """Take these parameters in as well; what ranks have agreed on is void."""
+        """Add parameters to the exchange; the agreement of the ranks becomes invalid."""
         self._forget()
         for name, parameter in named:
             number = len(self._names)
@@ -85,32 +86,32 @@ class Gradients:
 
     @property
     def pending(self) -> bool:
-        """Whether backward has brought gradients since the last ``synchronize``."""
+        """Return whether backward has produced gradients since the last ``synchronize``."""
         return self._delays != self._fresh
 
     def watches(self, parameter: torch.nn.Parameter) -> bool:
-        """Whether it is one of those exchanged."""
+        """Return whether the gradient of the parameter is exchanged."""
         return id(parameter) in self._ids
 
     def applied(self) -> None:
-        """The optimizer has applied the gradients: a step has ended."""
+        """Record the end of a step: the optimizer has applied the gradients."""
         if self._context is not None:
             self._context.recorder.step()
 
     def set_passes(self, passes: int) -> None:
-        """So many backward passes make a step from now on."""
+        """Set the number of backward passes in a step."""
         self._options.passes = passes
         self._fresh[:] = [passes] * len(self._fresh)
         self._delays[:] = self._fresh
 
     def reset(self) -> None:
-        """Take this step's gradients for not yet come."""
+        """Discard the gradients of this step."""
         if self._next:
             self._forget()  # some are under way: nobody knows what other ranks make of them
         self._rearm()
 
     def synchronize(self, late: Named = ()) -> None:
-        """Exchange what is not exchanged yet; then every gradient is the one to apply.
+        """Exchange the remaining gradients; all gradients are then ready to be applied.
 
         Args:
             late: parameters that were not watched before, such as those no longer frozen.
@@ -143,24 +144,24 @@ class Gradients:
             self.watch(late)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs on this rank besides the optimizer's own state."""
+        """Return the state that a resumed run needs on this rank besides the optimizer's own."""
         return self._saved or ({} if self._strategy is None else self._strategy.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what ``state_dict`` gave."""
+        """Restore the result of ``state_dict``."""
         self._saved = dict(state) or None
         if self._strategy is not None and self._saved is not None:
             self._strategy.load_state_dict(self._saved)
             self._saved = None
 
     def close(self) -> None:
-        """Leave the parameters alone from now on."""
+        """Remove the hooks from the parameters and close the channel."""
         for hook in self._hooks:
             hook.remove()
         self._forget()
 
     def _forget(self) -> None:
-        """What ranks have agreed on holds no longer; the next ``synchronize`` agrees anew."""
+        """Invalidate the agreement of the ranks; the next ``synchronize`` agrees again."""
         if self._strategy is not None:
             self._saved = self._strategy.state_dict()
             self._strategy.close()
@@ -246,7 +247,7 @@ class Gradients:
         )
 
     def _join_in(self, step: int) -> None:
-        """This rank is in ``join()`` and the others are at ``step``: it has nothing to add."""
+        """Take part with zeros in ``step`` of the others while this rank is in ``join()``."""
         strategy = cast(ExchangeStrategy, self._strategy)
         self._step = step
         for lane in self._lanes:
@@ -328,7 +329,7 @@ class Gradients:
         self._channel.on_joined(self._join_in)
 
     def _make_lanes(self, cap: int) -> None:
-        """Buckets of at most so many bytes."""
+        """Create buckets of at most ``cap`` bytes."""
         options, strategy = self._options, cast(ExchangeStrategy, self._strategy)
         items = [Item(each.numel() * each.element_size(), _kind(each)) for each in self._parameters]
         groups: Any = options.groups

@@ -1,4 +1,4 @@
-"""Buckets with their gradients' places in them: how gradients get in, and are found there."""
+"""Buckets with the places of their gradients: copying gradients in and finding them there."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import torch
 from aitne.distrib.exchange.base import Bucket
 
 _SMALL = 16_384
-"""Elements up to which a gradient is copied with all such others in one call, and scaled afterwards.
-A larger one is taken by itself as it comes, while it is still in the CPU's cache, and scaled on its way."""
+"""Number of elements up to which gradients are copied together in one call, and scaled afterwards.
+A larger one is copied separately as it arrives, while it is in the CPU's cache, and scaled
+meanwhile."""
 
 
 class Lane:
-    """One bucket while gradients of a step arrive.
+    """Bucket while the gradients of a step arrive.
 
-    Each gradient becomes a part of the bucket's memory, so that nothing is copied back. The parts are
-    tensors of their own over that memory, not views: autograd lets programs do to them what they may
-    do to any gradient.
+    Each gradient becomes a part of the bucket's memory, so that nothing is copied back. The parts
+    are separate tensors over that memory, not views: autograd permits programs the same operations
+    on them as on any gradient.
     """
 
     def __init__(
@@ -42,16 +43,16 @@ class Lane:
             for each, offset in zip(parameters, offsets, strict=True)
         ]
         self.left = len(parameters)
-        """How many gradients of this step have not arrived."""
+        """Number of gradients of this step that have not arrived."""
         self._taken: set[int] = set()
         self._pairs = list(zip(parameters, self.places, sizes, strict=True))
 
     def takes_alone(self, position: int) -> bool:
-        """Whether ``take`` is of use for this gradient."""
+        """Return whether the gradient is large enough for ``take``."""
         return self._pairs[position][2] > _SMALL
 
     def take(self, position: int, scale: float) -> None:
-        """Bring one gradient in, before ``fill`` does it with the others."""
+        """Copy one gradient into the bucket, before ``fill`` copies the others."""
         parameter, place, _ = self._pairs[position]
         grad = parameter.grad
         if grad is None or grad.is_sparse or grad.requires_grad:
@@ -68,7 +69,7 @@ class Lane:
         parameter.grad = place
 
     def fill(self, scale: float) -> None:
-        """Bring this step's gradients in, times ``scale``; zeros where there is none.
+        """Copy this step's gradients into the bucket, times ``scale``; zeros for missing ones.
 
         Raises:
             AssertionError: a gradient has a graph of its own (``create_graph=True``).
@@ -113,14 +114,17 @@ class Lane:
             )
 
     def reset(self) -> None:
-        """Before the next step."""
+        """Reset the bucket for the next step."""
         self.left = len(self._pairs)
         self._taken.clear()
 
 
 def place_strides(parameter: torch.nn.Parameter) -> tuple[int, ...]:
-    """The parameter's own strides where its elements lie side by side, in whatever order (such as
-    ``channels_last``); otherwise those of a contiguous tensor."""
+    """Return the strides of a parameter's gradient in its bucket.
+
+    The parameter's own if its elements are dense, in any order (such as ``channels_last``);
+    otherwise those of a contiguous tensor.
+    """
     expected = 1
     for size, stride in sorted(
         zip(parameter.shape, parameter.stride(), strict=True), key=lambda each: (each[1], each[0])

@@ -1,4 +1,5 @@
-"""A compressed row as bytes that say how to read them: other ranks' rows differ in length and context."""
+"""Serialization of a compressed row with its header, as rows differ between ranks in length and
+context."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _LENGTH_BYTES = 4
 
 
 def packed(row: torch.Tensor, context: Any) -> torch.Tensor:
-    """The row's dtype, shape and context as JSON behind its length, then its elements; uint8.
+    """Return the row's dtype, shape and context as JSON after its length, then its elements; uint8.
 
     Raises:
         TypeError: the context is not JSON.
@@ -32,7 +33,7 @@ def packed(row: torch.Tensor, context: Any) -> torch.Tensor:
 
 
 def unpacked(payload: torch.Tensor) -> tuple[torch.Tensor, Any]:
-    """The row and the context that ``packed`` was given."""
+    """Return the row and the context that were passed to ``packed``."""
     begin = _LENGTH_BYTES + int.from_bytes(bytes(payload[:_LENGTH_BYTES].tolist()), "little")
     dtype, shape, context = json.loads(bytes(payload[_LENGTH_BYTES:begin].tolist()))
     # A copy: elements must not begin at an address that is no multiple of their size.

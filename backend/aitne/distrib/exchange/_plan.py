@@ -1,4 +1,7 @@
-"""Which gradients travel together, and in what order. Pure: the same answer on every rank."""
+"""Assignment of gradients to buckets, and their order.
+
+Pure functions with equal results on all ranks.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,19 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 EDGE_BYTES = 1 << 20
-"""Most that the first and the last bucket hold: the first so that exchange begins early in backward,
-the last because nothing is left to hide it behind."""
+"""Maximum bytes of the first and the last bucket: the first so that exchange starts early in
+backward, the last because no computation remains that could overlap with it."""
 DEFAULT_BYTES = 64 << 20
-"""Horovod's ``HOROVOD_FUSION_THRESHOLD``."""
+"""Default of Horovod's ``HOROVOD_FUSION_THRESHOLD`` in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One gradient."""
+    """Gradient, as the plan considers it."""
 
     nbytes: int
     kind: Hashable
-    """Only gradients of one kind (dtype and device) fit into one bucket."""
+    """Type of the gradient (dtype and device); a bucket holds gradients of one type only."""
 
 
 @dataclass(slots=True)
@@ -34,10 +37,10 @@ class _Open:
 
 
 def group(order: Sequence[int], groups: Sequence[Sequence[int]] | int | None) -> list[list[int]]:
-    """Horovod's ``groups``: what must not be parted, as lists of item numbers.
+    """Return Horovod's ``groups`` as lists of item numbers that must stay together.
 
-    A number cuts ``order`` into so many runs of nearly equal length. Items that no group names stand
-    alone.
+    A number divides ``order`` into as many runs of nearly equal length. Items without a group are
+    alone in their list.
     """
     if groups is None or groups == 0:
         return [[each] for each in order]
@@ -61,15 +64,14 @@ def plan(
     groups: Sequence[Sequence[int]] | int | None = None,
     edge: int = EDGE_BYTES,
 ) -> list[list[int]]:
-    """Buckets of item numbers in the order in which they become complete.
+    """Return buckets of item numbers in the order in which they become complete.
 
     Args:
         items: every gradient.
-        order: item numbers as backward brings them; each at most once. Others are left out.
-        cap: most bytes of a bucket; what must not be parted may be more. 0: nothing is joined but
-            groups.
+        order: item numbers as backward produces them; each at most once. Others are omitted.
+        cap: maximum bytes of a bucket; a group may exceed it. 0: only groups are combined.
         groups: see ``group``.
-        edge: most bytes of the first and of the last bucket, where there is more than one.
+        edge: maximum bytes of the first and of the last bucket, if there is more than one.
     """
     place = {number: position for position, number in enumerate(order)}
     atoms = [
@@ -109,7 +111,7 @@ def _by_kind(members: Sequence[int], items: Sequence[Item]) -> list[list[int]]:
 
 
 def _with_short_end(buckets: list[_Open], items: Sequence[Item], edge: int) -> list[_Open]:
-    """The last bucket in two, where it is long and can be parted."""
+    """Split the last bucket in two if it is long and divisible."""
     if not buckets or buckets[-1].nbytes <= edge or len(buckets[-1].atoms) < 2:
         return buckets
     head, tail = _Open(), _Open()

@@ -1,4 +1,4 @@
-"""Count the processors that each rank has for itself: with one there is nothing to hide an exchange behind."""
+"""Count of the processors per rank: with one, the exchange cannot overlap with computation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from aitne.distrib.transport.base import Transport
 
 _WORDS = 32
 _BITS = 32
-"""Of each word: 1,024 processors in all."""
+"""Bits of each word: 1,024 processors in total."""
 
 
 def processors_of_a_rank(transport: Transport, nodes: Sequence[int]) -> float:
-    """The processors that the ranks of a node may use together, by rank, on the node that has the fewest.
+    """Return the processors per rank, on the node that has the fewest.
 
     Collective; the same on every rank.
 
     Args:
-        transport: of those who take part.
-        nodes: the node of each of them.
+        transport: of the participating ranks.
+        nodes: node of each of them.
     """
     mask = [0] * _WORDS
     for cpu in os.sched_getaffinity(0):

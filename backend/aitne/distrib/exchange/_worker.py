@@ -1,5 +1,5 @@
-"""One thread that runs jobs in order, or whoever waits for them does: a hand-over costs more than a
-small job."""
+"""Thread that runs jobs in order, or the waiting caller does: a handover costs more than a small
+job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ T = TypeVar("T")
 
 
 class Worker(Generic[T]):
-    """After a job has failed, those after it are not run; ``drain`` raises the failure once."""
+    """Queue of jobs with a thread.
+
+    After a failed job the following ones are discarded; ``drain`` raises once.
+    """
 
     def __init__(self, run: Callable[[T], None], name: str) -> None:
         self._run = run
@@ -26,7 +29,7 @@ class Worker(Generic[T]):
         self._failure: BaseException | None = None
 
     def put(self, job: T) -> None:
-        """Have it run after those before it."""
+        """Queue a job after those before it."""
         self._waiting.append(job)
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
@@ -34,10 +37,11 @@ class Worker(Generic[T]):
         self._wake.put(True)
 
     def drain(self) -> tuple[int, int] | None:
-        """Return when all jobs are done; runs here what the thread has not begun.
+        """Wait until all jobs are done; runs those here that the thread has not started.
 
         Returns:
-            From when to when (``time.monotonic_ns()``) it had to wait for the thread; None: not at all.
+            Start and end (``time.monotonic_ns()``) of the wait for the thread; None: there was no
+                wait.
 
         Raises:
             BaseException: whatever a job raised.
@@ -58,7 +62,7 @@ class Worker(Generic[T]):
         return waited
 
     def close(self) -> None:
-        """End the thread after the job it is at; what waits is forgotten."""
+        """Stop the thread after its current job; waiting jobs are discarded."""
         self._waiting.clear()
         self._wake.put(False)
 

@@ -1,4 +1,4 @@
-"""Synchronous all-reduce of each bucket, while backward goes on (Sergeev and Del Balso 2018)."""
+"""Synchronous allreduce of each bucket during backward (Sergeev and Del Balso 2018)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ _COMBINE: Mapping[Reduction, Callable[[torch.Tensor, torch.Tensor], torch.Tensor
 
 
 class AllReduce:
-    """On a CPU, buckets before the last go through a thread of their own, and the last is exchanged by
-    who waits for it; so are all where a rank has one processor, on which a thread would only hold backward
-    up. On a GPU all are queued on a stream of their own."""
+    """Strategy that exchanges each bucket by an allreduce.
+
+    On a CPU, a thread exchanges the buckets before the last, and the waiting caller the last one;
+    the caller exchanges all if a rank has one processor, as a thread would then only delay
+    backward. On a GPU all are queued on a separate stream.
+    """
 
     name: ClassVar[str] = "allreduce"
 
@@ -41,10 +44,10 @@ class AllReduce:
         self._worker: Worker[Bucket] = Worker(self._exchange, "aitne-exchange")
         self._side: torch.cuda.Stream | None = None
         self._left: list[Bucket] = []
-        """For ``on_step`` to exchange."""
+        """Buckets that ``on_step`` exchanges."""
 
     def setup(self, buckets: Sequence[Bucket]) -> None:
-        """Nothing to agree on: buckets are alike on every rank. Residuals move to their new places."""
+        """Prepare the exchange of these buckets, equal on all ranks, and move the residuals."""
         self._buckets = buckets
         self._last = len(buckets) - 1
         self._compressors = [self._settings.compressor() for _ in buckets]
@@ -52,7 +55,7 @@ class AllReduce:
             self._side = torch.cuda.Stream(buckets[0].flat.device)
 
     def on_bucket(self, bucket: Bucket) -> None:
-        """Begin to exchange it; the last one waits for ``on_step``."""
+        """Start the exchange of a bucket; the last one waits for ``on_step``."""
         if self._side is not None:
             self._side.wait_stream(torch.cuda.current_stream(bucket.flat.device))
             with torch.cuda.stream(self._side):
@@ -63,7 +66,7 @@ class AllReduce:
             self._left.append(bucket)
 
     def on_step(self) -> None:
-        """Return when every bucket given is exchanged."""
+        """Wait until all passed buckets are exchanged."""
         left, self._left = self._left, []
         if self._side is not None:
             torch.cuda.current_stream(self._side.device).wait_stream(self._side)
@@ -77,15 +80,15 @@ class AllReduce:
             self._exchange(bucket)
 
     def state_dict(self) -> dict[str, Any]:
-        """What compression has lost so far and the next step will send, by parameter."""
+        """Return the compression errors that the next step will send, by parameter."""
         return {"residuals": {name: each.clone() for name, each in self._residuals.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up residuals of parameters that are still there."""
+        """Restore the residuals of parameters that still exist."""
         self._residuals = {name: each.clone() for name, each in state["residuals"].items()}
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread of the exchange."""
         self._worker.close()
 
     def _exchange(self, bucket: Bucket) -> None:
@@ -113,7 +116,10 @@ class AllReduce:
             flat.mul_(settings.postscale)
 
     def _reduced(self, row: torch.Tensor) -> torch.Tensor:
-        """The sum of all ranks' rows; in ``row`` itself where the transport takes its dtype."""
+        """Return the sum of all ranks' rows.
+
+        It is in ``row`` itself if the transport supports its dtype.
+        """
         settings = self._settings
         transport = settings.transport
         wire = row if row.is_contiguous() else row.contiguous()
@@ -139,7 +145,7 @@ class AllReduce:
     def _combine_gathered(
         self, flat: torch.Tensor, row: torch.Tensor, compressor: Compressor, context: Any
     ) -> None:
-        """Restore each rank's row with the context that came with it, and combine them in ``flat``."""
+        """Decompress each rank's row with the context sent with it; combine them in ``flat``."""
         settings = self._settings
         transport, size = settings.transport, settings.transport.size
         mine = packed(row, context)

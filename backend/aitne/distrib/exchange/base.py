@@ -1,4 +1,5 @@
-"""How gradients are exchanged between ranks: one file of this package is one strategy."""
+"""Interface of strategies, which exchange gradients between ranks; each file of this package is
+one."""
 
 from __future__ import annotations
 
@@ -16,61 +17,68 @@ from aitne.distrib.transport.base import Reduction, Transport, TransportError
 
 @dataclass
 class Bucket:
-    """Gradients that travel together, flat in one buffer."""
+    """Gradients that one collective exchanges, flat in one buffer."""
 
     index: int
-    """From 0. Buckets are exchanged in this order on every rank."""
+    """Number of the bucket from 0. Buckets are exchanged in this order on every rank."""
     flat: torch.Tensor
     parameters: Sequence[torch.nn.Parameter]
     names: Sequence[str]
     offsets: Sequence[int]
-    """Where each parameter's gradient begins in ``flat``, in elements; they fill it."""
+    """Offset of each parameter's gradient in ``flat``, in elements; they fill it completely."""
     shape: tuple[int, ...] = ()
-    """What ``flat`` looks like to a compressor: a parameter's own shape where it is alone. Empty: flat."""
+    """Shape of ``flat`` for a compressor: a parameter's own if it is alone in the bucket. Empty:
+    flat."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a strategy is made from."""
+    """Settings of a strategy."""
 
     transport: Transport
-    """Nobody else uses it while a step's buckets are under way."""
+    """Transport, which has no other user while a step's buckets are being exchanged."""
     recorder: Recorder
     compressor: Callable[[], Compressor]
-    """Makes one for a bucket."""
+    """Function that creates the compressor of a bucket."""
     failure: Callable[[TransportError], HorovodInternalError]
-    """What to raise when the transport raised: it names the rank that is gone."""
+    """Function that returns the exception for a transport's error; it names the lost rank."""
     error_feedback: bool = False
-    """Whether what compressors lose is sent with the next step's gradients."""
+    """Whether compression errors are sent with the next step's gradients."""
     op: Reduction = Reduction.SUM
     prescale: float = 1.0
-    """Every gradient is multiplied with this before it is sent."""
+    """Factor of every gradient before it is sent."""
     postscale: float = 1.0
-    """And with this afterwards."""
+    """Factor of every gradient after the exchange."""
     overlap: bool = True
-    """Whether buckets are exchanged while backward goes on; not where a rank has one processor."""
+    """Whether buckets are exchanged during backward; False if a rank has one processor."""
 
 
 class ExchangeStrategy(Protocol):
-    """Made for one optimizer, from ``Settings``. ``DistributedOptimizer`` calls it; hooks run during
-    backward, all from one thread at a time."""
+    """Exchange strategy of one optimizer, created from ``Settings``.
+
+    ``DistributedOptimizer`` calls it; hooks run during backward, from one thread at a time.
+    """
 
     name: ClassVar[str]
     fill_scale: float
-    """What gradients are multiplied with while they are copied into their bucket, which costs
-    nothing there: ``on_bucket`` finds them scaled."""
+    """Factor of gradients while they are copied into their bucket, where it costs nothing:
+    ``on_bucket`` receives them scaled."""
 
     def setup(self, buckets: Sequence[Bucket]) -> None:
-        """Before the first step, and when buckets were made anew. Collective."""
+        """Prepare for these buckets, before the first step and after new buckets. Collective."""
         ...
 
     def on_bucket(self, bucket: Bucket) -> None:
-        """All gradients of the bucket are there, and of those before it. May return before they are
-        exchanged."""
+        """Start the exchange of a bucket whose gradients and all earlier buckets are complete.
+
+        May return before they are exchanged.
+        """
         ...
 
     def on_step(self) -> None:
-        """Called before the optimizer applies gradients: every bucket holds what is to be applied.
+        """Complete the exchange before the optimizer applies gradients.
+
+        Every bucket then contains the gradients to apply.
 
         Raises:
             HorovodInternalError: a peer is gone.
@@ -78,13 +86,16 @@ class ExchangeStrategy(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs, such as residuals. By parameter, as the next run's buckets may differ."""
+        """Return the state that a resumed run needs, such as residuals.
+
+        By parameter, as the next run's buckets may differ.
+        """
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what ``state_dict`` gave."""
+        """Restore the result of ``state_dict``."""
         ...
 
     def close(self) -> None:
-        """End its threads. Never raises."""
+        """Stop the threads of the strategy. Never raises."""
         ...

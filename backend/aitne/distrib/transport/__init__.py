@@ -1,1 +1,2 @@
-"""How tensors travel between ranks: one file a way, one conformance suite for all."""
+"""Transports, which exchange tensors between ranks: one file for each, one conformance suite for
+all."""

@@ -1,4 +1,4 @@
-"""The compiled kernel over shared memory. ``_shm_pure`` has the same methods."""
+"""Compiled kernel over shared memory. ``_shm_pure`` has the same methods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aitne.distrib.transport._shm_memory import DISAGREE, SharedMemory
 from aitne.distrib.transport.base import Reduction, TransportError
 
 SWITCH = "AITNE_SHM_KERNEL"
-"""Set to ``off``: the pure version, as where nothing was compiled."""
+"""Environment variable; ``off`` selects the pure version, as if the kernel was not compiled."""
 DTYPES = {
     torch.float32: 0,
     torch.float64: 1,
@@ -29,11 +29,11 @@ DTYPES = {
     torch.uint8: 8,
     torch.bool: 9,
 }
-"""What is reduced, and its number in ``reduce.h``."""
+"""Number in ``reduce.h`` of each element type that can be reduced."""
 _SPIN_S = 50e-6
-"""As long as a sleeper takes to wake up, about."""
+"""Seconds of spinning before a sleep: about the time that a sleeper takes to wake up."""
 _AT_ONCE_BYTES = 16 << 10
-"""Up to so many bytes every rank reduces all, on up to four ranks: less to wait for."""
+"""Maximum bytes for which every rank reduces all data, on up to four ranks, to save waiting."""
 _OK, _STOPPED = 0, 1
 _LOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)
 _POINTER, _INT, _LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64
@@ -49,7 +49,7 @@ _ARGUMENTS = {
 
 @functools.cache
 def _load() -> ctypes.CDLL | str:
-    """The library, or why there is none."""
+    """Return the library, or a sentence that states why there is none."""
     path = HERE / library_name()
     if not path.exists():
         return "it was not built; python -m aitne.distrib._native.build does"
@@ -73,7 +73,7 @@ def _load() -> ctypes.CDLL | str:
 
 
 def missing() -> str | None:
-    """Why this process has no kernel; None: it has."""
+    """Return why this process has no kernel; None: it has one."""
     if os.environ.get(SWITCH) == "off":
         return f"{SWITCH} is off"
     found = _load()
@@ -81,7 +81,7 @@ def missing() -> str | None:
 
 
 class KernelExchange:
-    """One rank's collectives. Tensors are checked by the caller."""
+    """Collectives of one rank by the kernel. Tensors are checked by the caller."""
 
     def __init__(self, memory: SharedMemory) -> None:
         library = _load()
@@ -107,30 +107,30 @@ class KernelExchange:
             raise TransportError("There is no memory for the shared-memory transport.")
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """In place."""
+        """Reduce the values of all ranks in place."""
         dtype = DTYPES[flat.dtype]
         self._call("aitne_allreduce", flat.data_ptr(), flat.numel(), dtype, op)
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Every rank's ``counts`` of the reduced values."""
+        """Reduce the values and write this rank's ``counts`` of them to ``out``."""
         sizes = _sizes(counts, flat)
         dtype = DTYPES[flat.dtype]
         self._call("aitne_reducescatter", out.data_ptr(), flat.data_ptr(), sizes, dtype, op)
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """All ranks' values, one after another."""
+        """Write the values of all ranks to ``out``, one after another."""
         self._call("aitne_allgather", out.data_ptr(), flat.data_ptr(), _sizes(counts, flat))
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """In place."""
+        """Broadcast the values of ``root`` in place."""
         self._call("aitne_broadcast", flat.data_ptr(), flat.numel() * flat.element_size(), root)
 
     def alltoall(
         self, out: torch.Tensor, flat: torch.Tensor, sent: Sequence[int], received: Sequence[int]
     ) -> None:
-        """A part for each."""
+        """Exchange one part with each rank."""
         self._call(
             "aitne_alltoall",
             out.data_ptr(),
@@ -140,14 +140,14 @@ class KernelExchange:
         )
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait until all ranks have called it."""
         self._call("aitne_barrier")
 
     def hang_up(self) -> None:
-        """Whoever waits looks up by itself."""
+        """Do nothing: waiting ranks check the abort flag by themselves."""
 
     def close(self) -> None:
-        """After the last call."""
+        """Release the kernel's resources, after the last call."""
         team, self._team = self._team, None
         if team:
             self._library.aitne_close(team)
@@ -162,10 +162,11 @@ class KernelExchange:
 
 
 def _callback(memory: SharedMemory, failure: list[BaseException]) -> Any:
-    """Called ten times a second by who waits; also where Python's signal handlers run.
+    """Return the callback that a waiting kernel calls ten times a second.
 
-    A generator, because what a handler raises when a function is entered lies before any ``try`` in it:
-    C would not hear of it. A generator that goes on is inside of its ``try`` already.
+    Python's signal handlers run in it. It is a generator, because an exception that a handler
+    raises on entry to a function occurs before any ``try`` in it, and C would not receive it. A
+    resumed generator is inside its ``try`` already.
     """
     looking = _looking(memory, failure)
     next(looking)

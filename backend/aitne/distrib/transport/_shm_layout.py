@@ -1,4 +1,4 @@
-"""Where everything lies in the shared memory, and how messages are cut: arithmetic only.
+"""Layout of the shared memory, and division of messages into pieces: arithmetic only.
 
 header      abort flag and reason, a number of each rank's process
 lines       each rank's counters (of the kernel)
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 MOST_RANKS = 64
 DEPTH = 4
-"""Rounds that a rank may be ahead of the others; the kernel's own number."""
+"""Number of rounds that a rank may be ahead of the others; equal to the kernel's."""
 LINE_BYTES = 128
-"""Of a rank's counters; the kernel's own number."""
+"""Bytes of a rank's counters; equal to the kernel's."""
 ALIGN = 64
 HEADER_BYTES = 4096
 SLOTS_AT = HEADER_BYTES + MOST_RANKS * LINE_BYTES
@@ -23,11 +23,11 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class Layout:
-    """The memory of so many ranks."""
+    """Layout of the memory for a number of ranks."""
 
     size: int
     chunk: int
-    """Bytes of a slot: what a rank gives in one round."""
+    """Bytes of a slot: the data of a rank in one round."""
 
     @property
     def part(self) -> int:
@@ -36,7 +36,7 @@ class Layout:
 
     @property
     def total(self) -> int:
-        """Bytes of it all."""
+        """Bytes of the whole memory."""
         return _up(SLOTS_AT + self.size * self.per_rank, _PAGE)
 
     @property
@@ -46,20 +46,23 @@ class Layout:
 
     @property
     def share(self) -> int:
-        """Bytes of a slot for one reader, where each rank has its own."""
+        """Bytes of a slot for one reader, if it is divided among all ranks."""
         return self.chunk // self.size // ALIGN * ALIGN
 
     def slot(self, rank: int, round_number: int) -> int:
-        """Where a slot begins."""
+        """Return the offset of a slot in bytes."""
         return SLOTS_AT + rank * self.per_rank + round_number % DEPTH * self.chunk
 
     def second_slot(self, rank: int, round_number: int) -> int:
-        """Where a second slot begins."""
+        """Return the offset of a second slot in bytes."""
         return self.slot(rank, 0) + DEPTH * self.chunk + round_number % DEPTH * self.part
 
 
 def layout_for(size: int, native: bool) -> Layout:
-    """The kernel's slots stay in the processor's caches; PyTorch's calls cost more than a cache saves."""
+    """Return the layout for ``size`` ranks, with the kernel (``native``) or in PyTorch.
+
+    The kernel's slots stay in the processor's caches; PyTorch's calls cost more than a cache saves.
+    """
     few = size <= _FEW
     if native:
         return Layout(size, _CHUNK_FEW if few else _CHUNK_MANY)
@@ -73,25 +76,25 @@ _PURE_CHUNK_FEW = 1 << 20
 
 
 def pieces(total: int, most: int) -> Iterator[tuple[int, int]]:
-    """``total`` bytes cut into pieces of at most ``most``: begin and end of each."""
+    """Yield begin and end of pieces of at most ``most`` bytes of ``total`` bytes."""
     for begin in range(0, total, most):
         yield begin, min(begin + most, total)
 
 
 def piece(total: int, number: int, most: int) -> tuple[int, int]:
-    """One of ``pieces``; an empty one where there are fewer."""
+    """Return begin and end of one of ``pieces``; an empty one beyond the last."""
     begin = min(number * most, total)
     return begin, min(begin + most, total)
 
 
 def parts(chunk: int, size: int) -> list[tuple[int, int]]:
-    """A chunk's bytes divided among the ranks that reduce it; the last ones may get none."""
+    """Return the ranges of a chunk's bytes for the ranks that reduce it; last ones may be empty."""
     each = _up(-(-chunk // size), ALIGN)
     return [(min(rank * each, chunk), min((rank + 1) * each, chunk)) for rank in range(size)]
 
 
 def starts(counts: Sequence[int]) -> list[int]:
-    """Where each rank's values begin, and where the last one's end."""
+    """Return the offset of each rank's values, and the end of the last one's."""
     found = [0]
     for count in counts:
         found.append(found[-1] + count)
@@ -99,7 +102,7 @@ def starts(counts: Sequence[int]) -> list[int]:
 
 
 def rounds(sizes: Sequence[int], most: int) -> int:
-    """How many pieces the largest needs."""
+    """Return the number of pieces that the largest size needs."""
     return -(-max(sizes, default=0) // most)
 
 

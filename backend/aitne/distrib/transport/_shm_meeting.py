@@ -1,7 +1,8 @@
-"""How ranks of a node get the descriptor of their memory: rank 0 hands it out over a UNIX socket.
+"""Transfer of the shared memory's descriptor from rank 0 to the ranks of a node, over a UNIX
+socket.
 
-The socket's address is abstract: no file that could be left behind. It is random, told only through the
-group's store, and each side checks that the other belongs to the same user.
+The socket's address is abstract: no file can be left behind. It is random, published only through
+the group's store, and each side checks that the other belongs to the same user.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _MOST_BYTES = 4096
 
 
 class Host:
-    """Rank 0's side. Whoever leaves the ``with`` block early closes the others' connections."""
+    """Side of rank 0. Leaving the ``with`` block early closes the connections of the other
+    ranks."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -39,7 +41,9 @@ class Host:
             raise TransportError(f"Ranks of this node cannot meet: {error}.") from error
 
     def gather(self, able: bool) -> tuple[bool, int]:
-        """Wait for all ranks: whether all are ``able``, and how many processors they may use together.
+        """Wait for all ranks; return whether all are ``able``, and their processors together.
+
+        The second value is the number of processors that the ranks may use together.
 
         Raises:
             TransportError: a rank did not come.
@@ -68,7 +72,7 @@ class Host:
         return able, mask.bit_count()
 
     def refuse(self, reason: str) -> None:
-        """Tell all who came that there will be nothing."""
+        """Report to all connected ranks that there will be no memory."""
         for member in self._members.values():
             try:
                 _send(member, {"refused": reason})
@@ -76,7 +80,10 @@ class Host:
                 continue  # it is gone itself
 
     def hand_out(self, fd: int, use: bool, processors: int) -> None:
-        """Give everybody the descriptor, and return when all have mapped it. Raises ``TransportError``."""
+        """Send the descriptor to all ranks and wait until all have mapped it.
+
+        Raises ``TransportError``.
+        """
         for rank, member in self._members.items():
             self._told(rank, member, {"use": use, "processors": processors}, [fd])
         for rank, member in self._members.items():
@@ -85,7 +92,7 @@ class Host:
             self._told(rank, member, {}, [])
 
     def keep(self) -> list[socket.socket]:
-        """The connections to ranks 1, 2, ...; they are the caller's now."""
+        """Return the connections to ranks 1, 2, ...; they belong to the caller from now on."""
         kept = [self._members[rank] for rank in sorted(self._members)]
         self._members = {}
         return kept
@@ -137,8 +144,10 @@ class Host:
 
 
 def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
-    """The other ranks' side: the connection, the descriptor, whether all are able, and the number of
-    processors that the ranks may use together.
+    """Connect to rank 0, on the other ranks.
+
+    Returns the connection, the descriptor, whether all ranks are able, and the number of processors
+    that the ranks may use together.
 
     Raises:
         TransportError: rank 0 did not turn up, cannot be reached, or has no memory.
@@ -172,7 +181,10 @@ def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
 
 
 def confirm(group: Group, host: socket.socket) -> None:
-    """Say that the memory is mapped, and wait until everybody's is. Raises ``TransportError``."""
+    """Report that the memory is mapped, and wait until all ranks have.
+
+    Raises ``TransportError``.
+    """
     try:
         _send(host, {})
         _refused(_receive(host))
@@ -191,7 +203,7 @@ def _key(group: Group) -> str:
 
 
 def _affinity() -> int:
-    """The processors that this rank may use, a bit for each."""
+    """Return the processors that this rank may use, as one bit for each."""
     return sum(1 << cpu for cpu in os.sched_getaffinity(0))
 
 

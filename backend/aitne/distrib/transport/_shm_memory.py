@@ -1,11 +1,12 @@
-"""Memory that the ranks of a node share, and who of them is still there.
+"""Shared memory of the ranks of a node, and detection of ranks that have ended.
 
-It is a memfd: it never has a name, so nothing is left behind whatever kills the ranks, and the size of
-/dev/shm does not matter. Rank 0 of the group makes it and hands it to the others over a UNIX socket.
+It is a memfd: it has no name, so nothing is left behind however the ranks end, and the size of
+/dev/shm does not matter. Rank 0 of the group creates it and sends it to the others over a UNIX
+socket.
 
-Each rank holds a lock on a byte of it: one per rank, at the byte of its number. The kernel drops a process's
-record locks when it ends, however it ends, its forked children do not keep them, and they are seen from
-other containers.
+Each rank holds a lock on a byte of it, at the offset of its number. The kernel releases a process's
+record locks when it ends, in any way, its forked children do not inherit them, and they are visible
+from other containers.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ _REASON = 8
 _REASON_BYTES = 1000
 _PROCESSES = 1024
 _LOCK_OF_REASON = 1 << 20
-"""The locks' numbers need not be bytes that exist."""
+"""Offset of this lock; offsets need not be bytes that exist."""
 
 
 class _Process:
-    """A number for this process: ranks that are threads of one cannot see each other's locks."""
+    """Number of this process: ranks that are threads of one process cannot see each other's
+    locks."""
 
     number = 0
 
@@ -48,12 +50,16 @@ os.register_at_fork(after_in_child=_Process.draw)
 
 
 class SharedMemory:
-    """This rank's view. ``look`` is for who waits: it raises when there is nothing left to wait for."""
+    """Shared memory as one rank sees it.
+
+    A waiting rank calls ``look``, which raises if the wait is futile.
+    """
 
     def __init__(self, group: Group, fd: int, layout: Layout, processors: int) -> None:
         self.layout = layout
         self.spins = processors >= layout.size
-        """Whether the ranks together have a processor each: a wait then spins before it sleeps."""
+        """Whether the ranks have at least one processor each: a wait then spins before it
+        sleeps."""
         self.rank = group.rank
         self.ranks = group.ranks
         self._fd = fd
@@ -68,14 +74,17 @@ class SharedMemory:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self.rank)
 
     def check(self) -> None:
-        """Before each operation. Raises ``TransportError`` once the group is broken."""
+        """Raise ``TransportError`` if the group is broken or closed.
+
+        Called before each operation.
+        """
         if self.closed:
             raise TransportError("The shared-memory transport was closed.")
         if self.map[_ABORTED]:
             raise TransportError(self.reason())
 
     def look(self, waits_for: int) -> None:
-        """While waiting for the ranks whose bits are set. Raises ``TransportError``."""
+        """Check the ranks whose bits are set during a wait. Raises ``TransportError``."""
         self.check()
         for rank, world_rank in enumerate(self.ranks):
             if waits_for >> rank & 1 and not self._lives(rank):
@@ -83,12 +92,12 @@ class SharedMemory:
                 self.check()
 
     def reason(self) -> str:
-        """Why it was aborted."""
+        """Return the reason of the abort."""
         text = self.bytes[_REASON : _REASON + _REASON_BYTES].tobytes()
         return text.rstrip(b"\0").decode(errors="replace")
 
     def abort(self, reason: str) -> None:
-        """The first reason counts, for all ranks."""
+        """Abort the group; the first reason applies to all ranks."""
         with self._mutex:
             if self.closed or self.map[_ABORTED]:
                 return
@@ -102,14 +111,14 @@ class SharedMemory:
             fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCK_OF_REASON)
 
     def close(self) -> None:
-        """Leave the group: whoever waits for this rank is told."""
+        """Leave the group: ranks that wait for this one get an error."""
         with self._mutex:
             if not self.closed:
                 self.closed = True
                 os.close(self._fd)
 
     def release(self) -> None:
-        """Give the memory back, once nobody here works on it any more."""
+        """Release the memory, once no operation of this process uses it."""
         with self._mutex:
             for name in ("_processes", "bytes", "map"):
                 vars(self).pop(name, None)
@@ -127,15 +136,15 @@ class SharedMemory:
 
 
 def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.socket]]:
-    """Make the memory, or get it from rank 0, and wait until every rank has it.
+    """Create the memory, or receive it from rank 0, and wait until every rank has it.
 
     Args:
-        group: who shares it.
-        able: whether this rank has the kernel; it is used where all of them have it.
+        group: its ranks.
+        able: whether this rank has the kernel; it is used if all of them have it.
 
     Returns:
-        The memory, whether the kernel is used, and the connections that the meeting leaves: of rank 0
-        to ranks 1, 2, ..., of the others to rank 0.
+        The memory, whether the kernel is used, and the remaining connections: of rank 0 to ranks 1,
+            2, ..., of the others to rank 0.
 
     Raises:
         TransportError: no memory, or a member that did not turn up.
@@ -165,7 +174,10 @@ def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.soc
 
 @contextlib.contextmanager
 def _given_back_on_failure(memory: SharedMemory) -> Iterator[None]:
-    """Who tries again in this process, as an elastic program does, must not pay for what failed."""
+    """Release the memory if the block fails.
+
+    So a later attempt in this process, as in an elastic program, does not lack it.
+    """
     try:
         yield
     except BaseException:
@@ -175,7 +187,10 @@ def _given_back_on_failure(memory: SharedMemory) -> Iterator[None]:
 
 
 def _reserved(total: int) -> int:
-    """Memory that is there: a later write cannot fail, and end the process, for want of it."""
+    """Return a memfd with reserved memory.
+
+    A later write cannot fail for lack of memory, which would end the process.
+    """
     try:
         fd = os.memfd_create("aitne-shm", os.MFD_CLOEXEC)
     except OSError as error:

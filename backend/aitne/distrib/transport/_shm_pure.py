@@ -1,8 +1,8 @@
-"""The collectives over shared memory without compiled code: PyTorch copies and adds, sockets say when.
+"""Collectives over shared memory without compiled code: PyTorch computes, sockets synchronize.
 
-Ranks meet at rank 0: each sends it a byte, and gets one when all have come. What is exchanged lies in the
-shared memory; sockets also put writes before reads on every processor, which Python could not.
-Two slots of each rank are used in turn, so that one meeting a round is enough.
+Ranks synchronize at rank 0: each sends it a byte, and receives one when all have arrived. The data
+lies in the shared memory; sockets also order writes before reads on every processor, which Python
+could not. Two slots of each rank are used in turn, so that one synchronization per round is enough.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from aitne.distrib.transport.base import Reduction, TransportError
 _LOOK_S = 0.1
 _SPIN_S = 50e-6
 _AT_ONCE_BYTES = 16 << 10
-"""Up to so many bytes every rank reduces all: one meeting instead of two."""
+"""Maximum bytes for which every rank reduces all data: one synchronization instead of two."""
 _HALF = (torch.float16, torch.bfloat16)
 
 
 class PureExchange:
-    """One rank's collectives. Tensors are checked by the caller."""
+    """Collectives of one rank in PyTorch. Tensors are checked by the caller."""
 
     def __init__(self, memory: SharedMemory, connections: Sequence[socket.socket]) -> None:
         self._memory = memory
@@ -39,7 +39,8 @@ class PureExchange:
         self._shared = torch.frombuffer(memory.map, dtype=torch.uint8)
         lines = memory.bytes[layouts.HEADER_BYTES : layouts.SLOTS_AT].view(np.int64)
         self._came = lines[:: layouts.LINE_BYTES // 8]
-        """How many meetings each rank has come to: who looks for the dead needs no exact number."""
+        """Number of synchronizations each rank has reached; the search for ended ranks needs no
+        exact number."""
         self._connections = connections
         self._peers = list(range(1, self._size)) if memory.rank == 0 else [0]
         self._round = 0
@@ -49,7 +50,7 @@ class PureExchange:
             self._selector.register(connection, selectors.EVENT_READ, peer)
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """In place."""
+        """Reduce the values of all ranks in place."""
         mine = _raw(flat)
         if 0 < mine.numel() <= _AT_ONCE_BYTES:
             self._slot(self._rank, mine.numel()).copy_(mine)
@@ -80,7 +81,7 @@ class PureExchange:
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Every rank's ``counts`` of the reduced values."""
+        """Reduce the values and write this rank's ``counts`` of them to ``out``."""
         width = flat.element_size()
         sizes = [count * width for count in counts]
         given, taken = _raw(flat), _raw(out)
@@ -98,7 +99,7 @@ class PureExchange:
             self._round += 1
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """All ranks' values, one after another."""
+        """Write the values of all ranks to ``out``, one after another."""
         width = flat.element_size()
         sizes = [count * width for count in counts]
         starts = layouts.starts(sizes)
@@ -113,7 +114,7 @@ class PureExchange:
             self._round += 1
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """In place."""
+        """Broadcast the values of ``root`` in place."""
         mine = _raw(flat)
         for begin, end in layouts.pieces(mine.numel(), self._layout.chunk):
             if self._rank == root:
@@ -126,7 +127,7 @@ class PureExchange:
     def alltoall(
         self, out: torch.Tensor, flat: torch.Tensor, sent: Sequence[int], received: Sequence[int]
     ) -> None:
-        """A part for each."""
+        """Exchange one part with each rank."""
         width = flat.element_size()
         share = self._layout.share
         out_sizes = [count * width for count in sent]
@@ -143,17 +144,17 @@ class PureExchange:
             self._round += 1
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait until all ranks have called it."""
         self._meet("barrier")
 
     def hang_up(self) -> None:
-        """Wake up who waits, here and there."""
+        """Wake up waiting ranks, here and in other processes."""
         for connection in self._connections:
             with contextlib.suppress(OSError):  # the other has hung up before
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """After the last call."""
+        """Release the sockets and tensors, after the last call."""
         for name in ("_shared", "_came"):
             vars(self).pop(name, None)
         self._selector.close()
@@ -161,7 +162,7 @@ class PureExchange:
             connection.close()
 
     def _give(self, given: torch.Tensor, sizes: Sequence[int], number: int) -> None:
-        """Put one piece for each rank into this rank's slot."""
+        """Copy one piece for each rank into this rank's slot."""
         share = self._layout.share
         for rank, start in enumerate(layouts.starts(sizes)[:-1]):
             begin, end = layouts.piece(sizes[rank], number, share)
@@ -169,7 +170,7 @@ class PureExchange:
             place.copy_(given[start + begin : start + end])
 
     def _most(self, number: int) -> int:
-        """The largest number of any rank: nobody knows what goes between two others."""
+        """Return the maximum of all ranks' numbers, as sizes between two others are unknown."""
         self._slot(self._rank, 8).view(torch.int64).fill_(number)
         self._meet("alltoall")
         found = [int(self._slot(rank, 8).view(torch.int64)) for rank in range(self._size)]
@@ -185,7 +186,7 @@ class PureExchange:
         return self._shared[begin : begin + length]
 
     def _meet(self, *what: object) -> None:
-        """Return when all have come, each with the same words for what it does."""
+        """Wait until all ranks have arrived, each with the same description of its operation."""
         self._came[self._rank] += 1
         word = zlib.crc32(repr(what).encode()).to_bytes(4, "big")
         if self._rank:
@@ -203,7 +204,7 @@ class PureExchange:
                 self._gone(peer)
 
     def _hear(self, word: bytes) -> None:
-        """One word of each peer. None sends its next before it was answered."""
+        """Receive one word of each peer. A peer sends its next only after an answer."""
         missing = set(self._peers)
         spin_until = time.perf_counter() + (_SPIN_S if self._memory.spins else 0)
         while missing:
@@ -223,7 +224,7 @@ class PureExchange:
                 missing.discard(key.data)
 
     def _not_here(self) -> int:
-        """A bit for each rank that has not come; rank 0, who would know, may be busy elsewhere."""
+        """Return one bit for each rank that has not arrived; rank 0 may be busy elsewhere."""
         mine = self._came[self._rank]
         return sum(1 << rank for rank in range(self._size) if self._came[rank] < mine)
 
@@ -239,7 +240,10 @@ def _raw(flat: torch.Tensor) -> torch.Tensor:
 
 
 def _reduced(rows: Sequence[torch.Tensor], op: Reduction) -> torch.Tensor:
-    """All rows in their order; 16-bit floats are added up as 32-bit floats and rounded once."""
+    """Return the reduction of all rows in their order.
+
+    16-bit floats are added as 32-bit floats and rounded once.
+    """
     half = rows[0].dtype in _HALF
     result = rows[0].float() if half else rows[0].clone()
     for row in rows[1:]:

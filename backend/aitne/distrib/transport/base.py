@@ -1,4 +1,7 @@
-"""What every transport does. One file of this package fulfils ``Transport``, and the registry finds it."""
+"""Interface of all transports.
+
+One file of this package implements ``Transport``, and the registry finds it.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ import torch
 
 
 class TransportError(RuntimeError):
-    """A collective could not be done: a peer is gone, or it was aborted. The transport is of no more use."""
+    """Error: a collective failed because a peer is lost or it was aborted; the transport is
+    unusable."""
 
 
 class Reduction(IntEnum):
-    """How values of ranks become one. An average is a sum that its caller scales."""
+    """Reduction of the values of ranks. An average is a sum that its caller scales."""
 
     SUM = 1
     MIN = 3
@@ -29,92 +33,101 @@ OF_BOOL = {
     Reduction.PRODUCT: Reduction.MIN,
     Reduction.MIN: Reduction.MIN,
 }
-"""What reductions of truth values are on their bytes, which are 0 or 1."""
+"""Equivalent reductions of booleans on their bytes, which are 0 or 1."""
 
 
 class Store(Protocol):
-    """Where ranks leave each other short messages while they find each other."""
+    """Store for short messages of ranks before they are connected."""
 
     def set(self, key: str, value: bytes) -> None:
-        """Leave ``value``. Raises ``ConnectionError``."""
+        """Store ``value`` under ``key``. Raises ``ConnectionError``."""
         ...
 
     def get(self, key: str, timeout_s: float) -> bytes:
-        """Wait for the value. Raises ``TimeoutError`` or ``ConnectionError``."""
+        """Wait for the value and return it. Raises ``TimeoutError`` or ``ConnectionError``."""
         ...
 
 
 @dataclass(frozen=True)
 class Group:
-    """Those who will exchange, as each of them knows it."""
+    """Process group of a transport, as one of its members sees it."""
 
     name: str
-    """The same at every member, and never used twice within a run: its keys in the store begin so."""
+    """Name, equal at all members and unique within a run: the prefix of its keys in the store."""
     rank: int
-    """Of this process, within the group."""
+    """Rank of this process within the group."""
     ranks: tuple[int, ...]
     """World ranks of the members, ascending: ``ranks[rank]`` is this process."""
     nodes: tuple[int, ...]
     """Number of each member's node: equal numbers share memory."""
     store: Store
     timeout_s: float = 60.0
-    """How long members may take to turn up."""
+    """Seconds in which all members must connect."""
 
     @property
     def size(self) -> int:
-        """How many members it has."""
+        """Number of members of the group."""
         return len(self.ranks)
 
 
 class Transport(Protocol):
-    """A connected group. Made by ``connect``, which every member calls at the same point.
+    """Connected process group, created by ``connect``, which every member calls at the same point.
 
-    Tensors are contiguous, and are taken as flat rows of elements; counts are in elements. Every member
-    calls the same methods in the same order, one at a time, from any thread. Each call returns when its
-    result may be used (on a GPU: by later work of the current stream), and gives the interpreter's lock
-    back while it waits.
+    Tensors are contiguous, and are taken as flat rows of elements; counts are in elements. Every
+    member calls the same methods in the same order, one at a time, from any thread. Each call
+    returns when its result may be used (on a GPU: by later work of the current stream), and
+    releases the interpreter's lock while it waits.
 
-    Every method raises ``TransportError`` when a peer is gone or ``abort`` was called, within about a
-    second; afterwards only ``close`` may be called.
+    Every method raises ``TransportError`` when a peer is lost or ``abort`` was called, within about
+    a second; afterwards only ``close`` may be called.
     """
 
     name: ClassVar[str]
     devices: ClassVar[frozenset[str]]
-    """``cpu``, ``cuda``: whose tensors it takes."""
+    """Supported devices of tensors: ``cpu``, ``cuda``."""
     rank: int
     size: int
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Why it cannot serve ranks on these nodes (a number each); None: it can. Connects nothing."""
+        """Return why it cannot serve ranks on these nodes (a number each); None: it can.
+
+        Does not connect.
+        """
         ...
 
     @classmethod
     def connect(cls, group: Group, device: str) -> Transport:
-        """Raises ``TransportError``, also when a member does not turn up."""
+        """Connect the members of a group.
+
+        Raises ``TransportError``, also if a member does not connect in time.
+        """
         ...
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """Whether ``allreduce`` and ``reducescatter`` take this kind of element."""
+        """Return whether ``allreduce`` and ``reducescatter`` support this type of element."""
         ...
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """In place."""
+        """Reduce the values of all ranks in place."""
         ...
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """``flat`` has ``sum(counts)`` elements; ``out`` gets this rank's ``counts[rank]``. ``flat`` may
-        be written over."""
+        """Reduce ``flat`` and write this rank's part to ``out``.
+
+        ``flat`` has ``sum(counts)`` elements; ``out`` gets this rank's ``counts[rank]``. ``flat``
+        may be overwritten.
+        """
         ...
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """``out`` gets every rank's ``counts[r]`` elements, one after another. Any dtype."""
+        """Gather every rank's ``counts[r]`` elements in ``out``, one after another. Any dtype."""
         ...
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """In place. Any dtype."""
+        """Broadcast the values of ``root`` in place. Any dtype."""
         ...
 
     def alltoall(
@@ -124,17 +137,20 @@ class Transport(Protocol):
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """Parts of ``flat``, in the order of ranks, one for each. Any dtype."""
+        """Send one part of ``flat`` to each rank, in the order of ranks. Any dtype."""
         ...
 
     def barrier(self) -> None:
-        """Return when every rank has called it."""
+        """Wait until every rank has called it."""
         ...
 
     def abort(self, reason: str) -> None:
-        """From any thread: whatever waits raises ``TransportError(reason)`` within a second."""
+        """Raise ``TransportError(reason)`` in all waits within a second.
+
+        Callable from any thread.
+        """
         ...
 
     def close(self) -> None:
-        """Give everything back; nobody waits for anybody. Never raises."""
+        """Release all resources without waiting for other ranks. Never raises."""
         ...

@@ -1,8 +1,10 @@
-"""Several nodes with several ranks each: shared memory inside a node, the network once between nodes.
+"""Transport for several nodes with several ranks each: shared memory inside nodes, network between
+them.
 
-Where every node has as many ranks, an all-reduce is a reduce-scatter inside each node, an all-reduce
-of each part among those who hold it, and an all-gather inside: each part crosses the network once,
-and all ranks carry. Elsewhere, and for the other collectives, one rank of each node speaks for it.
+If every node has equally many ranks, an allreduce is a reducescatter inside each node, an allreduce
+of each part among the ranks that hold it, and an allgather inside: each part crosses the network
+once, and all ranks transfer data. Otherwise, and for the other collectives, one rank represents
+each node.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from aitne.distrib.choice import TRANSPORTS
 from aitne.distrib.transport.base import Group, Reduction, Transport, TransportError
 
 ACROSS = "AITNE_TRANSPORT_ACROSS"
-"""The transport between nodes."""
+"""Environment variable that selects the transport between nodes."""
 _INSIDE = ("shm", "torch_pg")
 
 
 class Hierarchical:
-    """Two transports in one: among the ranks of this node, and across nodes."""
+    """Combination of two transports: among the ranks of this node, and across nodes."""
 
     name: ClassVar[str] = "hierarchical"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
@@ -45,7 +47,7 @@ class Hierarchical:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Any layout will do whose ranks are numbered node by node."""
+        """Return why these ranks cannot be served; None: they can, being numbered node by node."""
         if device not in cls.devices:
             return f"it takes tensors on cpu, not on {device}"
         if list(nodes) != sorted(nodes):
@@ -60,7 +62,7 @@ class Hierarchical:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> Hierarchical:
-        """First inside, then across."""
+        """Connect inside the node first, then across nodes."""
         if why := cls.refusal(group.nodes, device):
             raise TransportError(f"hierarchical: {why}")
         here = group.nodes[group.rank]
@@ -80,24 +82,27 @@ class Hierarchical:
         return cls(group, device, inside, across)
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """What both transports reduce."""
+        """Return whether both transports support the reduction."""
         across = self._across
         return self._inside.reduces(dtype, op) and (across is None or across.reduces(dtype, op))
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """In parts where nodes have as many ranks each, else by one rank of each node."""
+        """Reduce in parts if nodes have equally many ranks, else by one rank of each node."""
         self._run(lambda: self._reduce_parts(flat, op) if self._even else self._reduce(flat, op))
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """An all-reduce, of which each takes its part."""
+        """Perform an allreduce, of which each rank takes its part."""
         self.allreduce(flat, op)
         before = sum(counts[: self.rank])
         out.copy_(flat[before : before + counts[self.rank]])
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Ranks are numbered node by node, so what a node has gathered is one piece of the whole."""
+        """Gather inside the nodes, then across nodes.
+
+        Ranks are numbered node by node, so the data of a node is one contiguous piece.
+        """
         first = sum(self._per_node[: self._node])
         mine = counts[first : first + self._per_node[self._node]]
         nodes, at = [], 0
@@ -119,7 +124,7 @@ class Hierarchical:
         self._run(gather)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """First inside the root's node, then across, then inside the others."""
+        """Broadcast inside the root's node first, then across nodes, then inside the others."""
         node, first = 0, 0
         while root >= first + self._per_node[node]:
             first += self._per_node[node]
@@ -142,12 +147,12 @@ class Hierarchical:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """Straight from rank to rank: no two parts have the same way."""
+        """Exchange directly from rank to rank, over the transport of all ranks."""
         everybody = self._all()
         self._run(lambda: everybody.alltoall(out, flat, send_counts, receive_counts))
 
     def barrier(self) -> None:
-        """All of a node have come before it says so to the others."""
+        """Wait for all ranks of the node, then of all nodes."""
 
         def meet() -> None:
             self._inside.barrier()
@@ -158,14 +163,14 @@ class Hierarchical:
         self._run(meet)
 
     def abort(self, reason: str) -> None:
-        """All parts."""
+        """Abort all connected transports."""
         self._aborted = self._aborted or reason
         for part in (self._inside, self._across, self._everybody):
             if part is not None:
                 part.abort(reason)
 
     def close(self) -> None:
-        """All parts."""
+        """Close all connected transports."""
         for part in (self._everybody, self._across, self._inside):
             if part is not None:
                 part.close()
@@ -194,7 +199,7 @@ class Hierarchical:
         return self._across
 
     def _all(self) -> Transport:
-        """The transport of all ranks, connected when it is first needed, at which point all are."""
+        """Return the transport of all ranks, connected collectively when it is first needed."""
         if self._everybody is None:
             self.barrier()
             group = replace(self._group, name=f"{self._group.name}/all")
@@ -204,7 +209,7 @@ class Hierarchical:
         return self._everybody
 
     def _room(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """Memory that is kept from call to call."""
+        """Return memory that is reused between calls."""
         size = count * dtype.itemsize
         if self._space.numel() < size:
             self._space = torch.empty(size, dtype=torch.uint8)
@@ -243,7 +248,10 @@ def _part(group: Group, members: Sequence[int], name: str) -> Group:
 
 
 def _peers(nodes: Sequence[int], local: int) -> list[int]:
-    """Whom the one of this number on a node speaks with: its like on every node, if each has one."""
+    """Return the ranks with this local rank on all nodes; empty if a node lacks one.
+
+    If nodes have different numbers of ranks, only local rank 0 has such peers.
+    """
     found = []
     even = len({nodes.count(node) for node in nodes}) == 1
     if even or local == 0:

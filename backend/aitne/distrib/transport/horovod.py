@@ -1,8 +1,9 @@
-"""The real Horovod, so that what it does and how fast can be compared under one API.
+"""Transport over the original Horovod, to compare behaviour and speed under one API.
 
-Horovod has one world in a process, so it takes groups of all ranks only. Its controller is MPI where
-MPI started the ranks, and that world lasts until the process ends; else it is gloo, whose world ends
-with its last transport. Gloo on several nodes needs ``HOROVOD_GLOO_IFACE``, the interface's name.
+Horovod has one world in a process, so it supports groups of all ranks only. Its controller is MPI
+if MPI started the ranks, and that world lasts until the process ends; otherwise it is gloo, whose
+world ends with its last transport. Gloo on several nodes needs ``HOROVOD_GLOO_IFACE``, the
+interface's name.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _users: set[Horovod] = set()
 
 
 class Horovod:
-    """All ranks, through ``horovod.torch``."""
+    """Process group of all ranks, through ``horovod.torch``."""
 
     name: ClassVar[str] = "horovod"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
@@ -56,7 +57,10 @@ class Horovod:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """It is not on PyPI as a wheel, and its source needs help to compile."""
+        """Return why these ranks cannot be served; None: they can.
+
+        Horovod is not on PyPI as a wheel, and its source needs changes to compile.
+        """
         if device not in cls.devices:
             return f"it takes tensors on cpu and cuda, not on {device}"
         if importlib.util.find_spec("horovod") is None:
@@ -72,7 +76,7 @@ class Horovod:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> Horovod:
-        """Start Horovod's world, or use the one there is."""
+        """Start Horovod's world, or use the existing one."""
         if why := cls.refusal(group.nodes, device):
             raise TransportError(f"horovod: {why}")
         hvd: Any = importlib.import_module("horovod.torch")
@@ -93,11 +97,11 @@ class Horovod:
         return transport
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """What it refuses itself is converted."""
+        """Return whether the type is supported, directly or after conversion."""
         return dtype in _NATIVE or dtype in _WIDER or dtype == torch.bool
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """In place."""
+        """Reduce the values of all ranks in place."""
         if flat.dtype == torch.bool:
             self.allreduce(flat.view(torch.uint8), OF_BOOL[op])
         elif flat.dtype in _WIDER:
@@ -111,7 +115,7 @@ class Horovod:
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Horovod scatters sums in equal parts; the rest is an all-reduce."""
+        """Scatter sums of equal parts by Horovod; others by an allreduce."""
         if flat.dtype in _NATIVE and op is Reduction.SUM and len(set(counts)) == 1 and counts[0]:
             scatter = self._hvd.reducescatter_async
             out.copy_(self._run(f"reducescatter.{flat.numel()}", flat, scatter, op=self._hvd.Sum))
@@ -121,7 +125,7 @@ class Horovod:
             out.copy_(flat[before : before + counts[self.rank]])
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """As bytes, so of any dtype."""
+        """Gather as bytes, which supports any dtype."""
         if sum(counts):
             found = self._run(
                 f"allgather.{sum(counts)}", flat.view(torch.uint8), self._hvd.allgather_async
@@ -129,7 +133,7 @@ class Horovod:
             out.view(torch.uint8).copy_(found)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """As bytes, so of any dtype."""
+        """Broadcast as bytes, which supports any dtype."""
         if flat.numel():
             data = flat.view(torch.uint8)
             self._run(
@@ -143,22 +147,22 @@ class Horovod:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """As bytes, so of any dtype."""
+        """Exchange as bytes, which supports any dtype."""
         splits = torch.tensor(send_counts, dtype=torch.int32) * flat.element_size()
         data = flat.view(torch.uint8)
         found, _ = self._run("alltoall", data, self._hvd.alltoall_async, splits=splits)
         out.view(torch.uint8).copy_(found)
 
     def barrier(self) -> None:
-        """A token all-reduce: Horovod's own barrier cannot be left."""
+        """Wait by an allreduce of one element, as Horovod's own barrier cannot be aborted."""
         self.allreduce(torch.zeros(1), Reduction.SUM)
 
     def abort(self, reason: str) -> None:
-        """Ends this rank's wait; Horovod itself knows no such thing."""
+        """End this rank's wait; Horovod itself has no abort."""
         self._aborted = self._aborted or reason
 
     def close(self) -> None:
-        """A world that was aborted is left as it is: its end would wait for all ranks."""
+        """Release the world; an aborted one is not shut down, as that would wait for all ranks."""
         with _lock:
             whole = not self._aborted
             self._aborted = self._aborted or "horovod: it was closed"
@@ -197,7 +201,7 @@ class Horovod:
 
 
 def _start(hvd: Any, group: Group) -> None:
-    """By MPI, or by gloo with Horovod's own meeting place on the first rank."""
+    """Start Horovod by MPI, or by gloo with its own rendezvous server on the first rank."""
     if not _by_mpi():
         os.environ.update(_gloo(group))
     hvd.init()
@@ -208,7 +212,7 @@ def _by_mpi() -> bool:
 
 
 def _gloo(group: Group) -> dict[str, str]:
-    """The variables that Horovod's launcher gives its gloo ranks."""
+    """Return the variables that Horovod's launcher sets for its gloo ranks."""
     key = f"{group.name}/horovod"
     nodes = len(set(group.nodes))
     if group.rank == 0:

@@ -1,10 +1,10 @@
-"""MPI's collectives, through mpi4py, for programs that ``mpirun`` or ``srun --mpi=pmix`` started.
+"""Transport over MPI, through mpi4py, for programs that ``mpirun`` or ``srun --mpi=pmix`` started.
 
-An MPI library spins while it waits, and nothing can call it back from that. So members first meet
-in a barrier that is asked for and looked after from here (briefly without pause, then with longer
-and longer ones), and only then enter the collective itself, in which all are at work: a wait for a
-late member costs no core and ends with ``abort``. What ``abort`` cannot end is a collective in which
-a member stops half-way; there MPI's own launcher ends all ranks, as it does whenever one dies.
+An MPI library spins while it waits, and cannot be interrupted. So members first wait in a
+nonblocking barrier that is polled here (briefly without pauses, then with growing ones), and only
+then enter the collective itself, in which all take part: a wait for a late member uses no core and
+ends with ``abort``. ``abort`` cannot end a collective in which a member stops half-way; there MPI's
+own launcher ends all ranks, as it does whenever one dies.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NAMES = {
 
 
 class Mpi:
-    """A communicator of these members."""
+    """MPI communicator of the members."""
 
     name: ClassVar[str] = "mpi"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
@@ -67,7 +67,10 @@ class Mpi:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Without an MPI that started the ranks it would find itself alone."""
+        """Return why these ranks cannot be served; None: they can.
+
+        MPI must have started the ranks; otherwise it would see only one.
+        """
         if device not in cls.devices:
             return f"it takes tensors on cpu, not on {device}"
         if importlib.util.find_spec("mpi4py") is None:
@@ -86,7 +89,7 @@ class Mpi:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> Mpi:
-        """Make the communicator once all members have said that they are there."""
+        """Create the communicator once all members have reported their presence."""
         if why := cls.refusal(group.nodes, device):
             raise TransportError(f"mpi: {why}")
         mpi: Any = importlib.import_module("mpi4py.MPI")
@@ -109,30 +112,33 @@ class Mpi:
         return cls(group, mpi, comm)
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """Also the two 16-bit floats and truth values, which MPI itself does not know."""
+        """Return whether the type is supported.
+
+        Includes the two 16-bit floats and booleans, which MPI itself does not support.
+        """
         return dtype in _NATIVE or dtype in _HALVES or dtype == torch.bool
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """In place, without a copy."""
+        """Reduce the values of all ranks in place, without a copy."""
         array, operation = self._reducible(flat, op)
         self._run(lambda comm: comm.Allreduce(self._mpi.IN_PLACE, array, operation))
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """MPI's own takes parts of different sizes."""
+        """Reduce and scatter by MPI's own function, which supports parts of different sizes."""
         array, operation = self._reducible(flat, op)
         mine, _ = self._reducible(out, op)
         self._run(lambda comm: comm.Reduce_scatter(array, mine, list(counts), operation))
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """As integers of the elements' width."""
+        """Gather as integers of the elements' width."""
         array, kind = self._carried(flat)
         into, _ = self._carried(out)
         self._run(lambda comm: comm.Allgatherv([array, kind], [into, list(counts), kind]))
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """As integers of the elements' width."""
+        """Broadcast as integers of the elements' width."""
         array, kind = self._carried(flat)
         self._run(lambda comm: comm.Bcast([array, kind], root))
 
@@ -143,7 +149,7 @@ class Mpi:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """As integers of the elements' width."""
+        """Exchange as integers of the elements' width."""
         array, kind = self._carried(flat)
         into, _ = self._carried(out)
         self._run(
@@ -153,15 +159,18 @@ class Mpi:
         )
 
     def barrier(self) -> None:
-        """What every collective begins with."""
+        """Wait in the barrier that begins every collective."""
         self._run(lambda comm: None)
 
     def abort(self, reason: str) -> None:
-        """Ends this member's wait for others; they are told by whoever told this one."""
+        """End this member's wait; other members must be aborted separately."""
         self._aborted = self._aborted or reason
 
     def close(self) -> None:
-        """Freeing a communicator is local in practice; one that was aborted has a barrier pending."""
+        """Free the communicator, unless it was aborted and has a pending barrier.
+
+        Freeing is local in practice.
+        """
         comm, self._comm = self._comm, None
         if comm is not None and not self._aborted and not self._mpi.Is_finalized():
             comm.Free()
@@ -207,7 +216,7 @@ class Mpi:
 
 
 def _started(environ: Mapping[str, str]) -> int | None:
-    """How many ranks MPI's launcher says it has started; 0: it does not say; None: it is not there."""
+    """Return the number of ranks by MPI's launcher; 0: unknown; None: there is no launcher."""
     for name in _SIZES:
         if name in environ:
             return int(environ[name])
@@ -215,7 +224,7 @@ def _started(environ: Mapping[str, str]) -> int | None:
 
 
 def _turn_up(group: Group) -> None:
-    """Return when all members are there: making a communicator would wait for them without end."""
+    """Wait until all members are present; creating a communicator would wait without limit."""
     key = f"{group.name}/mpi/"
     try:
         if group.rank > 0:
@@ -234,7 +243,10 @@ def _turn_up(group: Group) -> None:
 
 @cache
 def _operation(dtype: torch.dtype, op: Reduction) -> Any:
-    """MPI calls it with two rows of bytes, of which the second gets the result."""
+    """Return the MPI operation of a reduction.
+
+    MPI calls it with two rows of bytes, of which the second receives the result.
+    """
     mpi: Any = importlib.import_module("mpi4py.MPI")
     reduce: Callable[..., torch.Tensor] = {
         Reduction.SUM: torch.add,

@@ -1,4 +1,5 @@
-"""Ranks of one node, tensors in main memory: through memory that they share, at about its speed."""
+"""Transport for ranks of one node and tensors in main memory, over shared memory at about its
+speed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ _log = logging.getLogger(__name__)
 
 
 class ShmTransport:
-    """See ``base.Transport``. The compiled kernel where it was built, the pure version elsewhere.
+    """Shared-memory transport; see ``base.Transport``.
+
+    Uses the compiled kernel if built, else the pure version.
 
     Every rank gets the same bits. A sum of 16-bit floats is rounded once; a sum of bool is "any".
     """
@@ -41,7 +44,7 @@ class ShmTransport:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Why it cannot serve these ranks."""
+        """Return why these ranks cannot be served; None: they can."""
         if device != "cpu":
             return f"shared memory carries tensors of the CPU, not of {device}"
         if len(set(nodes)) > 1:
@@ -52,7 +55,10 @@ class ShmTransport:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> ShmTransport:
-        """Raises ``TransportError``: refused, no memory, or a member that did not turn up."""
+        """Connect by shared memory.
+
+        Raises ``TransportError``: refused, no memory, or a member that did not connect.
+        """
         refused = cls.refusal(group.nodes, device)
         if refused:
             raise TransportError(f"The shm transport cannot be used: {refused}.")
@@ -71,20 +77,23 @@ class ShmTransport:
 
     @property
     def native(self) -> bool:
-        """Whether it is the compiled kernel."""
+        """Return whether the compiled kernel is used."""
         return isinstance(self._exchange, kernel.KernelExchange)
 
     @property
     def spins(self) -> bool:
-        """Whether a rank that waits spins before it sleeps: the ranks have a processor each."""
+        """Return whether a waiting rank spins before it sleeps: the ranks have a processor each."""
         return self._memory.spins
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """Floats, integers of both signs up to 64 bits, uint8 and bool, by every operation."""
+        """Return whether the type is supported: floats, integers of both signs, uint8 and bool.
+
+        Integers have up to 64 bits; every operation is supported.
+        """
         return dtype in kernel.DTYPES
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """In place."""
+        """Reduce the values of all ranks in place."""
         self._check(flat)
         self._check_reduces(flat.dtype)
         self._do(self._exchange.allreduce, flat, op)
@@ -92,20 +101,20 @@ class ShmTransport:
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """``out`` gets this rank's part."""
+        """Reduce and write this rank's part to ``out``."""
         self._check(flat, sum(counts))
         self._check(out, counts[self.rank], flat)
         self._check_reduces(flat.dtype)
         self._do(self._exchange.reducescatter, out, flat, counts, op)
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """``out`` gets all ranks' values."""
+        """Gather the values of all ranks in ``out``."""
         self._check(flat, counts[self.rank])
         self._check(out, sum(counts), flat)
         self._do(self._exchange.allgather, out, flat, counts)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """In place."""
+        """Broadcast the values of ``root`` in place."""
         self._check(flat)
         self._do(self._exchange.broadcast, flat, root)
 
@@ -116,21 +125,21 @@ class ShmTransport:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """A part for each rank."""
+        """Exchange one part with each rank."""
         self._check(flat, sum(send_counts))
         self._check(out, sum(receive_counts), flat)
         self._do(self._exchange.alltoall, out, flat, send_counts, receive_counts)
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait until all ranks have called it."""
         self._do(self._exchange.barrier)
 
     def abort(self, reason: str) -> None:
-        """On all ranks."""
+        """Abort the group on all ranks."""
         self._memory.abort(reason)
 
     def close(self) -> None:
-        """Those who still wait for this rank get an error."""
+        """Close the transport; ranks that still wait for this one get an error."""
         self._memory.close()
         self._exchange.hang_up()
         with self._busy:
@@ -160,7 +169,7 @@ class ShmTransport:
                     self._release()
 
     def _release(self) -> None:
-        """Not while a call works on it: a signal's handler may close this in the middle of one."""
+        """Release the memory, unless a call uses it: a signal handler may close during a call."""
         if not self._inside:
             self._exchange.close()
             self._memory.release()
@@ -168,7 +177,10 @@ class ShmTransport:
     def _check(
         self, row: torch.Tensor, count: int | None = None, like: torch.Tensor | None = None
     ) -> None:
-        """What the kernel is not told of, and would write beyond."""
+        """Check device, layout, length and dtype, which the kernel does not know.
+
+        A wrong length would make it write outside of the tensor.
+        """
         if row.device.type != "cpu" or not row.is_contiguous():
             raise ValueError("The shm transport takes contiguous tensors in main memory only.")
         if count is not None and row.numel() != count:

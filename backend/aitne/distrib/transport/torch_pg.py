@@ -47,7 +47,7 @@ _PROBE_S = 3.0
 
 
 class TorchProcessGroup:
-    """A group of PyTorch's, over gloo or NCCL by device."""
+    """PyTorch process group, over gloo or NCCL by device."""
 
     name: ClassVar[str] = "torch_pg"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
@@ -62,7 +62,10 @@ class TorchProcessGroup:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """PyTorch can be built without either library."""
+        """Return why these ranks cannot be served; None: they can.
+
+        PyTorch can be built without either library.
+        """
         if device not in cls.devices:
             return f"it takes tensors on cpu and cuda, not on {device}"
         if not dist.is_available():
@@ -75,7 +78,7 @@ class TorchProcessGroup:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> TorchProcessGroup:
-        """Meet at the run's store, which takes nobody in without the run's token."""
+        """Connect by the run's store, which requires the run's token."""
         store = _RunStore(group)
         try:
             with _meeting(group) as address:
@@ -89,11 +92,14 @@ class TorchProcessGroup:
         return cls(group, pg, store, "NCCL" if device == "cuda" else "gloo")
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """All of PyTorch's usual dtypes but complex ones; 16-bit integers and truth values too."""
+        """Return whether the type is supported.
+
+        All of PyTorch's usual dtypes but complex ones; also 16-bit integers and booleans.
+        """
         return dtype in _NATIVE or dtype in (torch.int16, torch.bool)
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """A 16-bit integer travels as one of 32."""
+        """Reduce in place; 16-bit integers are sent as 32-bit ones."""
         if flat.dtype == torch.bool:
             self.allreduce(flat.view(torch.uint8), OF_BOOL[op])
         elif flat.dtype == torch.int16:
@@ -106,7 +112,11 @@ class TorchProcessGroup:
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Over gloo each part goes to its owner once, who reduces it; NCCL has its own for equal parts."""
+        """Scatter the reduced values.
+
+        Over gloo each part is sent to its owner once, which reduces it; NCCL has a function for
+        equal parts.
+        """
         if flat.dtype == torch.bool:
             self.reducescatter(out.view(torch.uint8), flat.view(torch.uint8), counts, OF_BOOL[op])
         elif self._backend == "gloo":
@@ -124,7 +134,7 @@ class TorchProcessGroup:
             out.copy_(flat[before : before + counts[self.rank]])
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Parts of different sizes are one broadcast each, under way together."""
+        """Gather parts; if sizes differ, by one broadcast each, which run concurrently."""
         out, flat = out.view(-1).view(torch.uint8), flat.view(-1).view(torch.uint8)
         if len(set(counts)) == 1:
             self._run(lambda pg: [pg._allgather_base(out, flat)])
@@ -137,7 +147,7 @@ class TorchProcessGroup:
         )
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """As bytes, so of any dtype."""
+        """Broadcast as bytes, which supports any dtype."""
         self._run(lambda pg: [pg.broadcast(flat.view(torch.uint8), root)])
 
     def alltoall(
@@ -147,7 +157,7 @@ class TorchProcessGroup:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """As bytes, so of any dtype."""
+        """Exchange as bytes, which supports any dtype."""
         width = flat.element_size()
         sent = [count * width for count in send_counts]
         received = [count * width for count in receive_counts]
@@ -155,12 +165,15 @@ class TorchProcessGroup:
         self._run(lambda pg: [pg.alltoall_base(to, of, received, sent)])
 
     def barrier(self) -> None:
-        """A token all-reduce on the device: with NCCL later work waits for it as for any other."""
+        """Wait by an allreduce of one element on the device.
+
+        With NCCL later work waits for it as for any other.
+        """
         device = "cuda" if self._backend == "NCCL" else "cpu"
         self.allreduce(torch.zeros(1, device=device), Reduction.SUM)
 
     def abort(self, reason: str) -> None:
-        """Break the connections, so that peers who wait notice too."""
+        """Break the connections, so that waiting peers notice it too."""
         self._aborted = self._aborted or reason
         pg = self._pg
         if pg is None or self.size == 1:
@@ -177,7 +190,7 @@ class TorchProcessGroup:
             return  # as meant
 
     def close(self) -> None:
-        """The group ends with its last user."""
+        """Release the group, which ends with its last reference."""
         self._pg = None
         self._store = None
 
@@ -197,7 +210,7 @@ class TorchProcessGroup:
 
 
 class _RunStore(dist.Store):
-    """The run's store as PyTorch asks one: its own ``TCPStore`` asks nobody for a token."""
+    """Adapter of the run's store to PyTorch, whose own ``TCPStore`` does not authenticate."""
 
     def __init__(self, group: Group) -> None:
         super().__init__()
@@ -210,11 +223,11 @@ class _RunStore(dist.Store):
         self._group.store.set(self._key + key, data)
 
     def get(self, key: str) -> bytes:
-        """Wait for a value. Raises ``TimeoutError``."""
+        """Wait for a value and return it. Raises ``TimeoutError``."""
         return self._group.store.get(self._key + key, self._group.timeout_s)
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Whether every key has a value."""
+        """Return whether every key has a value."""
         try:
             for key in keys:
                 self._group.store.get(self._key + key, 0.0)
@@ -231,10 +244,11 @@ class _RunStore(dist.Store):
 
 @contextmanager
 def _meeting(group: Group) -> Iterator[str]:
-    """The address of this machine that the other members reach, while all find out theirs.
+    """Yield this machine's address for the other members, while all determine theirs.
 
-    The first member listens for those of other nodes, which see by connecting from which address they do;
-    nothing is said over these connections. Gloo does not ask who calls, so on one node it gets loopback.
+    The first member listens for those of other nodes, which connect to see the address that they
+    use; no data is sent over these connections. Gloo does not authenticate, so on one node it gets
+    loopback.
     """
     if len(set(group.nodes)) == 1:
         yield LOCAL
@@ -254,7 +268,7 @@ def _meeting(group: Group) -> Iterator[str]:
 
 
 def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, str]:
-    """Host of the first that takes a connection, and which address of ours it then sees.
+    """Return the host of the first address that accepts a connection, and the local address used.
 
     Raises ``TimeoutError``.
     """
