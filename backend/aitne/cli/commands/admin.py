@@ -18,7 +18,7 @@ from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 from aitne.client import Token, User
 
-admin = group_app("Run the platform: accounts, projects, nodes.")
+admin = group_app("Administer the platform: users, projects, nodes.")
 users = group_app("Accounts.")
 tokens = group_app("Personal access tokens.")
 admin.add_typer(users, name="user")

@@ -12,7 +12,7 @@ from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 from aitne.cli.times import moment_of
 from aitne.client.admin_records import Announcement
 
-announce = group_app("What people should know: read, tell, change, take away.")
+announce = group_app("Announcements: list, publish, edit, remove.")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="As `announce ls` shows it.")]
 Severity = Annotated[

@@ -10,13 +10,13 @@ from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, group_app
 
-templates = group_app("What can be launched.")
-nodes = group_app("The nodes of the cluster.")
+templates = group_app("Templates of sessions and jobs: list, show.")
+nodes = group_app("Nodes of the cluster: list, partitions, GPUs.")
 
 
 @nodes.callback()
 def _nodes() -> None:
-    """The nodes of the cluster."""
+    """Nodes of the cluster: list, partitions, GPUs."""
 
 
 @templates.command("ls")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aitne.client.datasets import Dataset
     from aitne.client.manifests import Difference, Listed, Verification
 
-datasets = group_app("Data that jobs read: list, add, share, verify.")
+datasets = group_app("Datasets: list, add, share, verify.")
 
 FAILED, INVALID = 1, 2
 

@@ -11,7 +11,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.options import Json, examples, group_app
 
-dev = group_app("Develop on Aitne: a Slurm on this machine.")
+dev = group_app("Tools for developers: a Slurm cluster on this machine.")
 cluster = group_app("A real Slurm on this machine, with fake GPUs.")
 dev.add_typer(cluster, name="cluster")
 

@@ -14,7 +14,7 @@ from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 if TYPE_CHECKING:
     from aitne.client.images import Image
 
-images = group_app("What programs run in: list, show.")
+images = group_app("Container images: list, show.")
 admin_images = group_app("Images: which projects see them.")
 
 EVERYBODY = "everybody"

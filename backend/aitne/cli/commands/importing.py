@@ -39,7 +39,7 @@ def import_(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Make a job file from a batch script.
+    """Convert a batch script to a job file.
 
     The #SBATCH lines become fields and the rest one command, which starts in the current folder, as
     with sbatch. Lines that cannot be converted are listed with the reason; with --strict that is an

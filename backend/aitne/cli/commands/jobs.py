@@ -127,7 +127,7 @@ def logs(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Print what a job printed.
+    """Print the log of a job.
 
     Stdout and stderr are merged, byte for byte. With --follow reading continues until the job has
     ended, also while the platform restarts.
@@ -140,7 +140,7 @@ def logs(
 def watch(
     job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Follow a job to its end, a session until it is ready.
+    """Watch a job until it ends, a session until it is ready.
 
     Ctrl-C detaches and leaves it running. The exit status is 1 if the job fails.
     """
@@ -157,7 +157,7 @@ def watch(
 
 
 def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Show one job: what it does, why it waits, what would help."""
+    """Show a job: state, reason for waiting, advice."""
     from aitne.cli.verbs import show as verb
 
     client = connect(url, data_dir)
@@ -173,7 +173,7 @@ def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: Dat
 def profile(
     job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Show how the ranks of a job exchange.
+    """Show the communication profile of a job's ranks.
 
     Shows which part of a step is communication, which part of that is hidden behind computation,
     the ranks that others wait for, and a row for each message size. The runtime aitne.distrib
@@ -213,7 +213,7 @@ def stop(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """End jobs and sessions.
+    """Cancel jobs and stop sessions.
 
     A job that has ended does not change.
     """

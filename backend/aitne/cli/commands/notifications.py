@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 ARRIVES_WITHIN_S = 30.0
 
-inbox = group_app("What you were told: list, mark as read.")
-webhooks = group_app("URLs that are told what you are told: list, add, test, remove.")
+inbox = group_app("Notifications: list, mark as read.")
+webhooks = group_app("Webhooks for your notifications: list, add, test, remove.")
 
 Hook = Annotated[str, typer.Argument(metavar="WEBHOOK", help="As `aitne webhook ls` names it.")]
 
@@ -239,7 +239,7 @@ def hook_rm(
 def keep(
     session: SessionArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
-    """Keep an idle session: it is not ended until it has been idle anew."""
+    """Keep an idle session from being stopped."""
     client = connect(url, data_dir)
     found = client.sessions.keep(find_job(client, session, sessions=True).id)
     if as_json:

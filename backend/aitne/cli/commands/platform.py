@@ -92,7 +92,7 @@ def down(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """End the platform on this machine.
+    """Stop the platform on this machine.
 
     Its sessions and jobs end too, unless --keep-jobs; on Slurm they always continue. Never asks a
     question. Without a running platform it does nothing.

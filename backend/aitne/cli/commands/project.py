@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from aitne.client.project_records import Balance, Project, Share
 
-app = group_app("Projects: ask for one, lead it, join one.")
+app = group_app("Projects: request, manage, join.")
 
 Name = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]
 User = Annotated[str, typer.Argument(metavar="USER", help="The login name.")]

@@ -30,7 +30,7 @@ def snapshot(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show what a job ran on.
+    """Show the code, environment and host of a job.
 
     The commit and changes of its folder, the packages of its environment, image, datasets and node.
     """
@@ -70,7 +70,7 @@ def resubmit(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Run a job again as it was: show what has changed since, ask, submit."""
+    """Submit a job again: show what has changed, ask, submit."""
     from aitne.cli import follow, submit
     from aitne.cli.verbs import runs as verb
     from aitne.client.session import new_key
@@ -112,7 +112,7 @@ def compare(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show in what two runs differ.
+    """Show the differences between two runs.
 
     Job file, code, packages, image and data, nodes, outcome, use and metrics.
     """
@@ -142,7 +142,7 @@ def sweep(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show what the tasks of a sweep have found, the best first."""
+    """Show the results of a sweep, best first."""
     from aitne.cli.verbs import runs as verb
 
     client = connect(url, data_dir)

@@ -11,7 +11,7 @@ from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 
-secrets = group_app("Values that jobs get as environment variables: set, list, delete.")
+secrets = group_app("Secrets for jobs, as environment variables: set, list, delete.")
 
 SecretName = Annotated[
     str, typer.Argument(metavar="NAME", help="The environment variable, such as WANDB_API_KEY.")

@@ -202,7 +202,7 @@ def extend(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Give a session more time."""
+    """Extend the time limit of a session."""
     client = connect(url, data_dir)
     found = find_job(client, session, sessions=True)
     if not yes:

@@ -46,7 +46,7 @@ def ssh_proxy(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Carry one SSH connection to a running job; ssh itself starts it (see `aitne ssh-config`)."""
+    """Forward one SSH connection to a running job, for `aitne ssh-config`."""
     from aitne.cli.verbs import ssh as verb
 
     return verb.proxy(connect(url, data_dir), host)

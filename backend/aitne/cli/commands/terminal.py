@@ -25,7 +25,7 @@ def attach(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Work in a running job: a shell, or a program, beside its own.
+    """Open a shell, or run a program, in a running job.
 
     It runs on the job's node, in its folder and container, with its GPUs and variables, and ends
     when the job does. On a terminal, Enter ~ . disconnects. The exit status is the program's.

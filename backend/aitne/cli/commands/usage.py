@@ -25,7 +25,7 @@ def usage(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Show who has used how much in a month.
+    """Show the usage of a month by user.
 
     By project and user: jobs, CPU-hours and GPU-hours. Each GPU counts.
     """
