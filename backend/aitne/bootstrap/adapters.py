@@ -1,4 +1,7 @@
-"""Which adapters the settings name. Each is only made here: nothing is opened or connected."""
+"""Adapters that the settings name.
+
+Each is only created here: nothing is opened or connected.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +44,12 @@ CHANNELS: Registry[Channel] = Registry("channel", "aitne.adapters.channels", "ai
 
 
 def utc_now() -> datetime:
-    """The clock of every process."""
+    """Return the present time; the clock of every process."""
     return datetime.now(UTC)
 
 
 def make_scheduler(settings: Settings) -> Scheduler:
-    """The scheduler that the settings name, or the broker that holds it.
+    """Create the scheduler that the settings name, or the broker that holds it.
 
     Raises:
         SetupError: there is none of that name.
@@ -60,7 +63,9 @@ def make_scheduler(settings: Settings) -> Scheduler:
 
 
 def make_store(settings: Settings) -> SqlStore:
-    """The store, which is not open yet. Of a scheduler that does not say it, jobs outlive the machine.
+    """Create the store, without opening it.
+
+    Without a statement of the scheduler, jobs are assumed to outlive the machine.
 
     Raises:
         SetupError: there is no such scheduler, or the database's address is none.
@@ -72,7 +77,7 @@ def make_store(settings: Settings) -> SqlStore:
 
 
 def shared_scheduler(settings: Settings) -> Scheduler | None:
-    """The scheduler for a process that is not the controller, if it can have one of its own."""
+    """Return the scheduler for a process that is not the controller; None if it can have none."""
     if settings.broker.socket is None and not getattr(
         SCHEDULERS.get(settings.scheduler), "shared", False
     ):
@@ -81,13 +86,16 @@ def shared_scheduler(settings: Settings) -> Scheduler | None:
 
 
 def attacher_of(scheduler: object, settings: Settings, tools: Tools) -> Attacher | None:
-    """What starts programs beside its jobs, by a scheduler or its class; None: it cannot."""
+    """Return what starts programs beside the jobs of a scheduler or scheduler class.
+
+    None: that scheduler has none.
+    """
     make: Callable[[Settings, Tools], Attacher] | None = getattr(scheduler, "attacher", None)
     return None if make is None else make(settings, tools)
 
 
 def make_attacher(settings: Settings) -> Attacher | None:
-    """The scheduler's own, or the broker that holds it.
+    """Create the scheduler's own attacher, or that of the broker that holds it.
 
     Raises:
         SetupError: there is no such scheduler.
@@ -101,12 +109,15 @@ def make_attacher(settings: Settings) -> Attacher | None:
 
 
 def make_channels(settings: Settings) -> dict[str, Channel]:
-    """Every channel that carries messages, by name; also those that the site does not use."""
+    """Create every notification channel, by name; also those that the site does not use."""
     return {name: make(settings) for name, make in CHANNELS.all().items()}
 
 
 def make_accounting(settings: Settings) -> Accounting:
-    """Who keeps the accounts: Slurm, by the broker where there is one, or nobody."""
+    """Return the accounting adapter: Slurm's, through the broker if there is one.
+
+    With another scheduler nothing keeps accounts.
+    """
     if not settings.on_slurm:
         return NoAccounting(settings.scheduler)
     if settings.broker.socket is not None:
@@ -117,12 +128,15 @@ def make_accounting(settings: Settings) -> Accounting:
 
 
 def unix_name(settings: Settings, user: str) -> str:
-    """A portal user's Unix account. Raises ``NotAllowed`` if jobs may not run as it."""
+    """Return a portal user's Unix account.
+
+    Raises ``NotAllowed`` if jobs may not run as it.
+    """
     return permitted_user(settings.accounts.map.get(user, user), settings.accounts).name
 
 
 def job_files(settings: Settings) -> JobFiles:
-    """Hands on the jobs' files: the broker's, or those of this process."""
+    """Return access to the jobs' files, through the broker or in this process."""
     if settings.broker.socket is not None:
         from aitne.adapters.broker import BrokerFiles
 
@@ -131,18 +145,21 @@ def job_files(settings: Settings) -> JobFiles:
 
 
 def job_accounts(settings: Settings) -> Accounts:
-    """Without a broker everybody's jobs run as the platform's own account."""
+    """Return the accounts of jobs; without a broker all jobs run as the platform's own account."""
     return OwnAccount(settings) if settings.broker.socket is None else UnixAccounts(settings)
 
 
 def storages(settings: StorageSettings) -> dict[str, Storage]:
-    """The storage adapters that the settings name. Raises ``SetupError``: there is none of a name."""
+    """Return the storage adapters that the settings name.
+
+    Raises ``SetupError`` for an unknown name.
+    """
     names = {settings.home, *(area.storage for area in settings.areas)}
     return {name: STORAGES.get(name)() for name in sorted(names)}
 
 
 def identity_sources(settings: Settings, clock: Callable[[], datetime]) -> list[IdentitySource]:
-    """Who vouches for people, in the site's order.
+    """Return the identity sources in the site's order.
 
     Raises:
         SetupError: there is none of a name, or what it needs is not installed.
@@ -151,7 +168,7 @@ def identity_sources(settings: Settings, clock: Callable[[], datetime]) -> list[
 
 
 def make_places(settings: Settings) -> Places:
-    """Looks at folders and paths: by the broker, or as the process's own account.
+    """Return the query of folders and paths, through the broker or as the process's own account.
 
     Raises:
         SetupError: the settings name a storage adapter that there is not.
@@ -162,7 +179,7 @@ def make_places(settings: Settings) -> Places:
 
 
 def make_runtimes(settings: Settings) -> dict[str, Runtime]:
-    """Every container runtime by name."""
+    """Return every container runtime by name."""
     named = os.environ.get("AITNE_SESSION_ENV")
     session_env = None if named is None else Path(named)
     if settings.on_slurm:

@@ -1,4 +1,4 @@
-"""What the controller process needs."""
+"""Parts of the controller process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from aitne.services.secrets import read_secret
 
 @dataclass(frozen=True, slots=True)
 class ControllerParts:
-    """The controller and what has to be started before and closed after it."""
+    """Controller and the parts that are started before and closed after it."""
 
     store: Store
     scheduler: Scheduler
@@ -34,7 +34,7 @@ class ControllerParts:
 
 
 def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
-    """The controller's own parts. ``holder`` names the process in the lease.
+    """Build the controller and its own parts. ``holder`` names the process in the lease.
 
     Raises:
         SetupError: a plug-in or a secret that the settings name is not there.

@@ -1,4 +1,4 @@
-"""The services over one store: what the API and the one-shot programs need.
+"""Services over one store, for the API and the one-shot programs.
 
 ``build`` only constructs: nothing is opened or connected before ``start`` is called on the store.
 """
@@ -91,12 +91,12 @@ from aitne.services.users import UserService
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The services over one store."""
+    """Services over one store."""
 
     settings: Settings
     store: SqlStore
     scheduler: Scheduler | None
-    """For what is only asked (forecasts), where several processes may hold one; else None."""
+    """Scheduler for queries (forecasts), if several processes may use one; otherwise None."""
     clock: Callable[[], datetime]
     templates: TemplateCatalog
     jobs: JobService
@@ -135,12 +135,13 @@ class Platform:
     maintenance: MaintenanceService
     health: HealthService
     end_streams: list[Callable[[str], None]] = field(default_factory=list)
-    """End the open streams of a user."""
+    """Functions that end the open streams of a user."""
 
     async def logins_ended(self, name: str) -> None:
-        """End what credentials of a user had opened, after they have ended.
+        """End what was opened with a user's credentials that have ended.
 
-        Terminals, streams, and logins at JupyterHub; what other credentials had opened connects again.
+        This covers terminals, streams, and logins at JupyterHub; connections with other credentials
+        are made again.
         """
         await self.terminals.end_of(name)
         for end in self.end_streams:
@@ -149,7 +150,7 @@ class Platform:
 
 
 def build(settings: Settings) -> Platform:
-    """Everything over a store that is not open yet: call ``platform.store.start()``."""
+    """Build all services over a store that is not open yet: call ``platform.store.start()``."""
     store = make_store(settings)
     accounts = PasswordIdentity()
     audit = AuditService(store, utc_now)

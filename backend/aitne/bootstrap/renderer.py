@@ -1,4 +1,4 @@
-"""Jobs' scripts, with the software that the nodes have."""
+"""Renderer of jobs' scripts, with the software that the nodes have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from aitne.services.render import Renderer
 
 
 def make_renderer(settings: Settings, runtimes: Mapping[str, Runtime]) -> Renderer:
-    """For this site's nodes; without Slurm they are this machine, whose software is written down now."""
+    """Create the renderer for the nodes of this site.
+
+    Without Slurm the node is this machine, whose software is determined now.
+    """
     authority = open_authority(settings).pem if settings.tls.enabled else None
     if settings.on_slurm:
         return Renderer(settings, runtimes, SoftwareFolder(settings).software(), authority)

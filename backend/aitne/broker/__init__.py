@@ -1,1 +1,4 @@
-"""The small privileged process that acts as users. It alone is root; the platform is not."""
+"""Broker: the small privileged process that acts as users.
+
+Only it runs as root; the platform does not.
+"""

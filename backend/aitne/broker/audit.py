@@ -1,4 +1,4 @@
-"""The audit log: who asked for what, and what became of it. One line of JSON each, only ever added."""
+"""Audit log of requests and their outcomes: one line of JSON each, append-only."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ _LOG = logging.getLogger("aitne.broker")
 
 
 class Audit:
-    """A file of root's, mode 0600. When it was moved away (log rotation), a new one is begun."""
+    """Log file of root, with mode 0600.
+
+    After it was moved away (log rotation), a new one is begun.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
         self.trouble: str | None = None
-        """Why the last line could not be written; None: it was."""
+        """Reason why the last line could not be written; None: it was."""
 
     def start(self) -> None:
-        """Open it. Raises ``SetupError``."""
+        """Open the file. Raises ``SetupError``."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._open()
@@ -32,7 +35,7 @@ class Audit:
             raise SetupError(f"The audit log {self._path} cannot be written: {error}") from error
 
     def write(self, **facts: Any) -> None:
-        """Add a line. Never raises: ``trouble`` says whether it worked."""
+        """Append a line. Never raises: ``trouble`` tells whether it worked."""
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
         try:
             self._follow_rotation()
@@ -46,7 +49,7 @@ class Audit:
             self.trouble = str(error)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file of the log."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -1,4 +1,7 @@
-"""The broker's own settings. The platform's ``aitne.toml`` is never read: the platform may be hostile."""
+"""Settings of the broker.
+
+The platform's ``aitne.toml`` is never read: the platform may be hostile.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _MOST_BYTES = 1 << 20
 
 
 class BrokerConfig(Strict):
-    """``broker.toml``: a file of root's that nobody else can write."""
+    """``broker.toml``: a file of root's that no other account can write."""
 
     socket: Path = Field(Path("/run/aitne/broker.sock"), description="Where the platform connects.")
     peers: list[int | str] = Field(
@@ -44,7 +47,7 @@ class BrokerConfig(Strict):
     storage: StorageSettings = StorageSettings()
 
     def for_adapter(self) -> Settings:
-        """What the scheduler adapter is made with."""
+        """Return the settings for the scheduler adapter."""
         return _OnlyGiven(
             data_dir=self.socket.parent,
             scheduler=self.scheduler,
@@ -54,7 +57,7 @@ class BrokerConfig(Strict):
 
 
 def load_config(path: Path) -> BrokerConfig:
-    """The settings in ``path``.
+    """Load the settings in ``path``.
 
     Raises:
         SetupError: it is not root's alone, or a value in it is wrong.
@@ -85,7 +88,7 @@ def load_config(path: Path) -> BrokerConfig:
 
 
 class _OnlyGiven(Settings):
-    """``Settings`` that look neither at the environment nor at the platform's file."""
+    """``Settings`` that read neither the environment nor the platform's file."""
 
     @classmethod
     def settings_customise_sources(
@@ -96,5 +99,5 @@ class _OnlyGiven(Settings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What was passed, alone."""
+        """Use only the arguments passed to the constructor."""
         return (init_settings,)

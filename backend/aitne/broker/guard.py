@@ -1,4 +1,4 @@
-"""What the broker does not take the platform's word for: accounts, places, options, limits."""
+"""Checks that the broker makes itself: accounts, folders, options, limits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from aitne.core.ports.accounting import ROOT, Change, RemoveMember
 from aitne.core.ports.files import JobPlace
 
 _REMEMBER_S = 10.0
-"""A directory service is not asked again for the same account within this time."""
+"""Seconds for which a directory service is not queried again for the same account."""
 
 
 class Guard:
-    """Looks at what is asked for before anything is done. May be used by several threads."""
+    """Check of a request before it is executed. May be used by several threads."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -26,7 +26,7 @@ class Guard:
         self._lock = Lock()
 
     def account(self, name: str | None) -> UnixUser:
-        """The account, if jobs may run as it.
+        """Return the account, if jobs may run as it.
 
         Raises:
             NotAllowed: it is none, or its uid or groups do not permit it.
@@ -45,7 +45,7 @@ class Guard:
         return user
 
     def accounting(self, change: Change) -> None:
-        """Pass for a change of accounting that a project can bring about.
+        """Check a change of accounting: a project must be able to bring it about.
 
         Raises:
             NotAllowed: it is about Slurm's own account, or would let an account in, or limit one,
@@ -58,7 +58,7 @@ class Guard:
             self.account(user)
 
     def place(self, place: JobPlace) -> UnixUser:
-        """Whose place it is.
+        """Return the Unix account of the job folder.
 
         Raises:
             NotAllowed: it is not where ``slurm.jobs_dir`` puts this account's job.
@@ -68,7 +68,7 @@ class Guard:
     def _owner(
         self, account: str | None, job_id: UUID, folder: str, *, below: str = ""
     ) -> UnixUser:
-        """The account, if ``folder`` is its job's own, or that of the attempt ``below`` it."""
+        """Return the account if ``folder`` is its job's own or that of its attempt ``below``."""
         user = self.account(account)
         expected = jobs_folder(self._config.slurm.jobs_dir, user) / str(job_id) / below
         if folder != str(expected):
@@ -80,7 +80,7 @@ class Guard:
         return user
 
     def request(self, request: WireRequest) -> UnixUser:
-        """Whose request it is.
+        """Return the Unix account of the request, after checking its options and limits.
 
         Raises:
             NotAllowed: of its account or its folder.
@@ -102,7 +102,10 @@ class Guard:
         return user
 
     def duration(self, time_limit_s: int) -> None:
-        """Raises ``InvalidInput`` when it is longer than this site's longest."""
+        """Check the time limit.
+
+        Raises ``InvalidInput`` if it is longer than this site's longest.
+        """
         if time_limit_s > self._config.max_duration:
             raise InvalidInput.field(
                 "max_duration",

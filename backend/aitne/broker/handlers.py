@@ -1,4 +1,7 @@
-"""What each verb does: one method of its name. What comes in was parsed; here it is judged and done."""
+"""Methods of the verbs, one of each name.
+
+The arguments are already parsed; here they are checked and carried out.
+"""
 
 from __future__ import annotations
 
@@ -61,15 +64,19 @@ from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 
 _PASSWORDS_AT_ONCE = 4
-"""A wrong one keeps a thread for some seconds."""
+"""Number of password checks at once: a wrong password keeps a thread for some seconds."""
 _FRESH_S = 0.5
-"""Who asks within this time of another's query shares its answer."""
+"""Seconds within which requests for the same query share its answer."""
 
 A = TypeVar("A", bound=BaseModel)
 
 
 class Handlers:
-    """Judges with ``guard``, then hands over to the scheduler's adapter or to an account's helper."""
+    """Implementation of the verbs.
+
+    Requests are checked with ``guard``, then passed to the scheduler's adapter or an account's
+    helper.
+    """
 
     def __init__(
         self,
@@ -96,23 +103,23 @@ class Handlers:
         self.start_notes: Sequence[str] = ()
 
     async def handle(self, verb: str, args: Args) -> BaseModel:
-        """The verb's answer; raises ``AitneError``."""
+        """Execute the verb and return its answer; raises ``AitneError``."""
         answer: BaseModel = await getattr(self, verb)(args)
         return answer
 
     async def submit(self, args: SubmitArgs) -> Submitted:
-        """As the account, after everything that the request says of it was checked."""
+        """Submit the job as its account, after the request was checked."""
         await asyncio.to_thread(self._guard.request, args.request)
         with self._polled.changing():
             return Submitted(scheduler_id=await self._scheduler.submit(args.request))
 
     async def forecast(self, args: SubmitArgs) -> Forecasted:
-        """As ``submit``, but nothing is queued."""
+        """Forecast the job like ``submit``, without queueing it."""
         await asyncio.to_thread(self._guard.request, args.request)
         return Forecasted(forecast=await self._scheduler.forecast(args.request))
 
     async def find(self, args: FindArgs) -> Found:
-        """As the operator."""
+        """Find jobs in the scheduler, as the operator account."""
         runs = [
             run if run.possible else run.model_copy(update={"scheduler_id": None})
             for run in args.runs
@@ -121,12 +128,12 @@ class Handlers:
         return Found(jobs=found, settle_s=self._scheduler.settle_s)
 
     async def poll(self, args: PollArgs) -> Polled:
-        """As the operator; one query for all who ask now."""
+        """Poll the scheduler as the operator account; concurrent callers share one query."""
         self._generations.update(await self._polled.get())
         return self._generations.since(args.since)
 
     async def cancel(self, args: RunArgs) -> Done:
-        """As the account."""
+        """Cancel the job, as its account."""
         await asyncio.to_thread(self._guard.account, args.run.account)
         if args.run.possible:
             with self._polled.changing():
@@ -134,7 +141,10 @@ class Handlers:
         return Done()
 
     async def attach(self, args: AttachArgs) -> Attached:
-        """As the account, in a job that runs under it: Slurm's own record is looked at for that."""
+        """Attach to a running job of the account, as that account.
+
+        Slurm's record must confirm it.
+        """
         user = await asyncio.to_thread(self._guard.place, args.place)
         if self._attacher is None:
             raise NotSupported("This scheduler starts nothing beside a running job.")
@@ -148,7 +158,7 @@ class Handlers:
         return Attached.with_socket(await self._attacher.attach(target))
 
     async def extend(self, args: ExtendArgs) -> Done:
-        """As the operator, within this site's longest time."""
+        """Extend the job as the operator account, within this site's longest time."""
         await asyncio.to_thread(self._guard.account, args.run.account)
         self._guard.duration(args.time_limit_s)
         if not args.run.possible:
@@ -158,53 +168,59 @@ class Handlers:
         return Done()
 
     async def cluster(self, args: NoArgs) -> Cluster:
-        """As the operator; one query for all who ask now."""
+        """Query the cluster as the operator account; concurrent callers share one query."""
         return await self._cluster.get()
 
     async def drain(self, args: DrainArgs) -> Done:
-        """As an administrator of Slurm."""
+        """Drain a node, as an administrator of Slurm."""
         _check_node(args)
         with self._cluster.changing():
             await self._scheduler.drain(args.node, args.reason)
         return Done()
 
     async def resume(self, args: ResumeArgs) -> Done:
-        """As an administrator of Slurm."""
+        """Resume a node, as an administrator of Slurm."""
         _check_node(args)
         with self._cluster.changing():
             await self._scheduler.resume(args.node)
         return Done()
 
     async def create(self, args: CreateArgs) -> Done:
-        """As the account, by its helper."""
+        """Create the files of a job as the account, by its helper."""
         return await self._by_helper("create", args, Done)
 
     async def read_log(self, args: ReadLogArgs) -> LogRead:
-        """As the account, by its helper."""
+        """Read a piece of a log as the account, by its helper."""
         return await self._by_helper("read_log", args, LogRead)
 
     async def fence(self, args: TaskArgs) -> FenceRead:
-        """As the account, by its helper."""
+        """Read the fence as the account, by its helper."""
         return await self._by_helper("fence", args, FenceRead)
 
     async def close_fence(self, args: TaskArgs) -> FenceRead:
-        """As the account, by its helper."""
+        """Close the fence as the account, by its helper."""
         return await self._by_helper("close_fence", args, FenceRead)
 
     async def outcome(self, args: TaskArgs) -> OutcomeRead:
-        """As the account, by its helper."""
+        """Read the outcome as the account, by its helper."""
         return await self._by_helper("outcome", args, OutcomeRead)
 
     async def areas(self, args: AreasArgs) -> AreasSeen:
-        """As the account, by a helper of its own: a scratch that hangs holds up no log of a job."""
+        """Query storage areas as the account, by a helper of its own.
+
+        A scratch that hangs delays no log of a job.
+        """
         return await self._by_looker("areas", args, AreasSeen)
 
     async def paths(self, args: PathsArgs) -> PathsSeen:
-        """As ``areas``."""
+        """Look at paths, by the same helper as ``areas``."""
         return await self._by_looker("paths", args, PathsSeen)
 
     async def make_areas(self, args: AreasArgs) -> AreasMade:
-        """As root, but nothing that this broker's own settings do not give the account."""
+        """Create storage areas as root.
+
+        Limited to what this broker's own settings give the account.
+        """
         user = await asyncio.to_thread(self._guard.account, args.account)
         problems = await asyncio.to_thread(
             make_folders, self._patience, self._config.storage, user, tuple(args.areas)
@@ -212,26 +228,29 @@ class Handlers:
         return AreasMade(problems=problems)
 
     async def accounting_read(self, args: NoArgs) -> Associations:
-        """As the operator."""
+        """Read the associations, as the operator account."""
         return await self._accounting.read()
 
     async def accounting_apply(self, args: AccountingArgs) -> Done:
-        """As the operator, on no account and no user but those that jobs may run as."""
+        """Apply changes of accounting as the operator account.
+
+        Limited to accounts and users that jobs may run as.
+        """
         for change in args.changes:
             await asyncio.to_thread(self._guard.accounting, change)
         await self._accounting.apply(args.changes)
         return Done()
 
     async def accounting_usage(self, args: UsageArgs) -> Used:
-        """As the operator."""
+        """Read the usage between two times, as the operator account."""
         return Used(rows=list(await self._accounting.usage(args.start, args.end)))
 
     async def accounting_in_use(self, args: NoArgs) -> InUse:
-        """As the operator; one query for all who ask now."""
+        """Return the use of limits, as the operator account; concurrent callers share one query."""
         return await self._in_use.get()
 
     async def check_password(self, args: CheckPasswordArgs) -> PasswordChecked:
-        """By PAM, as root, with the service that the broker's own settings name."""
+        """Check a password by PAM as root, with the service that the broker's own settings name."""
         service = self._config.pam_service
         if service is None:
             raise NotSupported(
@@ -244,11 +263,14 @@ class Handlers:
         return PasswordChecked(right=right)
 
     async def notes(self, args: NoArgs) -> Notes:
-        """What the adapter said when it started, and as whom the broker looks at Slurm."""
+        """Return the notes of the scheduler adapter's start.
+
+        They name the account that queries Slurm.
+        """
         return Notes(notes=list(self.start_notes))
 
     async def ping(self, args: NoArgs) -> Done:
-        """Nothing."""
+        """Answer that the broker runs."""
         return Done()
 
     async def _by_looker(self, verb: str, args: AccountArgs, answer: type[A]) -> A:
@@ -265,7 +287,7 @@ def _check_node(args: ResumeArgs) -> None:
 
 
 def check_handlers() -> None:
-    """Raises ``TypeError`` when a verb has no method."""
+    """Check that every verb has a method. Raises ``TypeError`` if one has none."""
     missing = [name for name in VERBS if not callable(getattr(Handlers, name, None))]
     if missing:
         raise TypeError(f"no handler for {', '.join(missing)}")

@@ -1,4 +1,4 @@
-"""One helper process per account, kept while it is used: files are touched by it alone, never by root."""
+"""Per-user helpers, kept while they are used: only they touch files, never root."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ from aitne.core.errors import Unavailable
 IDLE_S = 60.0
 MOST_HELPERS = 500
 _MARGIN_S = 2.0
-"""A helper has so much less time than its verb, so that the broker's own word is the first."""
+"""Seconds by which a helper's time limit is shorter than that of its verb.
+
+So the broker answers before the verb's limit.
+"""
 _END_S = 1.0
 
 A = TypeVar("A", bound=BaseModel)
 _Key = tuple[str, str]
-"""The account, and what for: the files of its jobs, or looking at its areas."""
+"""Account and purpose: the files of its jobs, or its storage areas."""
 
 
 class Helpers:
-    """Answers the verbs for files (``adapters.broker.FilesByVerb`` makes a ``JobFiles`` of it)."""
+    """Handling of the verbs for files (``adapters.broker.FilesByVerb`` makes a ``JobFiles``)."""
 
     def __init__(self, zygote: Zygote, guard: Guard) -> None:
         self._zygote = zygote
@@ -43,7 +46,7 @@ class Helpers:
         self._forking = asyncio.Lock()
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Let the account's helper do it.
+        """Let the account's helper execute the verb.
 
         Raises:
             NotAllowed: the account or the place is none that may be touched.
@@ -54,7 +57,9 @@ class Helpers:
         return await self._ask(user, "files", verb, args, answer)
 
     async def look(self, user: UnixUser, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Let another helper of the account do it, one that the files of jobs never wait for.
+        """Let another helper of the account execute the verb.
+
+        The files of jobs never wait for that helper.
 
         Raises:
             Unavailable: it does not answer, or what it raised itself.
@@ -87,20 +92,20 @@ class Helpers:
             raise Unavailable(f"The helper of {user.name} answered nonsense.") from error
 
     async def close_idle(self) -> None:
-        """End those that nobody used for a while, and forget those that have ended."""
+        """Close the helpers that are idle for some time, and forget those that have ended."""
         for name, helper in list(self._helpers.items()):
             if helper.may_go(IDLE_S):
                 del self._helpers[name]
                 await helper.close()
 
     async def close(self) -> None:
-        """End all."""
+        """Close all helpers and forget them."""
         for helper in self._helpers.values():
             await helper.close()
         self._helpers.clear()
 
     async def _helper(self, user: UnixUser, purpose: str) -> tuple[_Helper, bool]:
-        """The account's helper and whether it was started just now."""
+        """Return the account's helper, and whether it was started just now."""
         async with self._forking:
             key = (user.name, purpose)
             found = self._helpers.get(key)
@@ -143,11 +148,11 @@ async def _turn(lock: asyncio.Lock, timeout_s: float) -> AsyncIterator[None]:
 
 
 class _Gone(Exception):
-    """The helper hung up."""
+    """The helper closed its connection."""
 
 
 class _Helper:
-    """One of them. When a file system hangs only its own account waits."""
+    """One helper. When a file system hangs, only its own account waits."""
 
     def __init__(
         self,
@@ -169,29 +174,35 @@ class _Helper:
 
     @property
     def idle_s(self) -> float:
-        """Since when nobody has used it; 0 while somebody does."""
+        """Seconds since the helper was last used; 0 while it is in use."""
         return 0.0 if self._queued else time.monotonic() - self._used_at
 
     def may_go(self, after_s: float) -> bool:
-        """Whether it has ended, or nobody has used it for longer and it does not live on in the kernel."""
+        """Return whether the helper can be closed.
+
+        It has ended, or was idle for more than ``after_s`` seconds and is not stuck in the kernel.
+        """
         return self.ended or (self.idle_s > after_s and not self._stuck)
 
     @property
     def ended(self) -> bool:
-        """Whether it has hung up, or what was killed is gone."""
+        """Return whether the helper has hung up or, if it was killed, its process is gone."""
         if self._stuck:
             return self._process is None or bool(select([self._process], [], [], 0)[0])
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def gone(self) -> None:
-        """Wait for its end, at most a moment: the kernel closes a process's line a little before that."""
+        """Wait briefly for the end of the process.
+
+        The kernel closes a process's connection slightly before that.
+        """
         if self._process is not None:
             # Who asked beside may have seen the end first, and closed this.
             with suppress(OSError):
                 await asyncio.to_thread(select, [self._process], [], [], _END_S)
 
     async def ask(self, body: bytes, timeout_s: float) -> dict[str, Any]:
-        """Its answer.
+        """Send the request and return its answer.
 
         Raises:
             Unavailable: it hangs.
@@ -210,7 +221,7 @@ class _Helper:
             self._used_at = time.monotonic()
 
     async def close(self) -> None:
-        """Let it end."""
+        """Close the connection, so that the helper ends."""
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()

@@ -1,4 +1,4 @@
-"""Starting and ending the broker."""
+"""Start and end of the broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ MakeScheduler = Callable[..., Scheduler]
 
 
 def main(make: MakeScheduler | None = None) -> int:
-    """Parse, run, and turn expected errors into one sentence. ``make`` is for tests of the broker."""
+    """Parse the arguments, run, and report expected errors in one sentence.
+
+    ``make`` is for tests of the broker.
+    """
     parser = argparse.ArgumentParser(
         prog="aitne-broker", description="Does as users what the platform asks for."
     )
@@ -51,7 +54,7 @@ def main(make: MakeScheduler | None = None) -> int:
 
 
 def run() -> None:
-    """The command ``aitne-broker``."""
+    """Run the command ``aitne-broker`` and exit with its status."""
     sys.exit(main())
 
 

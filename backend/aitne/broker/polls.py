@@ -1,4 +1,4 @@
-"""One query of the scheduler for all who ask at the same time, and only its changes to each of them."""
+"""One query of the scheduler for concurrent callers, and only the changes for each of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from aitne.core.errors import AitneError
 from aitne.core.ports.scheduler import SchedulerJob
 
 _MAX_GONE = 200_000
-"""So many departures are remembered; who was away for longer is told everything anew."""
+"""Number of ended jobs that are remembered; a caller that is further behind gets a full answer."""
 
 T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """Asks once for all who ask within ``fresh_s``; a failure is everybody's too."""
+    """Shared query for all calls within ``fresh_s``; an error is shared, too."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], fresh_s: float) -> None:
         self._ask = ask
@@ -32,7 +32,7 @@ class Shared(Generic[T]):
         self._error: AitneError | None = None
 
     async def get(self) -> T:
-        """An answer that was begun at most ``fresh_s`` before this call."""
+        """Return an answer whose query began at most ``fresh_s`` before this call."""
         clock = asyncio.get_running_loop().time
         wanted = clock() - self._fresh_s
         async with self._busy:
@@ -51,7 +51,10 @@ class Shared(Generic[T]):
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Around whatever changes what would be answered: nobody is told older news after it."""
+        """Mark a change of what the query returns.
+
+        Later calls never get an answer from before the change.
+        """
         try:
             yield
         finally:
@@ -59,10 +62,10 @@ class Shared(Generic[T]):
 
 
 class Generations:
-    """Numbers each record, so that a caller who names the generation he holds is told the rest.
+    """Numbering of records, so that a caller that names its generation gets only the changes.
 
-    The scheduler's port promises that a record that has not changed is the very same object, so
-    comparing two polls costs one look-up a record.
+    The scheduler's port promises that an unchanged record is the same object, so comparing two
+    polls costs one lookup per record.
     """
 
     def __init__(self) -> None:
@@ -77,7 +80,7 @@ class Generations:
         self._forgotten_before = 0
 
     def update(self, records: Sequence[SchedulerJob]) -> None:
-        """Take the latest poll in."""
+        """Apply the latest poll."""
         present: dict[int, int] = {}
         fresh: list[SchedulerJob] = []
         for record in records:
@@ -105,7 +108,7 @@ class Generations:
             self._forgotten_before = self._gone.popleft()[0]
 
     def since(self, held: str | None) -> Polled:
-        """What a caller who holds that generation has to be told."""
+        """Return the changes since the generation that the caller holds."""
         generation = f"{self._origin}:{self._generation}"
         known = self._known(held)
         if known is None:

@@ -1,4 +1,4 @@
-"""The socket: who may connect, what a line may hold, and what becomes of it."""
+"""Socket of the broker: permitted peers, request lines and their handling."""
 
 from __future__ import annotations
 
@@ -47,41 +47,50 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _HELLO_TIMEOUT_S = 10.0
 _LINGER_S = 1.0
 _AT_ONCE = 64
-"""Requests of one connection that are worked on; further ones wait in the socket."""
+"""Number of requests of one connection that are handled at once.
+
+Further ones wait in the socket.
+"""
 _MAX_CONNECTIONS = 64
-"""Of each account that may connect; connections of other accounts are refused and not counted."""
+"""Number of connections of each permitted account.
+
+Connections of other accounts are refused and not counted.
+"""
 _MAX_LINGERING = 16
 _LAST_WORK_S = 10.0
-"""What was begun when the broker is stopped has so long to end."""
+"""Seconds that requests in progress have to end when the broker stops."""
 _REFUSAL_EVERY_S = 60.0
 _MOST_REFUSED = 1_000
 
 
 class Handling(Protocol):
-    """Does what a verb says."""
+    """Execution of the verbs of the broker."""
 
     async def handle(self, verb: str, args: Args) -> BaseModel:
-        """The verb's answer; raises ``AitneError``."""
+        """Execute the verb and return its answer; raises ``AitneError``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The process at the other end, as the kernel says (SO_PEERCRED)."""
+    """Process at the other end, as the kernel reports it (SO_PEERCRED)."""
 
     pid: int
     uid: int
 
     @classmethod
     def of(cls, connection: socket.socket) -> Peer:
-        """Of a connected UNIX socket."""
+        """Return the peer of a connected UNIX socket."""
         packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(packed)
         return cls(pid, uid)
 
 
 def peer_uids(peers: list[int | str]) -> frozenset[int]:
-    """The uids of these accounts. Raises ``SetupError`` for a name that this machine does not know."""
+    """Return the uids of these accounts.
+
+    Raises ``SetupError`` for a name that this machine does not know.
+    """
     found = set()
     for peer in peers:
         try:
@@ -95,7 +104,7 @@ def peer_uids(peers: list[int | str]) -> frozenset[int]:
 
 
 class Server:
-    """Serves the verbs to the peers."""
+    """Server that offers the verbs to the peers."""
 
     def __init__(
         self,
@@ -118,7 +127,9 @@ class Server:
         self._refused: dict[int, tuple[float, int]] = {}
 
     async def start(self) -> None:
-        """Listen. Anybody may connect, so that whoever is refused is told so and written down.
+        """Listen on the socket.
+
+        Any process may connect, so that a refused one gets an answer and is logged.
 
         Raises:
             SetupError: the socket cannot be made.
@@ -136,7 +147,7 @@ class Server:
             raise SetupError(f"The socket {self._path} cannot be made: {error}") from error
 
     async def close(self) -> None:
-        """Stop listening, end all connections."""
+        """Stop listening and end all connections."""
         self._closing = True
         if self._server is not None:
             self._server.close()
@@ -201,7 +212,10 @@ class Server:
             )
 
     def _write_refusal(self, peer: Peer) -> None:
-        """The first at once, further ones of the same uid counted: nobody can fill the disk."""
+        """Log a refusal: the first at once, further ones of the same uid as a count.
+
+        So refused processes cannot fill the disk.
+        """
         now = time.monotonic()
         last, count = self._refused.get(peer.uid, (float("-inf"), 0))
         if now - last < _REFUSAL_EVERY_S:
@@ -226,7 +240,10 @@ class Server:
             )
 
     async def _requests(self, connection: _Connection, peer: Peer) -> None:
-        """Until the peer hangs up. What it asked for is done, whether or not it stays for the answer."""
+        """Handle requests until the peer hangs up.
+
+        Its requests are executed whether or not it waits for the answers.
+        """
         room = asyncio.Semaphore(_AT_ONCE)
         tasks: set[asyncio.Task[None]] = set()
 
@@ -251,7 +268,7 @@ class Server:
             await self._finish(tasks)
 
     async def _finish(self, tasks: set[asyncio.Task[None]]) -> None:
-        """Let them end; when the broker itself ends, only for a while."""
+        """Wait for the requests to end; when the broker itself ends, cancel late ones."""
         if not tasks:
             return
         try:
@@ -358,7 +375,11 @@ class _Connection:
         self._draining = asyncio.Lock()
 
     async def send(self, line: bytes, beside: socket.socket | None = None) -> None:
-        """``beside``: a socket that goes with the line. It is the peer's then, and closed here."""
+        """Send a line.
+
+        ``beside``: a socket that goes with the line; it then belongs to the peer and is closed
+        here.
+        """
         try:
             with suppress(OSError):  # who hung up does not want the answer
                 if beside is not None:
@@ -371,7 +392,10 @@ class _Connection:
                 beside.close()
 
     async def _hand_over(self, line: bytes, beside: socket.socket) -> bytes:
-        """Send the line's first byte with the socket, after all that waits; the rest of the line."""
+        """Send the line's first byte with the socket, after all pending data.
+
+        Return the rest of the line.
+        """
         async with self._draining:
             self._writer.transport.set_write_buffer_limits(0)  # drained means sent, then
             await self._writer.drain()
@@ -381,7 +405,10 @@ class _Connection:
         return line[1:]
 
     async def let_read(self, timeout_s: float) -> None:
-        """Swallow what still comes, for a while: what was told would be lost by hanging up on it."""
+        """Read and discard further input for a while.
+
+        Closing the connection at once would lose the answers that were sent.
+        """
         with suppress(OSError, TimeoutError, ValueError):
             async with asyncio.timeout(timeout_s):
                 self._writer.write_eof()
@@ -394,7 +421,10 @@ class _Connection:
 
 
 def _invalid(what: str, error: ValidationError) -> InvalidInput:
-    """Names the fields, never their values: those may be secrets."""
+    """Return an error that names the fields, never their values.
+
+    The values may be secrets.
+    """
     problems = [
         FieldProblem(_field(part["loc"]), part["msg"])
         for part in error.errors(include_input=False, include_url=False)
@@ -404,13 +434,16 @@ def _invalid(what: str, error: ValidationError) -> InvalidInput:
 
 
 def _field(location: tuple[int | str, ...]) -> str:
-    """The field as the port calls it: of a request, what is inside of it."""
+    """Return the field as the port names it; for a request, the name of its inner field."""
     parts = [str(part) for part in location if part not in ("request", "[key]")]
     return "files" if parts[:1] == ["files"] else ".".join(parts) or "line"
 
 
 def lock_socket(path: Path) -> int:
-    """Held while the process lives. Raises ``SetupError`` when another broker has it."""
+    """Lock the socket while the process lives.
+
+    Raises ``SetupError`` if another broker holds it.
+    """
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     file = os.open(
         path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600

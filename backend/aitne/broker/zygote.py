@@ -1,8 +1,8 @@
-"""The process that users' helpers are forked from.
+"""Process from which the users' helpers are forked.
 
-It is forked from the broker before the broker has read any secret, and keeps root only to give it up:
-every child takes on one account for good and then serves that account's files. A fork rather than a
-program of its own, because an ordinary user cannot read the Python installation of root.
+It is forked from the broker before the broker has read any secret, and keeps root only to give it
+up: every child permanently becomes one account and then serves that account's files. A fork and not
+a program of its own, because an ordinary user cannot read the Python installation of root.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
 
 class Zygote:
-    """The broker's end: asks for helpers. Make it before any thread and before any secret is read."""
+    """Connection of the broker to the zygote.
+
+    Create it before any thread and before any secret is read.
+    """
 
     def __init__(self, storages: Mapping[str, Storage]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -65,12 +68,15 @@ class Zygote:
         ours.settimeout(10.0)
         self._orders = ours
         self.broken = False
-        """It is gone, or its answers no longer fit the questions: the broker must start anew."""
+        """Whether the zygote is gone or its answers no longer match.
+
+        Then the broker must be restarted.
+        """
 
     def helper(self, uid: int, gid: int, groups: tuple[int, ...]) -> tuple[socket.socket, int]:
-        """A new helper that runs as this account: the connection to it and its pid.
+        """Fork a helper that runs as this account; return the connection to it and its pid.
 
-        Not to be called by two threads at once.
+        Must not be called by two threads at once.
 
         Raises:
             Unavailable: the zygote is gone, or could not fork.
@@ -92,20 +98,20 @@ class Zygote:
         return ours, pid
 
     def close(self) -> None:
-        """Let it end; helpers that still run end with their connections."""
+        """Close the connection; running helpers end with their own connections."""
         self._orders.close()
         os.waitpid(self.pid, 0)
 
 
 class _Work:
-    """What a helper does, with the rights of its account."""
+    """Execution of verbs in a helper, with the rights of its account."""
 
     def __init__(self, storages: Mapping[str, Storage]) -> None:
         self._storages = storages
         self._patience = Patience()
 
     def do(self, verb: str, args: dict[str, Any]) -> BaseModel:
-        """The verb's answer."""
+        """Execute the verb and return its result."""
         if verb == "areas":
             areas = AreasArgs.model_validate(args)
             facts = look_at(self._patience, self._storages, areas.areas, areas.account)
@@ -147,7 +153,7 @@ def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
 
 
 def _become(order: dict[str, Any], connection: int) -> None:
-    """Take on the account, for good."""
+    """Become the account permanently."""
     uid, gid = int(order["uid"]), int(order["gid"])
     if uid < 1 or gid < 0:
         raise ValueError(f"uid {uid} is never taken on")
@@ -167,7 +173,7 @@ def _become(order: dict[str, Any], connection: int) -> None:
 
 
 def _serve(connection: socket.socket, work: _Work) -> None:
-    """Answer until the broker hangs up. One request at a time."""
+    """Answer requests one at a time, until the broker hangs up."""
     while True:
         head = _receive(connection, LENGTH.size)
         if head is None:
@@ -191,7 +197,7 @@ def _answer(body: bytes, work: _Work) -> bytes:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | None:
-    """Exactly so many bytes; None when the broker hung up."""
+    """Receive exactly this many bytes; None if the broker hung up."""
     data = bytearray()
     while len(data) < size:
         part = connection.recv(min(size - len(data), 1 << 20))
@@ -209,7 +215,7 @@ def _speak_to_nobody(*descriptors: int) -> None:
 
 
 def _keep_only(descriptors: list[int]) -> None:
-    """Close everything else: no socket of a peer, no file of the audit log stays open."""
+    """Close all other descriptors, such as sockets of peers and the file of the audit log."""
     low = 0
     for keep in sorted(descriptors):
         if low < keep:  # of an empty range from 0 CPython makes all

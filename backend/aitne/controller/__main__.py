@@ -25,7 +25,7 @@ DRAIN_TIMEOUT_S = 30.0
 
 
 def main() -> int:
-    """Parse, run, and turn expected errors into one sentence."""
+    """Parse the arguments, run, and report expected errors in one sentence."""
     parser = argparse.ArgumentParser(prog="aitne.controller", description=__doc__)
     parser.add_argument("what", choices=("run", "init", "drain"))
     arguments = parser.parse_args()
@@ -70,7 +70,7 @@ async def _run(settings: Settings) -> int:
 
 
 async def _drain(settings: Settings) -> int:
-    """Ask every live job to end, and control until they have ended or the time is up."""
+    """Cancel every live job, and control until they have ended or the time is up."""
     done = asyncio.Event()
     platform = build(settings)
     await platform.store.start()

@@ -1,4 +1,4 @@
-"""The controller's heartbeat: it has no port at which its supervisor could probe it."""
+"""Heartbeat of the controller, which has no port that its supervisor could probe."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One controller per data directory where the scheduler bears only one, and a quick succession.
+"""Lock for one controller per data directory, and for a quick succession.
 
-The lease in the database decides who leads. On one machine a file lock says more: whoever holds it
-knows that the holder before is dead, so its lease need not be waited for.
+The lease in the database decides which controller leads. On one machine a file lock tells more: its
+holder knows that the previous holder is dead, so that lease need not expire first.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ PATIENCE_S = 5.0
 
 
 def new_holder() -> str:
-    """A name for this process in the lease, of no other before or after."""
+    """Return a name for this process in the lease, unique over time."""
     return f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
 
 
 @contextmanager
 def hold_lock(path: Path, holder: str, *, alone: bool) -> Iterator[str | None]:
-    """Hold the file lock while the block runs; the holder before this one, which is dead.
+    """Hold the file lock while the block runs; yield the previous holder, which is dead.
 
-    Without ``alone`` the block runs also while somebody else has the lock; then nobody's death is
-    known of.
+    Without ``alone`` the block runs also while another process has the lock; then no holder is
+    known to be dead.
 
     Raises:
         SetupError: another controller works on this data directory, and this one is to be alone.

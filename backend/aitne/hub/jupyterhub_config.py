@@ -1,7 +1,7 @@
-"""JupyterHub, headless: the portal logs people in and says which servers there are.
+"""Configuration of JupyterHub, headless: the portal logs users in and names the servers.
 
-The Hub runs in an environment of its own, where the platform is not installed: what it needs to know
-arrives in ``AITNE_HUB_*`` variables, set by the supervisor, and in the files of the secrets folder.
+The hub runs in an environment of its own, where the platform is not installed: its parameters
+arrive in ``AITNE_HUB_*`` variables, set by the supervisor, and in the files of the secrets folder.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ login_s = int(os.environ["AITNE_HUB_LOGIN_S"])
 
 
 HUB_LOGIN_S = 60
-"""How long a login at JupyterHub itself is good, in seconds."""
+"""Seconds for which a login at JupyterHub itself is valid."""
 
 
 def secret(name: str) -> str:
-    """What the file of this name in the secrets folder holds."""
+    """Return the content of the file of this name in the secrets folder."""
     return (secrets_dir / name).read_text().strip()
 
 

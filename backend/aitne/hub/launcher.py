@@ -1,4 +1,4 @@
-"""What runs in the session's environment: the single-user server, its imports done before it is needed.
+"""Start of the single-user server in the session's environment, with its modules imported early.
 
 The agent starts ``<session env>/bin/python launcher.py`` in the job's working directory as soon as the
 job runs. While JupyterHub is still being asked, the slow modules are imported; then one line of JSON,
@@ -41,7 +41,7 @@ HUB_ONLY = (
 )
 PLAIN = "--plain"
 LOGIN_CACHED_S = 60
-"""How long a login is good without the Hub, which says at once when it has ended one."""
+"""Seconds for which a login is cached; the hub reports ended logins at once."""
 
 # What the server imports on its way up, in an order that keeps import cycles out of the way.
 EARLY = (
@@ -75,11 +75,11 @@ SLIM = (
 
 
 SERVER = Path(__file__).with_name("lab") / "server"
-"""The server's extensions of our own."""
+"""Folder of the platform's server extensions."""
 
 
 class _StandIn(ModuleType):
-    """A module that has every name, each a class of its own that nothing is an instance of."""
+    """Module that has every attribute, each a class of its own without instances."""
 
     __path__ = ()  # type: ignore[assignment]  # a package that finds nothing
 
@@ -90,9 +90,9 @@ class _StandIn(ModuleType):
 
 
 def import_early(*, plain: bool) -> None:
-    """Import what the server needs; ``plain`` without any of the shortcuts.
+    """Import what the server needs; ``plain``: without any of the shortcuts.
 
-    The stand-ins are gone afterwards, so that an extension which needs the real module gets it.
+    The stand-ins are removed afterwards, so that an extension that needs the real module gets it.
     """
     stand_ins: dict[str, ModuleType | None] = {}
     if not plain:
@@ -107,8 +107,10 @@ def import_early(*, plain: bool) -> None:
 
 
 def workspace() -> list[str]:
-    """Where JupyterLab remembers what is open: in the home folder, of this session and of those that
-    continue it."""
+    """Return the option that sets where JupyterLab stores its workspaces.
+
+    The folder is in the home folder and shared by this session and those that continue it.
+    """
     name = os.environ.get("AITNE_WORKSPACE", "")
     if re.fullmatch(r"[0-9a-f-]{36}", name) is None:
         return []
@@ -117,7 +119,7 @@ def workspace() -> list[str]:
 
 
 def extensions() -> list[str]:
-    """The platform's own; TensorBoard's where that is installed."""
+    """Return the platform's own extensions; TensorBoard's only if it is installed."""
     names = ["aitne_isolation"]
     if find_spec("tensorboard") is not None:
         names.append("aitne_tensorboard")
@@ -131,10 +133,10 @@ def ignore_session_id() -> None:
 
 
 def connect_to_hub(tls: ssl.SSLContext | None) -> None:
-    """Send the Hub's name in requests to it, where the proxy chooses by name and not by address.
+    """Send the hub's name in requests to it, where the proxy selects by name and not by address.
 
-    Over https the certificate is checked for that name too, whatever address is dialled; ``tls`` is with
-    which CAs, None: those of the system.
+    With https the certificate is checked for that name too, whatever address is connected. ``tls``
+    names the trusted CAs; None: those of the system.
     """
     hub = urlsplit(os.environ.get("JUPYTERHUB_HOST", ""))
     if not hub.netloc and tls is None:
@@ -157,7 +159,7 @@ def connect_to_hub(tls: ssl.SSLContext | None) -> None:
 
 
 def main() -> None:
-    """Import, wait for the hand-over, be the server."""
+    """Import the modules, wait for the hand-over and run the server."""
     # The folder of this file is not the session's business.
     sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]
     for name in [name for name in os.environ if name.startswith(("JUPYTERHUB_", "JPY_"))]:

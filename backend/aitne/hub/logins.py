@@ -1,6 +1,6 @@
-"""Logins at the Hub: cookies that no session's server is sent, and the end of logins.
+"""Logins at the hub: cookies that are not sent to sessions' servers, and the end of logins.
 
-Runs inside JupyterHub, in the Hub's environment: standard library, JupyterHub and Tornado only.
+Runs inside JupyterHub, in the hub's environment: standard library, JupyterHub and Tornado only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
 END_LOGINS = r"/api/platform/users/([^/]+)/logins"
 _HUB_CLIENT = "jupyterhub"
-"""The client of tokens that no browser was given: those of the servers themselves."""
+"""Client of tokens that were given to no browser: those of the servers themselves."""
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _ANSWER_S = 10.0
 _notifications: set[asyncio.Task[None]] = set()
@@ -60,11 +60,11 @@ def confine_cookies(*, host_prefix: bool) -> None:
 
 
 class EndLoginsHandler(APIHandler):  # type: ignore[misc]
-    """Ends all logins of one user, here and at the user's servers, in one commit."""
+    """Handler that ends all logins of one user, here and at the user's servers, in one commit."""
 
     @needs_scope("admin:users")  # type: ignore[untyped-decorator]
     def delete(self, user_name: str) -> None:
-        """End them. A user that the Hub does not know has none."""
+        """End the logins; a user that the hub does not know has none."""
         user = orm.User.find(self.db, user_name)
         if user is not None:
             user.cookie_id = orm.new_token()
@@ -78,7 +78,7 @@ class EndLoginsHandler(APIHandler):  # type: ignore[misc]
 
 
 def log_out_by_session() -> None:
-    """Have ``/hub/logout`` end what this browser was given, also when its login at the Hub is over."""
+    """Let ``/hub/logout`` end all of this browser's logins, also if that at the hub is over."""
     LogoutHandler.default_handle_logout = _log_out
 
 
@@ -106,7 +106,7 @@ def _notify_servers(handler: Any, user_ids: Iterable[int]) -> None:
 
 
 def _server_context(settings: Mapping[str, Any]) -> ssl.SSLContext | None:
-    """Return how the Hub connects to servers with TLS; None: it has no certificate for that."""
+    """Return how the hub connects to servers with TLS; None if it has no certificate for that."""
     key, certificate, authority = (
         settings.get(f"internal_ssl_{name}") for name in ("key", "cert", "ca")
     )
@@ -115,7 +115,10 @@ def _server_context(settings: Mapping[str, Any]) -> ssl.SSLContext | None:
 
 
 async def _notify(spawner: Any) -> None:
-    """Have a server check its logins again; repeat it while the server is there and does not answer."""
+    """Request that a server checks its logins again.
+
+    Repeat while the server exists but is silent.
+    """
     pause = _SHORTEST_PAUSE_S
     while spawner.active and spawner.server is not None:
         request = HTTPRequest(

@@ -1,7 +1,8 @@
-"""JupyterHub, started with less: ``<hub env>/bin/python serve.py -f jupyterhub_config.py``.
+"""Start of JupyterHub with fewer imports.
 
-jsonschema takes ``rfc3987_syntax`` as an optional checker of one string format. It builds a grammar
-while it is imported, which is more than half of the Hub's own start and 18 MB for good.
+Run as ``<hub env>/bin/python serve.py -f jupyterhub_config.py``. jsonschema takes
+``rfc3987_syntax`` as an optional checker of one string format. That module builds a grammar on
+import, which takes more than half of the hub's own start time and 18 MB permanently.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A spawner that starts nothing: it adopts the job that the platform has started already.
+"""Spawner that starts nothing: it adopts the job that the platform has already started.
 
-Runs inside JupyterHub, in the Hub's environment: standard library, JupyterHub, Tornado and cryptography,
-which JupyterHub needs itself. The platform's side is three internal calls: ``GET /jobs/{id}``, ``PUT /jobs/{id}/handover``, ``GET /live``.
+Runs inside JupyterHub, in the hub's environment: standard library, JupyterHub, Tornado and
+cryptography, which JupyterHub needs itself. The platform's side is three internal calls: ``GET
+/jobs/{id}``, ``PUT /jobs/{id}/handover``, ``GET /live``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from traitlets import Bool, Unicode
 ANSWER_WITHIN_S = 5.0
 PATIENCE_S = 45.0
 LIVE_FOR_S = 4.0
-"""How long one answer of the platform serves the polls of all servers."""
+"""Seconds for which one answer of the platform serves the polls of all servers."""
 LOOK_EVERY_S = 0.05
 ASK_EVERY_S = 1.0
 
@@ -31,7 +32,7 @@ _Failed = (HTTPClientError, OSError, ValueError, KeyError, TypeError)
 
 
 class Live:
-    """The jobs that the platform says are live, asked for once for all servers."""
+    """Live jobs of the platform, queried once for all servers."""
 
     def __init__(self) -> None:
         self._jobs: frozenset[str] = frozenset()
@@ -39,7 +40,10 @@ class Live:
         self._asking = asyncio.Lock()
 
     async def says_gone(self, spawner: AdoptSpawner) -> bool:
-        """Whether the platform, asked since the job was adopted, knows it and says it is over."""
+        """Return whether the platform answered after the job was adopted that the job is over.
+
+        False also if the platform does not answer.
+        """
         async with self._asking:
             fresh = self._asked_at > max(time.monotonic() - LIVE_FOR_S, spawner.adopted_at)
             if not fresh:
@@ -56,11 +60,11 @@ class Live:
 
 
 class AdoptSpawner(Spawner):  # type: ignore[misc]
-    """One server is one job of the platform, named by ``user_options["job_id"]``.
+    """Server that is one job of the platform, named by ``user_options["job_id"]``.
 
-    The state holds the job and the token that its server was given, from before the hand-over on: a
-    Hub that died in the middle hands the same token over again, because the first may have arrived. The
-    token is encrypted there.
+    The state holds the job and the token of its server from before the hand-over on: a hub that
+    exited in between hands over the same token again, because the first may have arrived. The token
+    is encrypted there.
     """
 
     platform_url = Unicode(config=True, help="The platform's internal interface for the Hub.")
@@ -70,12 +74,12 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
     api_token: str
     job_id = ""
     answered = False
-    """Whether the server was ever seen to answer. Until then it counts as not started."""
+    """Whether the server has ever answered. Until then it counts as not started."""
     adopted_at = float("-inf")
     _live = Live()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up what an earlier Hub wrote down."""
+        """Load the state that an earlier hub stored."""
         super().load_state(state)
         self.job_id = state.get("job_id", "")
         self.answered = state.get("answered", False)
@@ -83,7 +87,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         self.will_resume = bool(self.job_id) and not self.answered
 
     def get_state(self) -> dict[str, Any]:
-        """The job and its server's token, from the moment the job is adopted."""
+        """Return the job and its server's token, once the job is adopted."""
         state: dict[str, Any] = super().get_state()
         if self.job_id:
             state |= {
@@ -127,7 +131,10 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         return f"{'https' if self.tls else 'http'}://{netloc}"
 
     async def poll(self) -> int | None:
-        """None while the job lives or nothing is known; a status only when the platform says so."""
+        """Return None while the job lives or its state is unknown.
+
+        A status is returned only when the platform reports that the job has ended.
+        """
         if self._start_pending:
             return None
         if not self.answered:
@@ -138,7 +145,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         """Do nothing to the job: only the platform ends jobs."""
 
     def delete_forever(self) -> None:
-        """Take back a token that was kept for another try."""
+        """Delete a token that was kept for another try."""
         db = self.user.db
         token = APIToken.find(db, self.api_token) if self.api_token else None
         if token is not None:
@@ -158,7 +165,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             return stored
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """One call to the platform. Raises what ``_Failed`` lists."""
+        """Send one request to the platform. Raises what ``_Failed`` lists."""
         request = HTTPRequest(
             self.platform_url + path,
             method=method,
@@ -204,7 +211,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
     async def _ask_patiently(
         self, method: str, path: str, body: dict[str, Any] | None = None
     ) -> Any:
-        """Ask until there is an answer: the platform may be restarting."""
+        """Repeat the request until there is an answer: the platform may be restarting."""
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:

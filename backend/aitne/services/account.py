@@ -1,4 +1,4 @@
-"""What people do about their own logins, and administrators about others'."""
+"""Operations of users on their own accounts, and of administrators on those of others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Somebody's own account, as its owner sees it."""
+    """Account of a user, as its owner sees it."""
 
     user: User
     has_password: bool
@@ -42,7 +42,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """How an account is protected, as administrators see it."""
+    """Protection of an account, as administrators see it."""
 
     source: str
     has_password: bool
@@ -52,7 +52,7 @@ class Protection:
 
 
 class AccountService:
-    """A new password, a second factor, an end to logins elsewhere."""
+    """Operations on credentials: password, second factor and sign-ins."""
 
     def __init__(
         self,
@@ -71,28 +71,31 @@ class AccountService:
         self._factors = factors
 
     async def get(self, actor: Actor) -> Account:
-        """One's own. Raises ``NotAllowed``."""
+        """Return the actor's own account. Raises ``NotAllowed``."""
         require(Action.USER_READ, actor, "user", actor.name, owner=actor.name)
         user = await self._store.get_user(actor.name)
         stored = await self._store.password_hash(user.name)
         return Account(user, stored is not None, await self._factors.state(user))
 
     async def sign_ins(self, actor: Actor) -> Sequence[SignIn]:
-        """Where one is logged in. Raises ``NotAllowed``."""
+        """List the actor's sign-ins that have not ended. Raises ``NotAllowed``."""
         require(Action.SIGN_IN_READ, actor, "user", actor.name, owner=actor.name)
         return await self._store.list_sign_ins(actor.name, self._clock())
 
     async def current(self, cookie: str | None) -> str | None:
-        """Which of the sign-ins the browser with this cookie has."""
+        """Return the ID of the sign-in of the browser with this cookie; None if there is none."""
         return None if cookie is None else await self._store.sign_in_id(hashed(cookie))
 
     async def revoke(self, actor: Actor, sign_in_id: str) -> None:
-        """End one of one's own. Raises ``NotFound``."""
+        """End one of the actor's own sign-ins. Raises ``NotFound``."""
         require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         await self._store.revoke_sign_in(actor.name, sign_in_id)
 
     async def revoke_all(self, actor: Actor, *, keep: str | None) -> int:
-        """End all of one's own but the one of the cookie ``keep``; how many."""
+        """End all of the actor's own sign-ins but the one of the cookie ``keep``.
+
+        Return the number of sign-ins that ended.
+        """
         require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         kept = None if keep is None else hashed(keep)
         return await self._store.revoke_sign_ins(actor.name, keep=kept)
@@ -100,7 +103,7 @@ class AccountService:
     async def reauthenticate(
         self, actor: Actor, cookie: str | None, *, code: str | None, password: str | None
     ) -> None:
-        """Prove who is at the browser by a code or the password.
+        """Confirm the identity of the user at the browser by a code or the password.
 
         Raises:
             NotAllowed: neither is right.
@@ -133,7 +136,9 @@ class AccountService:
         keep: str | None,
         delete_tokens: bool = False,
     ) -> None:
-        """Set one's own, end all logins but the one of the cookie ``keep``, and delete tokens if asked to.
+        """Set the actor's password and end all logins but the one of the cookie ``keep``.
+
+        Tokens are deleted if requested.
 
         Raises:
             NotAllowed: the current one is wrong.
@@ -162,18 +167,24 @@ class AccountService:
         return await self._factors.enrol(actor.user)
 
     async def confirm(self, actor: Actor, code: str) -> list[str]:
-        """Take it into use; the recovery codes. Raises as ``SecondFactors.confirm``."""
+        """Put the second factor into use and return the recovery codes.
+
+        Raises as ``SecondFactors.confirm``.
+        """
         self._full(actor)
         return await self._confirming(self._factors.confirm(actor.user, code))
 
     async def renew_recovery_codes(self, actor: Actor, code: str) -> list[str]:
-        """New ones, against a code. Raises as ``SecondFactors.check``."""
+        """Return new recovery codes, in exchange for a code.
+
+        Raises as ``SecondFactors.check``.
+        """
         self._full(actor)
         await self._confirming(self._factors.check(actor.name, code))
         return await self._factors.renew_recovery_codes(actor.name)
 
     async def disable_factor(self, actor: Actor, *, code: str | None, password: str | None) -> None:
-        """Remove one's own, against a code or the password.
+        """Remove the actor's second factor, in exchange for a code or the password.
 
         Raises:
             NotAllowed: neither is right.
@@ -198,7 +209,10 @@ class AccountService:
         await self._factors.remove(actor.name)
 
     async def protection(self, actor: Actor, name: str) -> Protection:
-        """For administrators. Raises ``NotFound``, ``NotAllowed``."""
+        """Return the protection of an account; for administrators.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         user = await self._administered(actor, name)
         return Protection(
             source=user.source or OWN,
@@ -209,7 +223,7 @@ class AccountService:
         )
 
     async def create_reset_link(self, actor: Actor, name: str) -> Link:
-        """A link with which its reader sets a new password, once.
+        """Create a link with which its reader can set a new password once.
 
         Raises:
             Conflict: another source than the platform keeps the password, or the account is disabled.
@@ -229,7 +243,9 @@ class AccountService:
     async def reset_password(
         self, token: str, password: str, *, delete_tokens: bool = False
     ) -> str:
-        """Set it with the token of a link, end all logins, and unlock; whose it was.
+        """Set the password with the token of a link, and return its user.
+
+        All logins end, and the account is unlocked.
 
         Raises:
             NotAuthenticated: the link was used or has expired.
@@ -256,23 +272,29 @@ class AccountService:
         return user.name
 
     async def unlock(self, actor: Actor, name: str) -> None:
-        """Forget the failures under the name. Raises ``NotFound``, ``NotAllowed``."""
+        """Delete the failures counted under the name. Raises ``NotFound``, ``NotAllowed``."""
         await self._administered(actor, name)
         await self._store.clear_lockout(lockout_key(name), below=True)
 
     async def reset_factor(self, actor: Actor, name: str) -> None:
-        """Remove somebody's second factor, and end their logins. Raises ``NotFound``, ``NotAllowed``."""
+        """Remove the second factor of a user and end the user's logins.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         await self._administered(actor, name)
         await self._factors.remove(name)
         await self._store.revoke_sign_ins(name)
 
     async def sign_out(self, actor: Actor, name: str) -> int:
-        """End all of somebody's logins; how many. Raises ``NotFound``, ``NotAllowed``."""
+        """End all logins of a user and return their number.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         await self._administered(actor, name)
         return await self._store.revoke_sign_ins(name)
 
     async def impersonate(self, actor: Actor, name: str, cookie: str | None) -> datetime:
-        """Have the browser's login speak for ``name``; until when.
+        """Let the browser's login act as ``name``; return until when.
 
         Raises:
             NotAllowed: the actor is no administrator, or ``name`` is one.
@@ -291,7 +313,10 @@ class AccountService:
         return until
 
     async def end_impersonation(self, actor: Actor, cookie: str | None) -> None:
-        """Be oneself again. Raises ``Conflict``: one is."""
+        """End the impersonation of the browser's login.
+
+        Raises ``Conflict`` if there is none.
+        """
         if actor.impersonator is None or cookie is None:
             raise Conflict("You act as nobody else.")
         await self._store.act_as(hashed(cookie), new_secret(), None, None)
@@ -307,7 +332,10 @@ class AccountService:
     async def _prove_password(
         self, actor: Actor, current: str | None, *, first: bool = True
     ) -> None:
-        """``first``: whether a login is proof enough where there is no password yet."""
+        """Check the actor's present password.
+
+        ``first``: a full login is sufficient if there is no password yet.
+        """
         refuse_impersonation(actor, "change passwords")
         stored = await self._store.password_hash(actor.name)
         if stored is None and first:  # whoever logged in by a link has none to give
@@ -319,7 +347,10 @@ class AccountService:
         await self._store.clear_lockout(_password_key(actor))
 
     async def _count_password(self, actor: Actor) -> None:
-        """Count a try of the actor's password, until it turns out to be right. Raises ``RateLimited``."""
+        """Count an attempt with the actor's password until it turns out to be right.
+
+        Raises ``RateLimited``.
+        """
         auth = self._settings.auth
         attempt = await self._store.begin_attempt(
             _password_key(actor),
@@ -333,7 +364,7 @@ class AccountService:
             raise RateLimited(f"Too many wrong passwords. Wait {wait_s:.0f} seconds.", wait_s)
 
     async def _confirming(self, check: Awaitable[T]) -> T:
-        """A wrong code here is no end of the login in use."""
+        """Convert the error of a wrong code, which does not end the login in use."""
         try:
             return await check
         except NotAuthenticated as error:

@@ -1,6 +1,7 @@
-"""Whether a session listens where its agent says: the Hub's proxy goes there, so it must be the job's node.
+"""Check that a session listens on a node of its job.
 
-The agent runs as the user. What it reports is a claim; what counts is which nodes the scheduler gave.
+JupyterHub's proxy connects to the address that the agent reports. The agent runs as the user, so
+that address is only a claim. It is compared with the nodes that the scheduler assigned to the job.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
 async def resolve(name: str) -> Sequence[str]:
-    """The addresses of a name as this machine knows them; none if it does not."""
+    """Return the addresses of a name that this machine can resolve; empty if it cannot."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
@@ -31,7 +32,7 @@ async def resolve(name: str) -> Sequence[str]:
 
 
 class NodeAddresses:
-    """Checks the address of one session at a time."""
+    """Check of the address of one session at a time."""
 
     def __init__(self, store: ClusterStore, settings: Settings, resolve: Resolve = resolve) -> None:
         self._store = store
@@ -39,7 +40,7 @@ class NodeAddresses:
         self._resolve = resolve
 
     async def problem(self, job: Job) -> str | None:
-        """Why the Hub must not be led to the address of ``job``; None when it may.
+        """Return why the hub must not use the address of ``job``; None if it may.
 
         Raises:
             Unavailable: it is not known yet which nodes the job has.
@@ -95,7 +96,7 @@ class NodeAddresses:
 
 
 def _names(nodes: Iterable[str], known: dict[str, Node]) -> set[str]:
-    """What the nodes are called on the network."""
+    """Return the names and network addresses of the nodes."""
     found = set(nodes)
     for name in nodes:
         if name in known and (address := known[name].address):
@@ -104,7 +105,7 @@ def _names(nodes: Iterable[str], known: dict[str, Node]) -> set[str]:
 
 
 def _own(host: str) -> bool:
-    """Whether this machine has the address, so that its own ports are behind it."""
+    """Return whether this machine has the address, so that it leads to the machine's own ports."""
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         family, kind, _, _, where = found[0]

@@ -1,4 +1,4 @@
-"""Judges what somebody wants to run: it becomes a job's specification and rows, or is refused with reasons.
+"""Admission of jobs: a request becomes a job's specification and rows, or is refused with reasons.
 
 Nothing is stored.
 """
@@ -35,12 +35,12 @@ from aitne.services.templates import TemplateCatalog
 from aitne.services.user_secrets import UserSecretService
 
 NO_ID = UUID(int=0)
-"""Stands in a plan's script where the job's id will be."""
+"""ID in a plan's script in place of the job's ID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to run, as whom, and how the cluster that was looked at can serve it."""
+    """Resolved specification of a job with its account, and how the cluster can serve it."""
 
     spec: JobSpec
     account: Account
@@ -50,21 +50,21 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What may run, as whom, and what its user should know of it."""
+    """Job that may be submitted: its specification, its account and what its user should know."""
 
     spec: JobSpec
     account: Account
     fitting: Fit
     limits: tuple[str, ...]
-    """Who holds it to what it asked for, as sentences."""
+    """Sentences that tell what enforces the job's limits."""
     unseen: tuple[str, ...]
-    """What is to be said of its image and datasets, as sentences."""
+    """Sentences about its image and datasets for the user."""
     after: Sequence[Job]
-    """The jobs that it runs after."""
+    """Jobs that must complete before it starts."""
 
 
 class Admission:
-    """The one way in, for new jobs and for those that run again."""
+    """Admission of all jobs, both new ones and those that run again."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Admission:
         self._clock = clock
 
     async def of_file(self, actor: Actor, file: JobFile, action: Action) -> Admitted:
-        """What a job file asks for.
+        """Admit the job that a job file describes.
 
         Raises:
             InvalidInput: a field is wrong; all wrong fields are named. Or the user has no account
@@ -117,7 +117,7 @@ class Admission:
         return await self._admitted(actor, Wanted(spec, account, fitting, cluster))
 
     async def again(self, actor: Actor, old: Job, *, continues: bool) -> Admitted:
-        """The same as ``old``; ``continues``: a session that goes on with its work.
+        """Admit a job that repeats ``old``; with ``continues`` a session that takes up its work.
 
         Raises as ``renewed``, and ``InvalidInput`` with why it cannot be run any more.
         """
@@ -130,7 +130,9 @@ class Admission:
         return await self._admitted(actor, wanted)
 
     async def renewed(self, actor: Actor, old: Job) -> tuple[Wanted, Problems]:
-        """What a job that runs the same as ``old`` would be, and why it cannot be run any more.
+        """Resolve a job that repeats ``old``.
+
+        Return it with the problems that prevent it from running.
 
         Raises:
             InvalidInput: the actor is no more a member of its project.
@@ -148,7 +150,10 @@ class Admission:
         return Wanted(spec, account, fitting, cluster), problems
 
     def draft(self, actor: Actor, admitted: Admitted, job_id: UUID = NO_ID) -> Job:
-        """Its row. Raises ``InvalidInput``: it cannot be written as a script."""
+        """Return the job's row before it is stored.
+
+        Raises ``InvalidInput`` if it cannot be written as a script.
+        """
         spec, account = admitted.spec, admitted.account
         job = Job(
             id=job_id,
@@ -168,7 +173,7 @@ class Admission:
         return job
 
     async def rows(self, actor: Actor, admitted: Admitted) -> tuple[Job, list[Job]]:
-        """Its rows as they are to be stored: the job's, and the one that an array's tasks share.
+        """Return the job's rows to store: its own, and the one that the tasks of an array share.
 
         Raises:
             InvalidInput: it could never run within its project's limits.
@@ -187,9 +192,12 @@ class Admission:
         return job, [job.model_copy(update=group)] if array else []
 
     async def within_limits(self, job: Job) -> str | None:
-        """Why the job would wait for a limit of its project or QOS.
+        """Return which limit of its project or QOS the job would wait for.
 
-        Raises ``InvalidInput`` if it could never run within them."""
+        None if there is none.
+
+        Raises ``InvalidInput`` if it could never run within them.
+        """
         verdict = await self._limits.check(job.spec, job.account)
         problems = Problems()
         problems.extend(verdict.problems)
@@ -209,7 +217,10 @@ class Admission:
         )
 
     async def _check_charged(self, actor: Actor, spec: JobSpec) -> None:
-        """Projects are Slurm's accounts, so that nobody charges one that is not theirs."""
+        """Check that the charged account is not a project that the actor is no member of.
+
+        Projects are Slurm accounts. Raises ``InvalidInput``.
+        """
         charged = spec.slurm.account
         if charged is None or charged in actor.projects or actor.is_admin:
             return
@@ -243,7 +254,10 @@ class Admission:
         return project
 
     async def _after(self, actor: Actor, after: Sequence[UUID]) -> Sequence[Job]:
-        """The jobs to wait for. Raises ``InvalidInput`` if one is unknown or ended badly."""
+        """Return the jobs that must complete first.
+
+        Raises ``InvalidInput`` if one is unknown or has ended without completing.
+        """
         problems = Problems()
         found = []
         for job_id in after:

@@ -1,4 +1,4 @@
-"""What would help a job that waits: looked up when somebody looks at it, and kept nowhere."""
+"""Advice for jobs that wait in the queue, computed on each request and not stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NAMED = 5
 
 
 class AdviceService:
-    """Reads what the store and the last looks at the cluster have; asks no scheduler."""
+    """Advice from the store and the last state of the cluster; the scheduler is not queried."""
 
     def __init__(self, store: Store, cluster: ClusterService, capacity: CapacityService) -> None:
         self._store = store
@@ -29,7 +29,10 @@ class AdviceService:
         self._capacity = capacity
 
     async def of(self, actor: Actor, job_id: UUID) -> tuple[Advice, ...]:
-        """Nothing unless it waits in the queue. Raises ``NotFound``, ``NotAllowed``."""
+        """Return advice for the job; empty unless it waits in the queue.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         job = await self._store.get_job(job_id)
         require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
         look = await self._cluster.look()

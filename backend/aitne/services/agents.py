@@ -1,4 +1,4 @@
-"""What the agents beside the jobs report, and what the Hub leaves for them."""
+"""Reports of the agents of jobs, and the data that the hub leaves for them."""
 
 from __future__ import annotations
 
@@ -40,39 +40,48 @@ log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 30.0
 MOST_IDLE_S = 366 * 86_400.0
-"""More is no time that can be reckoned with."""
+"""Maximum idle time in seconds; a larger value of a report is reduced to it."""
 LONGEST_TOLERANCE_S = 300.0
-"""So old, or a twentieth of the time after which it ends, may be what is known of a session's activity."""
+"""Maximum age in seconds of a session's known activity.
+
+For short inactivity durations, a twentieth of the duration.
+"""
 SignRequest = Callable[[str, str, str], str]
-"""From a session's owner, its address and a certificate signing request to a certificate, in PEM."""
+"""Signs a certificate: takes owner, address and signing request of a session, returns PEM."""
 _RACES = 5
 _STORED: dict[str, object] = {
     "samples": (),
     **dict.fromkeys(("profile", "snapshot", "results", "files", "message")),
 }
-"""What of a report needs no confirmation, and may be large."""
+"""Fields of a report that need no confirmation and may be large."""
 MOST_EARLY = 10_000
-"""So many reports wait at most for the scheduler to confirm their runs; the oldest gives way."""
+"""Maximum number of reports that wait for the scheduler to confirm their runs.
+
+The oldest is dropped.
+"""
 _UNCONFIRMED = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED})
-"""The scheduler has not said that the job has its nodes, although a program can begin before."""
+"""States in which the scheduler has not confirmed that the job has its nodes.
+
+Its program may have begun.
+"""
 
 
 class HubJob(Frozen):
-    """What the Hub's spawner may know of a session."""
+    """State of a session that the hub's spawner may see."""
 
     job_id: UUID
     owner: str
     address: str | None
     live: bool
     confirmed: bool = True
-    """Whether its agent has seen that the job's own account answers there."""
+    """Whether the agent has verified that the job's own account answers at the address."""
     refused: str | None = None
-    """Why its address must not be used."""
+    """Reason why the address must not be used; None if it may."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Early:
-    """A report of a run that the scheduler's poll has not seen yet."""
+    """Report of a run that the scheduler's poll has not seen yet."""
 
     report: AgentReport
     received_at: datetime
@@ -102,7 +111,7 @@ class AgentService:
         trusted: bool,
         certificates: SignRequest | None,
     ) -> None:
-        """``certificates``: None if the platform does not use TLS."""
+        """Store the dependencies; ``certificates`` is None if the platform does not use TLS."""
         self._certificates = certificates
         self._secrets = secrets
         self._cipher = cipher
@@ -115,18 +124,18 @@ class AgentService:
         self._events = events
         self._early: dict[UUID, _Early] = {}
         self._confirmed: set[UUID] = set()
-        """Those whose rows have changed since their early reports were looked at."""
+        """Jobs whose rows changed since their early reports were last examined."""
         self._settling: asyncio.Task[None] | None = None
         events.on_events(self._on_events)
 
     async def stop(self) -> None:
-        """Apply no more early reports."""
+        """Stop applying early reports."""
         if self._settling is not None:
             self._settling.cancel()
             await asyncio.wait({self._settling})
 
     async def report(self, token: str, job_id: UUID, report: AgentReport) -> AgentReply:
-        """Take a report. One of an earlier attempt is answered like any other, and ignored.
+        """Accept a report; one of an earlier attempt is answered like any other and ignored.
 
         Raises:
             NotAuthenticated: the token is not this job's, or the job has ended.
@@ -159,7 +168,7 @@ class AgentService:
         return AgentReply()
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        """Note which of the early reports may be due, and look at those."""
+        """Note which of the early reports may be due, and examine those."""
         changed = {event.job_id for event in events if event.job_id is not None}
         self._confirmed |= changed & self._early.keys()
         if self._confirmed and (self._settling is None or self._settling.done()):
@@ -176,7 +185,7 @@ class AgentService:
                 log.warning("A report of job %s is left to the next: %s", job_id, error.message)
 
     async def _settle(self, job: Job, early: _Early) -> None:
-        """Apply a report if the scheduler has confirmed its run; else it is left where it is kept."""
+        """Apply a report if the scheduler has confirmed its run; otherwise keep it."""
         for _ in range(_RACES):
             if _is_early(job, early.report):
                 return
@@ -190,7 +199,7 @@ class AgentService:
             del self._early[job.id]
 
     async def _keep_documents(self, job: Job, report: AgentReport) -> None:
-        """What the agent has found out beside the job's program."""
+        """Store the snapshot, the file list and the results of the report."""
         if report.snapshot is not None:
             await self._snapshots.keep_snapshot(job.id, report.snapshot)
         if report.files is not None:
@@ -200,7 +209,11 @@ class AgentService:
             await self._sweeps.judge(job, values)
 
     async def _keep(self, job_id: UUID, given: dict[str, Any]) -> None:
-        """The job's own program wrote it: what is no profile is left, and the report counts."""
+        """Store the profile of the report.
+
+        The job's own program writes it: an invalid profile is dropped, and the rest of the report
+        counts.
+        """
         try:
             profile = Profile.model_validate(given)
         except ValidationError as error:
@@ -211,7 +224,12 @@ class AgentService:
             await self._store.put_profile(job_id, json.loads(kept))
 
     async def handover(self, token: str, job_id: UUID, *, wait_s: float = 0) -> Handover | None:
-        """What the Hub left, waiting up to ``wait_s`` for it. Raises ``NotAuthenticated``."""
+        """Return the hand-over that the hub left for the job.
+
+        None if there is none within ``wait_s``.
+
+        Raises ``NotAuthenticated``.
+        """
         deadline = asyncio.get_running_loop().time() + min(wait_s, LONGEST_WAIT_S)
         while True:
             mark = self._events.mark()
@@ -256,7 +274,7 @@ class AgentService:
         return await asyncio.to_thread(self._certificates, job.owner, job.address, request.request)
 
     async def hub_job(self, job_id: UUID) -> HubJob:
-        """A session as the Hub needs it.
+        """Return the state of a session that the hub needs.
 
         Raises:
             NotFound: no such session.
@@ -289,7 +307,7 @@ class AgentService:
         self._events.pulse()
 
     async def live_job_ids(self) -> Sequence[UUID]:
-        """The sessions that have not ended."""
+        """Return the IDs of the sessions that have not ended."""
         return [job.id for job in await self._store.live_jobs() if job.type is JobType.SESSION]
 
     async def _job_of(self, token: str, job_id: UUID) -> Job:
@@ -299,9 +317,11 @@ class AgentService:
         return job
 
     async def _target(self, job: Job, task: int | None) -> Job | None:
-        """The row the report is about: tasks share their array's token, but for one tried again.
+        """Return the row that the report is about; None if there is none.
 
-        A task whose agent reports has a row of its own from then on."""
+        Tasks share the token of their array job, except a task that is retried. A task whose agent
+        reports gets a row of its own.
+        """
         if not job.is_array:
             return job if job.array_task_id == task else None
         return None if task is None else await self._store.array_task(job.id, task, own_row=True)
@@ -313,7 +333,10 @@ class AgentService:
         return job
 
     async def _apply(self, job: Job, early: _Early) -> None:
-        """Raises ``Conflict`` when the row is no longer as it was read."""
+        """Apply the report to the row of its job.
+
+        Raises ``Conflict`` if the row has changed since it was read.
+        """
         report = early.report
         if (job.attempt, job.restart_count) != (report.attempt, report.restart_count):
             return

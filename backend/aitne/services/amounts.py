@@ -1,4 +1,4 @@
-"""How much of everything a job is given: what it asks for, within its template's and the platform's bounds."""
+"""Resources and time limit of a job, within the limits of its template and of the platform."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from aitne.core.units import format_duration, format_memory
 from aitne.services.cluster_check import Problems, check_most
 
 FREE = TemplateResources()
-"""What holds for a job without a template: its defaults; the only bounds are the platform's."""
+"""Resources of a job without a template: defaults, bounded only by the platform's limits."""
 
 
 def resources_of(
     file: JobFile, template: Template | None, limits: LimitSettings, problems: Problems
 ) -> Resources:
-    """What it asks for on each node, and how many nodes."""
+    """Return the number of nodes and the resources of each node that the job asks for."""
     asked = file.resources
     offered = template.resources if template else FREE
     nodes = asked.nodes or offered.nodes.default
@@ -52,7 +52,7 @@ def _between(name: str, value: int, low: int, high: int | None, problems: Proble
 def duration_of(
     file: JobFile, template: Template | None, limits: LimitSettings, problems: Problems
 ) -> int:
-    """How long it may run, in seconds."""
+    """Return the time limit of the job in seconds."""
     offered = (template.resources if template else FREE).max_duration
     most = limits.max_duration
     if template is not None and offered.max is not None:

@@ -1,4 +1,4 @@
-"""Announcements: administrators make them, those whom they concern see and put them away."""
+"""Announcements: administrators create them, the users concerned see and dismiss them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from aitne.core.ports.store import AdministrationStore, Check, Page
 
 
 class AnnouncementService:
-    """What people should know, for a time."""
+    """Announcements of administrators to users, each shown for a period."""
 
     def __init__(self, store: AdministrationStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
     async def mine(self, actor: Actor) -> Sequence[tuple[Announcement, bool]]:
-        """What concerns the actor now, and whether the actor has put it away.
+        """List the announcements that concern the actor now, and whether each is dismissed.
 
-        The most important first, then the newest. Raises ``NotAllowed``.
+        The most important come first, then the newest. Raises ``NotAllowed``.
         """
         require(Action.CLUSTER_READ, actor, "page", "announcements")
         now, found = self._clock(), list[Announcement]()
@@ -38,12 +38,18 @@ class AnnouncementService:
         return [(each, each.id in away and _can_go(each)) for each in found]
 
     async def all(self, actor: Actor, *, cursor: str | None, limit: int) -> Page[Announcement]:
-        """Also those of the past and the future. Raises ``NotAllowed``: no administrator."""
+        """List all announcements, including past and future ones.
+
+        Raises ``NotAllowed`` if the actor is no administrator.
+        """
         _administer(actor)
         return await self._store.list_announcements(current_at=None, cursor=cursor, limit=limit)
 
     async def get(self, actor: Actor, announcement_id: str) -> Announcement:
-        """Raises ``NotFound``, also for one that the actor is not shown."""
+        """Return one announcement.
+
+        Raises ``NotFound``, also if it is not shown to the actor.
+        """
         found = await self._store.get_announcement(announcement_id)
         shown = found.current(self._clock()) and _concerns(found, actor)
         if not (shown or actor.is_admin):
@@ -60,7 +66,7 @@ class AnnouncementService:
         starts_at: datetime | None,
         ends_at: datetime | None,
     ) -> Announcement:
-        """Without a start it begins now.
+        """Create an announcement; without a start it begins now.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -104,12 +110,12 @@ class AnnouncementService:
     async def delete(
         self, actor: Actor, announcement_id: str, *, check: Check[Announcement] = None
     ) -> None:
-        """Raises ``NotAllowed`` and ``NotFound``."""
+        """Delete an announcement. Raises ``NotAllowed`` and ``NotFound``."""
         _administer(actor)
         await self._store.delete_announcement(announcement_id, check=check)
 
     async def dismiss(self, actor: Actor, announcement_id: str) -> None:
-        """Put it away, for this actor.
+        """Dismiss the announcement for this actor.
 
         Raises:
             NotFound: there is none that the actor is shown.

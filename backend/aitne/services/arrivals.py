@@ -1,4 +1,4 @@
-"""From what a source says to an account here: found, made, or refused."""
+"""Mapping from an identity source's answer to an account: found, created or refused."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from aitne.services.shared_account import check_another_user
 log = logging.getLogger(__name__)
 
 OWN = "password"
-"""The source that is the platform itself."""
+"""Name of the source that is the platform itself."""
 WRONG = "The name or the password is wrong."
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 
 
 class NotJudged(Unavailable):
-    """The source that would know does not answer: nobody said whether the password was right."""
+    """The responsible source does not answer, so the password could not be checked."""
 
 
 class Arrivals:
-    """Asks the sources that the site chose, in its order."""
+    """Identity sources of the site, queried in its order."""
 
     def __init__(
         self,
@@ -48,23 +48,23 @@ class Arrivals:
 
     @property
     def takes_passwords(self) -> bool:
-        """Whether any source takes a name and a password."""
+        """Return whether any identity source takes a name and a password."""
         return bool(self._forms)
 
     @property
     def redirects(self) -> Sequence[RedirectSource]:
-        """Those that a button leads to."""
+        """List the sources that log in by a redirect, shown as buttons."""
         return tuple(self._redirects.values())
 
     def redirect(self, name: str) -> RedirectSource:
-        """Raises ``NotFound``."""
+        """Return the redirect source of this name. Raises ``NotFound``."""
         found = self._redirects.get(name)
         if found is None:
             raise NotFound("source of logins", name)
         return found
 
     async def by_form(self, username: str, password: str) -> tuple[User, str]:
-        """Whose name and password these are, and which source says so.
+        """Return the user with this name and password, and the source that confirmed them.
 
         Raises:
             NotAuthenticated: nobody's, or those of a disabled account.
@@ -95,7 +95,7 @@ class Arrivals:
         raise NotAuthenticated(WRONG)
 
     async def welcome(self, source: str, identity: Identity) -> User:
-        """The account of whom the source vouches for, made if the site allows that.
+        """Return the account of the identity; create it if the site allows that.
 
         Raises:
             NotAuthenticated: it is disabled.
@@ -128,7 +128,7 @@ class Arrivals:
             return await self._store.update_user(user.name, **{**news, "role": None})
 
     async def find(self, name: str) -> User | None:
-        """The account of that name; None also for what is no name."""
+        """Return the account of that name; None if there is none or it is no valid name."""
         try:
             return await self._store.get_user(_NAME.validate_python(name))
         except (NotFound, ValidationError):
@@ -200,12 +200,15 @@ class Arrivals:
 
 
 def default_project_of(name: str) -> str:
-    """The project of a user's own name, in letters that a project's name may begin with."""
+    """Return the user's name in letters that a project's name may begin with."""
     return name if name[0].isalpha() else f"u{name}"
 
 
 async def free_project(store: UserStore, user: str) -> str:
-    """The name for a new user's own project: nobody gets into one by being called like it."""
+    """Return a free name for a new user's own project.
+
+    A user never becomes a member of an existing project because the names are equal.
+    """
     wished = default_project_of(user)
     taken = {each.name for each in await store.list_projects(visible_to=None)}
     own = (f"{wished[:30]}-own{n or ''}" for n in count())

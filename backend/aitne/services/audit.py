@@ -1,4 +1,4 @@
-"""The audit log: written by the API for every change that a person asks for, read by administrators."""
+"""Audit log: the API records every change that a user requests, administrators read it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from aitne.core.ports.store import AuditStore, Page
 log = logging.getLogger(__name__)
 
 MOST_TEXT = 500
-"""Longer texts are cut: an entry says what was done, it is no place for what was sent."""
+"""Length to which texts are cut: an entry tells what was done, not what was sent."""
 _BATCH = 500
 _COLUMNS = tuple(name for name in AuditEntry.model_fields if name != "id")
 
 
 class AuditService:
-    """Appends to the one chain, and reads it."""
+    """Append and read access to the audit log's chain."""
 
     def __init__(self, store: AuditStore, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -45,10 +45,10 @@ class AuditService:
         impersonator: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write one entry. ``outcome`` is ``allowed``, ``denied`` or ``failed``.
+        """Write one entry; ``outcome`` is ``allowed``, ``denied`` or ``failed``.
 
-        What is recorded has happened already, so a database that does not answer now does not make
-        it fail: the entry then stands in the process's log instead.
+        The recorded action has already happened, so a database that does not answer does not make
+        it fail: the entry then goes to the log of the process.
         """
         draft = AuditDraft(
             time=self._clock(),
@@ -68,14 +68,17 @@ class AuditService:
     async def list(
         self, actor: Actor, where: AuditFilter, *, cursor: str | None, limit: int
     ) -> Page[AuditEntry]:
-        """Entries, newest first. Raises ``NotAllowed`` for anyone but an administrator."""
+        """List entries, newest first.
+
+        Raises ``NotAllowed`` unless the actor is an administrator.
+        """
         _administrator(actor)
         return await self._store.list_audit(where, cursor=cursor, limit=limit)
 
     async def export(
         self, actor: Actor, where: AuditFilter, *, as_csv: bool
     ) -> AsyncGenerator[bytes, None]:
-        """All entries, oldest first, as JSON lines or CSV, bit by bit.
+        """Yield all entries, oldest first, as JSON lines or CSV, in pieces.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -84,7 +87,10 @@ class AuditService:
         return self._rows(where) if as_csv else self._lines(where)
 
     async def check(self, actor: Actor) -> AuditCheck:
-        """Walk along the whole chain. Raises ``NotAllowed`` for anyone but an administrator."""
+        """Check the whole chain.
+
+        Raises ``NotAllowed`` unless the actor is an administrator.
+        """
         _administrator(actor)
         chain, reached = Chain(), 0
         while batch := await self._store.audit_after(reached, AuditFilter(), limit=_BATCH):
@@ -135,13 +141,13 @@ def _csv(rows: list[list[str]]) -> bytes:
 
 
 def _short(text: str) -> str:
-    """Text that every database stores and every encoding takes, cut to what an entry holds."""
+    """Return the text cut to an entry's length, in a form that every database can store."""
     plain = text.replace("\0", "\ufffd").encode("utf-8", "backslashreplace").decode()
     return plain if len(plain) <= MOST_TEXT else f"{plain[: MOST_TEXT - 1]}…"
 
 
 def _storable(value: Any) -> Any:
-    """The value as JSON that comes back as it went in."""
+    """Return the value as JSON that survives a round trip."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, Mapping):

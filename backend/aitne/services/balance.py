@@ -1,4 +1,4 @@
-"""What a project has left of its budget."""
+"""Remaining budget of a project."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from aitne.core.ports.store import GroupStore
 from aitne.core.ports.store.groups import KeptMonth
 
 MOST_MONTHS = 240
-"""A budget in all counts at most so many months."""
+"""Maximum number of months that a total budget counts."""
 
 
 class Share(Frozen):
-    """Hours of one kind."""
+    """Used and budgeted hours of one kind."""
 
     budget: int | None = Field(description="What may be used; null: as much as there is.")
     used: float | None = Field(description="What was used; null: that is not known yet.")
@@ -25,7 +25,7 @@ class Share(Frozen):
 
 
 class Balance(Frozen):
-    """A project's budget and what of it is used."""
+    """Budget of a project and its use."""
 
     project: str = Field(description="The project.")
     period: str = Field(description="`month`: since its first day, in UTC; `total`: since `since`.")
@@ -38,19 +38,19 @@ class Balance(Frozen):
 
 
 def month_of(moment: datetime) -> str:
-    """``2026-03``, in UTC."""
+    """Return the month of ``moment`` in UTC, such as ``2026-03``."""
     return f"{moment.astimezone(UTC):%Y-%m}"
 
 
 def bounds(month: str) -> tuple[datetime, datetime]:
-    """A month's first moment, and that of the next one."""
+    """Return the first moment of the month and that of the next one."""
     year, number = int(month[:4]), int(month[5:])
     following = (year + 1, 1) if number == 12 else (year, number + 1)
     return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)
 
 
 def months_between(first: str, last: str) -> list[str]:
-    """From one to the other, both included; nothing if the first is later."""
+    """List the months from one to the other, both included; empty if the first is later."""
     found: list[str] = []
     month = first
     while month <= last and len(found) < MOST_MONTHS:
@@ -60,7 +60,7 @@ def months_between(first: str, last: str) -> list[str]:
 
 
 def counted_months(budget: Budget | None, now: datetime) -> list[str]:
-    """The months that a budget counts."""
+    """List the months that a budget counts."""
     present = month_of(now)
     if budget is None or budget.period == "month" or budget.since is None:
         return [present]
@@ -70,7 +70,10 @@ def counted_months(budget: Budget | None, now: datetime) -> list[str]:
 def balance_of(
     name: str, budget: Budget | None, kept: Mapping[str, KeptMonth], now: datetime
 ) -> Balance:
-    """The balance by the months that are kept. Pure."""
+    """Return the balance from the stored months.
+
+    Has no side effects.
+    """
     months = counted_months(budget, now)
     # Of a total, months that are not kept yet can only add to those that are.
     counted = [kept[month] for month in months if month in kept]
@@ -102,13 +105,16 @@ def _share(budget: int | None, seconds: int, *, known: bool) -> Share:
 
 
 class ProjectGate:
-    """Whether a project takes new jobs: it is active, and has something left."""
+    """Check of whether a project accepts new jobs: it is active and has budget left."""
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
 
     async def refusal(self, project: str, now: datetime, *, gpus: bool) -> str | None:
-        """Why it takes none; None: it does. ``gpus``: whether the job asks for any."""
+        """Return why the project accepts no new jobs; None if it does.
+
+        ``gpus`` tells whether the job asks for GPUs.
+        """
         standing = await self._store.standing(project)
         if standing is None:
             return None
@@ -121,7 +127,7 @@ class ProjectGate:
 
 
 def closed_because(standing: Standing, now: datetime) -> str | None:
-    """Why the project's state lets no new job in."""
+    """Return why the project's state permits no new jobs; None if it does."""
     name, ends = standing.name, standing.expires_at
     if standing.state is ProjectState.REQUESTED:
         return f"{name} waits for an administrator to approve it"
@@ -136,7 +142,10 @@ def closed_because(standing: Standing, now: datetime) -> str | None:
 
 
 def spent_because(balance: Balance, *, gpus: bool) -> str | None:
-    """Why the budget lets no new job in. Who asks for no GPU is not kept by a budget of them."""
+    """Return why the budget permits no new jobs; None if it does.
+
+    The budget of GPU-hours counts only with ``gpus``.
+    """
     shares = [("CPU", balance.cpu_hours)] + ([("GPU", balance.gpu_hours)] if gpus else [])
     for what, share in shares:
         if share.left is not None and share.left <= 0:

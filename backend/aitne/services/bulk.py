@@ -1,4 +1,4 @@
-"""Ending many jobs with one word, without ending one that nobody saw."""
+"""Cancellation of many jobs in one request, limited to jobs that the user has seen."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from aitne.core.states import LIVE, JobState
 from aitne.services.jobs import JobService
 
 MOST = 1_000
-"""So many are ended by one request."""
+"""Maximum number of jobs in one request."""
 
 
 class CancelOutcome(StrEnum):
-    """What became of the wish."""
+    """Outcome of the request to cancel one job."""
 
     ASKED = "asked"
-    """It ends, or will in a moment."""
+    """The job ends, now or shortly."""
     ENDED = "ended"
-    """It had ended before; nothing was done."""
+    """The job had already ended; nothing was done."""
     NOT_FOUND = "not_found"
-    """There is none that you may see."""
+    """There is no such job that the actor may see."""
     NOT_ALLOWED = "not_allowed"
 
 
 class Cancelled(Frozen):
-    """What became of the wish for one job."""
+    """Result of the request to cancel one job."""
 
     id: UUID
     outcome: CancelOutcome
-    """What became of it."""
+    """Outcome for this job."""
     name: str | None = None
     state: JobState | None = None
     reason: str | None = None
-    """Why nothing was done, as a sentence."""
+    """Sentence that tells why nothing was done."""
 
 
 class BulkCancel:
-    """Each job is judged by itself: that one may not be ended does not keep the others running."""
+    """Cancellation of several jobs, each decided by itself: a refusal affects only one job."""
 
     def __init__(self, jobs: JobService, store: JobStore, clock: Callable[[], datetime]) -> None:
         self._jobs = jobs
@@ -53,12 +53,17 @@ class BulkCancel:
         self._clock = clock
 
     async def by_ids(self, actor: Actor, ids: Sequence[UUID]) -> list[Cancelled]:
-        """End these."""
+        """Cancel the jobs with these IDs.
+
+        Return one result for each distinct ID, in the order given.
+        """
         known = {job.id: job for job in await self._store.get_jobs(ids) if not job.is_task_group}
         return [await self._one(actor, job_id, known.get(job_id)) for job_id in dict.fromkeys(ids)]
 
     async def by_filter(self, actor: Actor, where: JobFilter, expected: int) -> list[Cancelled]:
-        """End all that match and live, if they are as many as ``expected``; else none.
+        """Cancel all matching jobs that have not ended, if their number is ``expected``.
+
+        Otherwise none.
 
         Raises:
             Conflict: there are more or fewer.
@@ -98,7 +103,7 @@ class BulkCancel:
 
 
 def _unknown(job_id: UUID) -> Cancelled:
-    """The same for one that is not there and for one that is not shown."""
+    """Return the result for a job that does not exist or is not visible; both look the same."""
     return Cancelled(
         id=job_id,
         outcome=CancelOutcome.NOT_FOUND,

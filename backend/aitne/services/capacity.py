@@ -1,4 +1,4 @@
-"""Which GPUs are free, and when others become free."""
+"""Free GPUs, and the times at which more become free."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from aitne.services.cluster import ClusterService
 from aitne.services.fresh import Fresh
 
 FRESH_S = 5.0
-"""So long one answer serves everybody who asks: every open dashboard does."""
+"""Seconds for which one answer serves all requests, such as those of open dashboards."""
 
 
 class Capacity(Frozen):
-    """The GPUs of the cluster by type; ``stale`` when the scheduler was silent for too long."""
+    """GPUs of the cluster by type; ``stale`` if the scheduler was silent for too long."""
 
     gpus: tuple[GpuCapacity, ...]
     as_of: UtcTime | None
@@ -24,7 +24,7 @@ class Capacity(Frozen):
 
 
 class CapacityService:
-    """Sums over all jobs; of none it tells whose it is."""
+    """Sums over all jobs; the owners of jobs are not revealed."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class CapacityService:
         self._seen = Fresh(self._read, fresh_s)
 
     async def look(self) -> Capacity:
-        """What is free now, and from when on how much more."""
+        """Return the GPUs that are free now, and when more become free."""
         return await self._seen.get()
 
     async def _read(self) -> Capacity:

@@ -30,13 +30,16 @@ from aitne.services.secrets import write_private
 
 CA_LIFETIME = timedelta(days=3_650)
 LIFETIME = timedelta(days=397)
-"""Of the platform's own certificates: browsers take none that is valid for longer."""
+"""Validity of the platform's own certificates; browsers accept none that is valid for longer."""
 RENEWAL = timedelta(days=60)
-"""What is valid for less is issued again at the platform's start."""
+"""Remaining validity below which a certificate is issued again at the platform's start."""
 SPARE_LIFETIME = timedelta(days=30)
-"""Of a session's certificate beyond the longest time limit, for sessions that are extended."""
+"""Validity of a session's certificate beyond the longest time limit.
+
+It serves sessions that are extended.
+"""
 _SKEW = timedelta(hours=1)
-"""Clocks of nodes may be late by so much."""
+"""Tolerated delay of the clocks of nodes."""
 _SMALLEST_RSA_BITS = 2_048
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -58,12 +61,12 @@ class CertificateAuthority:
 
     @property
     def pem(self) -> str:
-        """The CA's own certificate, which clients are given to trust."""
+        """Return the CA's own certificate, which clients are configured to trust."""
         return _pem(self.certificate)
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 digest of the CA's certificate, in hexadecimal pairs."""
+        """Return the SHA-256 digest of the CA's certificate, in hexadecimal pairs."""
         return self.certificate.fingerprint(hashes.SHA256()).hex(":").upper()
 
     def issue(

@@ -1,4 +1,4 @@
-"""The cluster as people see it, and what administrators do with its nodes."""
+"""Cluster as users see it, and the operations of administrators on its nodes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from aitne.services.fresh import Fresh
 _STALE_POLLS = 5
 _STALE_AT_LEAST_S = 15.0
 FRESH_S = 0.5
-"""So long one look at the store serves everybody who asks: a thousand pages are open at once."""
+"""Seconds for which one read of the store serves all requests: many pages are open at once."""
 
 
 class Look(Frozen):
-    """One look at the snapshot. ``stale`` when it is too old to rely on."""
+    """Snapshot of the cluster. ``stale`` if it is too old to rely on."""
 
     cluster: Cluster
     scheduler: SchedulerStatus | None
@@ -35,55 +35,55 @@ class Look(Frozen):
 
 
 class GpuSum(Frozen):
-    """GPUs of one type on several nodes. ``free`` are those that a job could get now."""
+    """GPUs of one type on several nodes. ``free`` counts those that a job could get now."""
 
     type: str | None
-    """None: of no type."""
+    """GPU type; None: GPUs without a type."""
     total: int
-    """How many there are."""
+    """Number of GPUs of this type."""
     used: int
     free: int
 
 
 class PartitionSummary(Frozen):
-    """A partition with what its nodes have and do."""
+    """Partition with the resources and states of its nodes."""
 
     name: str
     up: bool
-    """Whether it takes jobs."""
+    """Whether the partition accepts jobs."""
     default: bool
-    """Whether jobs go there that name none."""
+    """Whether jobs that name no partition go to this one."""
     nodes: str
-    """As Slurm writes lists of nodes: ``gpu[01-04]``."""
+    """Node list in Slurm's notation: ``gpu[01-04]``."""
     node_count: int
-    """How many nodes it has."""
+    """Number of nodes of the partition."""
     states: dict[NodeState, int]
-    """How many nodes of each state."""
+    """Number of nodes in each state."""
     cpu_total: int
-    """How many CPUs its nodes have."""
+    """Number of CPUs of its nodes."""
     cpu_used: int
-    """How many of them are given to jobs."""
+    """Number of CPUs that are allocated to jobs."""
     gpus: tuple[GpuSum, ...]
     features: tuple[str, ...]
-    """Words by which jobs ask for nodes."""
+    """Features that jobs can name as constraints."""
     max_time_s: int | None
-    """The longest that a job may run, in seconds; None: no limit."""
+    """Longest time limit of a job in seconds; None: no limit."""
     default_time_s: int | None
-    """How long a job runs that says nothing, in seconds."""
+    """Time limit in seconds of a job that names none."""
     max_nodes: int | None
-    """The most nodes of a job; None: no limit."""
+    """Maximum number of nodes of a job; None: no limit."""
     allow_accounts: tuple[str, ...] | None
-    """The accounts that may use it; None: all."""
+    """Accounts that may use the partition; None: all."""
     allow_qos: tuple[str, ...] | None
-    """The qualities of service that may be named; None: all."""
+    """QOS that jobs may name; None: all."""
 
 
 class NodeStore(ClusterStore, AdministrationStore, Protocol):
-    """The nodes and their history."""
+    """Store of the nodes and their history."""
 
 
 class ClusterService:
-    """Reads come from the store; ``scheduler`` is asked only to drain and resume."""
+    """Access to the cluster. Reads come from the store; only drain and resume use ``scheduler``."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class ClusterService:
         self._seen = Fresh(self._read, fresh_s)
 
     async def look(self) -> Look:
-        """The nodes and partitions as the scheduler last described them."""
+        """Return the nodes and partitions as the scheduler last described them."""
         return await self._seen.get()
 
     async def _read(self) -> Look:
@@ -114,7 +114,7 @@ class ClusterService:
         return Look(cluster=cluster, scheduler=status, as_of=as_of, stale=silent or old)
 
     async def drain(self, actor: Actor, name: str, reason: str) -> Node:
-        """Give the node no new work; what runs there goes on.
+        """Drain the node: it starts no new jobs, and running jobs continue.
 
         Raises:
             NotFound: there is no such node.
@@ -133,7 +133,7 @@ class ClusterService:
         return node
 
     async def resume(self, actor: Actor, name: str) -> Node:
-        """Let the node take work again. Raises as ``drain``."""
+        """Return a drained node to service. Raises as ``drain``."""
         scheduler, node = await self._target(actor, name)
         await scheduler.resume(name)
         await self._store.note_node(name, "resume", actor=actor.name, reason=None)
@@ -143,7 +143,7 @@ class ClusterService:
     async def history(
         self, actor: Actor, name: str, *, cursor: str | None, limit: int
     ) -> Page[NodeEvent]:
-        """What became of the node, newest first: its states, and who drained and resumed it.
+        """List the history of the node, newest first: its states, and who drained and resumed it.
 
         Raises:
             NotFound: there is no such node, and never was one that is still remembered.
@@ -155,7 +155,10 @@ class ClusterService:
         return page
 
     async def drains(self, actor: Actor) -> dict[str, NodeEvent]:
-        """The last time each node was drained here. Raises ``NotAllowed``: no administrator."""
+        """List the last drain of each node by the platform.
+
+        Raises ``NotAllowed`` if the actor is no administrator.
+        """
         require(Action.NODE_ADMINISTER, actor, "node", "any")
         return await self._store.last_drains()
 
@@ -175,7 +178,7 @@ class ClusterService:
 
 
 def summarize(cluster: Cluster) -> list[PartitionSummary]:
-    """The partitions with sums over their nodes, the default one first, then by name."""
+    """Return the partitions with sums over their nodes, the default one first, then by name."""
     nodes = {node.name: node for node in cluster.nodes}
     members: dict[str, list[Node]] = {part.name: [] for part in cluster.partitions}
     for node in cluster.nodes:

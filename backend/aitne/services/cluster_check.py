@@ -1,6 +1,7 @@
-"""What of a job the cluster and the platform's limits have a word in: nodes, partitions, drivers, bounds.
+"""Checks of a job against the cluster and the platform's limits.
 
-Pure. Everything that is wrong is collected, so that a user sees all of it at once.
+They concern nodes, partitions, drivers and bounds. Has no side effects. All problems are collected,
+so that a user sees them at once.
 """
 
 from __future__ import annotations
@@ -22,22 +23,25 @@ from aitne.core.units import compress_hostlist, format_duration, parse_array
 
 @dataclass(slots=True)
 class Problems:
-    """Collects what is wrong, so that a user sees all of it at once."""
+    """Collection of problems, so that a user sees them all at once."""
 
     found: list[FieldProblem] = field(default_factory=list)
 
     def add(self, name: str, message: str, value: object, allowed: str | None) -> None:
-        """Note one."""
+        """Add one problem to the collection."""
         shown = None if value is None else str(value)
         self.found.append(FieldProblem(name, message, shown, allowed))
 
     def extend(self, problems: Iterable[FieldProblem]) -> None:
-        """Note several; a field that already has one keeps that."""
+        """Add several problems; a field keeps the first one."""
         known = {each.field for each in self.found}
         self.found.extend(each for each in problems if each.field not in known)
 
     def check(self) -> None:
-        """Raises ``InvalidInput`` with all that was noted; passes if nothing was."""
+        """Raise ``InvalidInput`` with all problems that were added.
+
+        Returns if there is none.
+        """
         if self.found:
             raise InvalidInput(
                 "; ".join(f"{each.field}: {each.message}" for each in self.found), self.found
@@ -46,7 +50,7 @@ class Problems:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What of a job the cluster has to say something to."""
+    """Properties of a job that are checked against the cluster."""
 
     project: str
     resources: Resources
@@ -57,7 +61,7 @@ class Wish:
 
     @classmethod
     def of(cls, spec: JobSpec) -> Wish:
-        """That of a specification that was accepted once."""
+        """Return the properties of a specification that was accepted before."""
         return cls(
             spec.project,
             spec.resources,
@@ -69,7 +73,7 @@ class Wish:
 
 
 def check_cluster(wish: Wish, cluster: Cluster, settings: Settings, problems: Problems) -> Fit:
-    """Note what the cluster could never give: nodes, and what its partition allows."""
+    """Add problems for what the cluster can never provide: nodes, and what its partition allows."""
     nodes = cluster.nodes
     if settings.on_slurm:
         queue = choose_queue(
@@ -91,7 +95,7 @@ def check_cluster(wish: Wish, cluster: Cluster, settings: Settings, problems: Pr
 
 
 def _check_drivers(wish: Wish, nodes: Sequence[Node], problems: Problems) -> tuple[str, ...]:
-    """Note an image that no node's driver can run; else what is to be known of it."""
+    """Add a problem if no node's driver can run the image; otherwise add notes about drivers."""
     if wish.image is None or wish.image.cuda is None or wish.resources.gpu.count == 0:
         return ()
     found = drivers.match(wish.image.cuda, able(wish.resources, nodes))
@@ -114,13 +118,13 @@ def _check_drivers(wish: Wish, nodes: Sequence[Node], problems: Problems) -> tup
 def check_most(
     name: str, value: int, most: int | None, problems: Problems, *, shown: str | None = None
 ) -> None:
-    """Note a number that is more than ``most``, unless the field has a problem already."""
+    """Add a problem for a number above ``most``, unless the field already has one."""
     if most is not None and value > most and name not in {each.field for each in problems.found}:
         problems.add(name, f"{value} is more than the limit", shown or value, f"at most {most}")
 
 
 def check_array(array: str | None, limits: LimitSettings, problems: Problems) -> None:
-    """Note an array with more tasks than the platform allows."""
+    """Add a problem for an array with more tasks than the platform allows."""
     if array is not None and (tasks := len(parse_array(array).indices)) > limits.max_array_tasks:
         problems.add(
             "array",
@@ -131,7 +135,7 @@ def check_array(array: str | None, limits: LimitSettings, problems: Problems) ->
 
 
 def check_platform_limits(spec: JobSpec, limits: LimitSettings, problems: Problems) -> None:
-    """Note where a specification that was accepted once is beyond the platform's limits now."""
+    """Add problems where an accepted specification exceeds the platform's present limits."""
     check_most("resources.nodes", spec.resources.nodes, limits.max_nodes, problems)
     if spec.max_duration_s > limits.max_duration:
         problems.add(

@@ -1,4 +1,4 @@
-"""Two runs, side by side."""
+"""Comparison of two runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAMPLES = 2_000
 
 
 class ComparisonService:
-    """Gathers what is known of two jobs that the actor may see."""
+    """Comparison of two jobs that the actor may see."""
 
     def __init__(self, store: Store, snapshots: SnapshotService, images: ImageService) -> None:
         self._store = store
@@ -28,7 +28,7 @@ class ComparisonService:
         self._images = images
 
     async def compare(self, actor: Actor, first: UUID, second: UUID) -> Comparison:
-        """What differs. Raises ``NotFound``, ``NotAllowed``."""
+        """Return the differences between the two jobs. Raises ``NotFound``, ``NotAllowed``."""
         return compare(await self._run(actor, first), await self._run(actor, second))
 
     async def _run(self, actor: Actor, job_id: UUID) -> Run:
@@ -46,7 +46,7 @@ class ComparisonService:
         )
 
     async def _bill(self, actor: Actor, snapshot: Snapshot) -> Mapping[str, str] | None:
-        """The packages of the job's image, if the actor may see it and it is still that one."""
+        """Return the packages of the job's image, if it is visible to the actor and unchanged."""
         name, colon, version = snapshot.image.partition(":")
         if snapshot.image_digest is None or not colon:
             return None

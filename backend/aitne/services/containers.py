@@ -1,7 +1,7 @@
-"""From a job to what its program sees: the container, what must be there first, where caches go.
+"""View of a job's program: the container, the required files and the folders of caches.
 
-Pure. In a container the owner's folders keep their own paths, so that a path in a program means the
-same with and without an image.
+Has no side effects. In a container the owner's folders keep their own paths, so that a path in a
+program means the same with and without an image.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from aitne.core.node_software import NodeSoftware
 from aitne.core.ports.runtime import Bind, ContainerSpec, Limits
 
 DATASETS = "/datasets"
-"""Where datasets are seen in a container."""
+"""Folder in a container where datasets are mounted."""
 LAB = "/opt/aitne/lab"
-"""Where the program that becomes the single-user server is seen in a container."""
+"""Folder in a container with the program that becomes the single-user server."""
 SPAWNER = "/opt/aitne/launch"
-"""Where the program that starts a node's ranks is seen in a container."""
+"""Folder in a container with the program that starts a node's ranks."""
 CACHES = {
     "XDG_CACHE_HOME": "",
     "PIP_CACHE_DIR": "pip",
@@ -32,12 +32,16 @@ CACHES = {
     "TORCH_HOME": "torch",
     "TRITON_CACHE_DIR": "triton",
 }
-"""What tells programs where to keep what they can fetch again, and the folder for it.
-XDG_CACHE_HOME is the base directory specification's; the others do not heed it everywhere."""
+"""Environment variables that tell programs where to cache downloads, with the folder for each.
+
+XDG_CACHE_HOME is the base directory specification's; not all of the other programs heed it.
+"""
 
 
 def container_of(job: Job, folder: str, software: NodeSoftware, limits: Limits) -> ContainerSpec:
-    """What the runtime is given, but for the program. ``folder`` is the job's own.
+    """Return the container of the job, without its program.
+
+    ``folder`` is the job's own folder.
 
     Raises:
         InvalidInput: a folder is none that a container may be given.
@@ -75,7 +79,10 @@ def container_of(job: Job, folder: str, software: NodeSoftware, limits: Limits) 
 
 
 def agents_workdir(job: Job, box: ContainerSpec) -> str:
-    """Where the agent itself goes: the job's folder of work, unless only the container has that."""
+    """Return the working directory of the agent.
+
+    It is the job's working directory, unless only the container has that folder.
+    """
     if box.image is None:
         return job.spec.workdir or "~"
     seen = [bind.source for bind in box.binds if bind.source == bind.target]
@@ -83,8 +90,10 @@ def agents_workdir(job: Job, box: ContainerSpec) -> str:
 
 
 def caches_of(spec: JobSpec) -> dict[str, str]:
-    """Variables that lead caches away from a small home; none where the site has not asked for it, and
-    none in a container that does not have that folder."""
+    """Return variables that move caches out of a small home folder.
+
+    Empty if the site has not configured it, and in a container that does not have that folder.
+    """
     if spec.caches is None:
         return {}
     if spec.image_use is not None and not within(spec.caches, own_roots(spec)):
@@ -94,7 +103,7 @@ def caches_of(spec: JobSpec) -> dict[str, str]:
 
 
 def needs_of(job: Job) -> tuple[AgentNeed, ...]:
-    """What has to be on the node before anything starts."""
+    """List the files and folders that must exist on the node before the job starts."""
     spec = job.spec
     needs = [_dataset(each) for each in spec.datasets]
     use = spec.image_use
@@ -131,12 +140,12 @@ def _dataset(use: DatasetUse) -> AgentNeed:
 
 
 def own_roots(spec: JobSpec) -> tuple[str, ...]:
-    """The owner's folders that a container sees, and the project's."""
+    """List the folders of the owner and of the project that a container sees."""
     return allowed_roots(spec.areas, [spec.home] if spec.home else ())
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """Each once, and none that lies within another of them."""
+    """List the folders without duplicates and without those inside another one."""
     found: list[str] = []
     for path in sorted(paths):
         if not within(path, found):

@@ -1,4 +1,4 @@
-"""Which folders a user may make a dataset of."""
+"""Check of the folders that a user may add as a dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aitne.core.storage_settings import StorageSettings
 
 
 class DatasetPaths:
-    """Holds paths to the roots, as they are written and as they are with links followed."""
+    """Check of paths against the allowed roots, both as written and with links resolved."""
 
     def __init__(self, settings: StorageSettings, accounts: Accounts, places: Places) -> None:
         self._settings = settings
@@ -23,7 +23,7 @@ class DatasetPaths:
         self._places = places
 
     async def checked(self, actor: Actor, path: str) -> str:
-        """The folder's real path, by which jobs mount it.
+        """Return the folder's real path, which jobs mount.
 
         Raises:
             InvalidInput: it lies outside the actor's folders and those for datasets, or is one of the
@@ -63,7 +63,10 @@ class DatasetPaths:
 
 
 def _allowed(path: str, own: Iterable[str], shared: Iterable[str]) -> bool:
-    """Below one of the actor's folders, or a folder for datasets or below it."""
+    """Return whether the path is allowed.
+
+    It is below one of the actor's folders, or is a folder for datasets or below one.
+    """
     if within(path, shared):
         return True
     return any(within(path, [root]) and not within(root, [path]) for root in own)

@@ -1,4 +1,4 @@
-"""The catalogue of datasets: what jobs read, who may read it, and whether it is whole."""
+"""Catalogue of datasets: their versions, readers and integrity."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from aitne.services.parameters import suggestion
 
 
 class NewDataset(DatasetFile):
-    """A dataset whose manifest was uploaded."""
+    """Dataset whose manifest was uploaded."""
 
     manifest: ManifestDigest = Field(description="sha256 of the manifest's text.")
 
 
 class DatasetService:
-    """What users see, add and share."""
+    """Access to the dataset catalogue: list, read, add and share."""
 
     def __init__(
         self,
@@ -56,35 +56,37 @@ class DatasetService:
         self._clock = clock
 
     async def list(self, actor: Actor) -> Sequence[Dataset]:
-        """All versions that the actor may read, by name and newest first; for administrators all.
+        """List all versions that the actor may read, by name and newest first.
 
-        Raises ``NotAllowed``."""
+        For administrators all versions. Raises ``NotAllowed``.
+        """
         _require_reader(actor)
         seen_by = None if actor.is_admin else actor.name
         return [_shown(each, actor) for each in await self._store.datasets(visible_to=seen_by)]
 
     async def versions(self, actor: Actor, name: str) -> Sequence[Dataset]:
-        """All versions of one, newest first. Raises ``NotFound``, ``NotAllowed``."""
+        """List all versions of a dataset, newest first. Raises ``NotFound``, ``NotAllowed``."""
         found = [each for each in await self.list(actor) if each.name == name]
         if not found:
             raise NotFound("dataset", name)
         return found
 
     async def get(self, actor: Actor, name: str, version: str) -> Dataset:
-        """Raises ``NotFound``, ``NotAllowed``."""
+        """Return one version of a dataset. Raises ``NotFound``, ``NotAllowed``."""
         return _shown(await self._allowed(Action.DATASET_READ, actor, name, version), actor)
 
     async def manifest(self, actor: Actor, name: str, version: str) -> tuple[Dataset, Path]:
-        """The dataset, and the file that holds its manifest, packed.
+        """Return the dataset and the file with its compressed manifest.
 
-        Raises ``NotFound``, ``NotAllowed``, ``Unavailable``."""
+        Raises ``NotFound``, ``NotAllowed``, ``Unavailable``.
+        """
         dataset = await self.get(actor, name, version)
         return dataset, await asyncio.to_thread(self._manifests.path, dataset.manifest)
 
     async def receive_manifest(
         self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]
     ) -> Summary:
-        """Take in a manifest, packed, for a dataset that is to be added within a day.
+        """Store a compressed manifest, for a dataset that is to be added within a day.
 
         Raises:
             NotAllowed: the credential may not add datasets.
@@ -98,7 +100,7 @@ class DatasetService:
         return await self._manifests.receive(actor.name, digest, chunks, used)
 
     async def add(self, actor: Actor, new: NewDataset) -> Dataset:
-        """Put a version into the catalogue, whole: its manifest is there, and so is its folder.
+        """Add a version to the catalogue; its manifest and its folder must exist.
 
         Raises:
             NotFound: there is no such project that the actor may know of.
@@ -134,18 +136,22 @@ class DatasetService:
         return dataset
 
     async def grant(self, actor: Actor, name: str, version: str, project: str) -> Dataset:
-        """Let a project's members read it: one that the actor is a member of; administrators any.
+        """Let a project's members read the dataset.
 
-        Raises ``NotFound``, also for the project; ``NotAllowed``."""
+        The actor must be a member of the project or an administrator. Raises ``NotFound``, also for
+        the project; ``NotAllowed``.
+        """
         await self._allowed(Action.DATASET_EDIT, actor, name, version)
         require(Action.PROJECT_READ, actor, "project", project, project=project)
         changed = await self._store.set_dataset(name, version, grant=(project,), actor=actor.name)
         return _shown(changed, actor)
 
     async def revoke(self, actor: Actor, name: str, version: str, project: str) -> Dataset:
-        """Take that back, or no longer want it in a project that one manages. Jobs that run go on.
+        """Revoke a project's access to the dataset.
 
-        Raises ``NotFound``, ``NotAllowed``."""
+        Managers may do so for their project. Running jobs continue. Raises ``NotFound``,
+        ``NotAllowed``.
+        """
         dataset = await self._allowed(Action.DATASET_READ, actor, name, version)
         reads = project if project in dataset.projects else None
         about = {"owner": dataset.owner, "project": reads}
@@ -156,7 +162,10 @@ class DatasetService:
         return _shown(changed, actor)
 
     async def retire(self, actor: Actor, name: str, version: str, *, retired: bool) -> Dataset:
-        """New jobs may not name it any more, or again. Raises ``NotFound``, ``NotAllowed``."""
+        """Set whether new jobs may name the dataset.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         await self._allowed(Action.DATASET_EDIT, actor, name, version)
         changed = await self._store.set_dataset(name, version, retired=retired, actor=actor.name)
         return _shown(changed, actor)
@@ -164,9 +173,10 @@ class DatasetService:
     async def note_verification(
         self, actor: Actor, name: str, version: str, *, manifest: str, damaged_files: int
     ) -> Dataset:
-        """Keep what somebody who may read it has found by comparing it with that manifest.
+        """Store the result of a reader's comparison of the dataset with that manifest.
 
-        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for another manifest."""
+        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for another manifest.
+        """
         dataset = await self._allowed(Action.DATASET_VERIFY, actor, name, version)
         if manifest != dataset.manifest:
             raise Conflict(
@@ -186,7 +196,7 @@ class DatasetService:
     async def resolve(
         self, actor: Actor, references: Sequence[str], project: str
     ) -> Sequence[DatasetUse]:
-        """Which versions a job of the actor in the project reads.
+        """Return the dataset versions that a job of the actor in the project reads.
 
         Raises:
             NotAllowed: the credential may not read.
@@ -214,9 +224,10 @@ class DatasetService:
         ]
 
     async def warnings(self, actor: Actor, uses: Sequence[DatasetUse]) -> Sequence[str]:
-        """What a plan says of the datasets it names: damage does not keep a job from reading them.
+        """Return warnings about damaged datasets for a plan.
 
-        Raises ``NotAllowed``."""
+        Damage does not prevent a job from reading a dataset. Raises ``NotAllowed``.
+        """
         named = {(each.name, each.version) for each in uses}
         if not named:
             return ()
@@ -228,7 +239,10 @@ class DatasetService:
         ]
 
     async def _check_free(self, new: NewDataset, owner: str) -> None:
-        """Say before a long upload what the store would say after it. Raises ``Conflict``."""
+        """Check before a long upload what the store would check after it.
+
+        Raises ``Conflict``.
+        """
         versions = [
             each for each in await self._store.datasets(visible_to=None) if each.name == new.name
         ]
@@ -252,14 +266,17 @@ class DatasetService:
 
 
 def _require_reader(actor: Actor) -> None:
-    """Pass when the credential may look at datasets at all; at which is another question."""
+    """Check that the credential may read datasets in general.
+
+    Each dataset is checked separately.
+    """
     may = decide(Action.DATASET_READ, actor, owner=actor.name)
     if not may.allowed:
         raise NotAllowed(may.reason)
 
 
 def _choose(seen: Sequence[Dataset], actor: Actor, reference: str, project: str) -> Dataset | str:
-    """The version that is meant, or why there is none, as part of a sentence."""
+    """Return the version that is meant, or, as part of a sentence, why there is none."""
     try:
         name, version = split_reference(reference)
     except ValueError as error:
@@ -288,12 +305,12 @@ def _usable(seen: Sequence[Dataset], actor: Actor, project: str) -> Sequence[str
 
 
 def _paths(count: int) -> str:
-    """Not files: missing and additional ones are counted too."""
+    """Return the number of paths as text: missing and additional ones count too, not only files."""
     return "1 path" if count == 1 else f"{count} paths"
 
 
 def _shown(dataset: Dataset, actor: Actor) -> Dataset:
-    """The dataset without the names of projects that are none of the actor's business."""
+    """Return the dataset without the names of projects that the actor may not see."""
     if actor.is_admin or actor.name == dataset.owner:
         return dataset
     mine = tuple(name for name in dataset.projects if name in actor.projects)

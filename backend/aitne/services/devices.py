@@ -1,4 +1,4 @@
-"""What a browser says of itself, in words that its owner recognises."""
+"""Description of a browser from its headers, in words that its owner recognises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BROWSERS = (
     ("aitne/", "Aitne's command line"),
     ("curl/", "curl"),
 )
-"""The first that is found counts: most of them name their ancestors too."""
+"""Browser names; the first match counts, because most browsers name their ancestors too."""
 _SYSTEMS = (
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
@@ -29,7 +29,7 @@ _SYSTEMS = (
 
 
 def device_words(agent: str | None) -> str:
-    """Such as ``Firefox on Linux``, of a ``User-Agent`` header."""
+    """Return a name such as ``Firefox on Linux`` for a ``User-Agent`` header."""
     text = (agent or "")[:500]
     browser = next((words for mark, words in _BROWSERS if mark in text), None)
     system = next((words for mark, words in _SYSTEMS if mark in text), None)

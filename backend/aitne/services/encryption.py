@@ -1,4 +1,4 @@
-"""Encryption of what the database must not hold in clear text."""
+"""Encryption of data that the database must not hold in clear text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ KEY_NAME = "encryption_key"
 
 
 class Cipher:
-    """Encrypts texts with the platform's key, each for one purpose."""
+    """Encryption of texts with the platform's key, each for one purpose."""
 
     def __init__(self, read_key: Callable[[], str]) -> None:
-        """``read_key`` reads the file in the secrets folder."""
+        """Store ``read_key``, which reads the key file in the secrets folder."""
         self._read_key = read_key
 
     def encrypt(self, text: str, purpose: str) -> str:

@@ -1,4 +1,7 @@
-"""Who holds a job to the memory and the CPUs that it asked for, and what the plan says about it. Pure."""
+"""Enforcement of a job's memory and CPUs, and its description in the plan.
+
+Has no side effects.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,15 @@ from aitne.core.settings import Settings
 from aitne.core.units import format_memory
 
 ENFORCING_RUNTIMES = frozenset({"docker"})
-"""Their containers run below the runtime's own daemon: nothing but the runtime itself can hold them."""
+"""Runtimes with containers below their own daemon: only the runtime can enforce limits."""
 _MEMORY, _CPU = "memory", "cpu"
 
 
 def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, tuple[str, ...]]:
-    """The specification with who holds it noted, as of this look at the cluster, and for ``Plan.limits``
-    a sentence on memory and one on CPUs.
+    """Return the specification with what enforces its limits, and sentences for ``Plan.limits``.
 
-    The scheduler holds a job where it can; else a cgroup of the job's agent, where it may make one.
+    There is one sentence on memory and one on CPUs, as of this state of the cluster. The scheduler
+    enforces a limit where it can; otherwise a cgroup of the job's agent, if it may create one.
     """
     scheduler = "the local scheduler" if settings.scheduler == "local" else "Slurm"
     cpus = spec.resources.cpu
@@ -47,7 +50,7 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
 
 
 def limits_of(spec: JobSpec) -> tuple[Limits, Limits]:
-    """What the runtime and the agent are told of a specification that ``hold`` has seen."""
+    """Return the limits for the runtime and the agent, for a specification from ``hold``."""
     memory, cpus, held_by = spec.resources.memory_bytes, spec.resources.cpu, spec.held_by
     return (
         Limits(memory_bytes=memory, cpus=cpus) if held_by.runtime else Limits(),
@@ -59,7 +62,10 @@ def limits_of(spec: JobSpec) -> tuple[Limits, Limits]:
 
 
 def _known(by_agent: Sequence[str] | None, what: str) -> bool | None:
-    """Whether its agent can hold a job so; None: only the node knows, and it is worth a try there."""
+    """Return whether the agent can enforce the limit of this kind.
+
+    None: only the node can tell, so the agent tries there.
+    """
     return None if by_agent is None else what in by_agent
 
 

@@ -1,6 +1,6 @@
-"""Live events: one task per process tails the event table and fans out in memory.
+"""Live events: one task per process follows the event table and distributes events in memory.
 
-A thousand listeners cost the database what one costs, and each event is serialized once.
+A thousand listeners cost the database as much as one, and each event is serialized once.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from aitne.core.ports.store import ClusterStore
 log = logging.getLogger(__name__)
 
 HISTORY = 4_000
-"""The newest events, kept for those who come back; who missed more begins anew."""
+"""Number of newest events kept for listeners that reconnect; with a larger gap they start again."""
 BACKLOG = 1_000
-"""What may wait for one listener; one who is slower begins anew."""
+"""Maximum number of events that wait for one listener; a slower one starts again."""
 _BATCH = 1_000
 _IDLE_S = 30.0
 _RETRY_S = 1.0
@@ -36,7 +36,10 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """What a listener gets at once. ``reset``: something was left out, so fetch anew."""
+    """Messages that a listener receives at once.
+
+    ``reset``: events were left out, so the listener fetches everything again.
+    """
 
     reset: bool
     last_id: int
@@ -44,7 +47,7 @@ class Messages:
 
 
 class Subscription:
-    """One listener. ``actor`` may be replaced when what it may see has changed."""
+    """Subscription of one listener. ``actor`` is replaced when its permissions change."""
 
     def __init__(self, actor: Actor, start_id: int, *, backlog: int) -> None:
         self.actor = actor
@@ -56,7 +59,10 @@ class Subscription:
         self._ready = asyncio.Event()
 
     async def get(self) -> Messages:
-        """What came since the last call; waits until something did. Nothing: the hub stopped."""
+        """Wait for messages since the last call and return them.
+
+        Empty if the hub stopped.
+        """
         await self._ready.wait()
         self._ready.clear()
         taken = Messages(self._reset, self._last_id, tuple(self._waiting))
@@ -65,7 +71,7 @@ class Subscription:
         return taken
 
     def offer(self, messages: Iterable[_Message]) -> None:
-        """Queue what the actor may see."""
+        """Queue the event if the actor may see it."""
         for message in messages:
             self._last_id = message.event.id
             if visible(message.event, self.actor):
@@ -76,18 +82,18 @@ class Subscription:
             self._ready.set()
 
     def reset(self) -> None:
-        """Leave out what waits, and say so."""
+        """Drop the waiting events and mark the subscription as reset."""
         self._waiting.clear()
         self._reset = True
         self._ready.set()
 
     def wake(self) -> None:
-        """Have ``get`` return."""
+        """Wake the waiting ``get``."""
         self._ready.set()
 
 
 class EventHub:
-    """Tails the event table between ``start`` and ``stop``."""
+    """Distributor of the event table between ``start`` and ``stop``."""
 
     def __init__(
         self, store: ClusterStore, *, history: int = HISTORY, backlog: int = BACKLOG
@@ -97,18 +103,18 @@ class EventHub:
         self._limit = history
         self._history: deque[_Message] = deque()
         self._floor = 0
-        """Every event after this one is in the history."""
+        """ID after which every event is in the history."""
         self._last_id = 0
         self._listeners: set[Subscription] = set()
         self._callbacks: list[Callable[[Sequence[Event]], None]] = []
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.problem: str | None = "The event stream has not started."
-        """Why events do not flow; None while they do."""
+        """Reason why events do not flow; None while they do."""
         self.stopped = False
 
     async def start(self) -> None:
-        """Load the newest history, then tail."""
+        """Load the newest history, then follow the event table."""
         self._last_id = await self._store.last_event_id()
         self._floor = max(0, self._last_id - self._limit)
         reached = self._floor
@@ -124,7 +130,7 @@ class EventHub:
         self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """End the tail and every wait."""
+        """Stop following the table and end every wait."""
         self.stopped = True
         if self._task is not None:
             self._task.cancel()
@@ -135,7 +141,7 @@ class EventHub:
 
     @contextmanager
     def subscribe(self, actor: Actor, *, after: int | None = None) -> Iterator[Subscription]:
-        """Listen from now on, or from the event ``after`` if that is not too long ago."""
+        """Subscribe from now on, or from the event ``after`` if it is still in the history."""
         subscription = Subscription(actor, self._last_id, backlog=self._backlog)
         if after is not None and after != self._last_id:
             if self._floor <= after < self._last_id:
@@ -153,13 +159,13 @@ class EventHub:
         self._callbacks.append(callback)
 
     def mark(self) -> asyncio.Event:
-        """Taken before a look at the store, for ``changed`` after it: no change falls between."""
+        """Return a mark to take before reading the store, so that ``changed`` misses no change."""
         return self._changed
 
     async def changed(self, mark: asyncio.Event, timeout_s: float) -> None:
-        """Return once anything was committed since the mark, after the timeout, or at the stop.
+        """Return once something was committed since the mark, after the timeout, or at the stop.
 
-        All who wait in this process share the one wait for the store.
+        All waiters in this process share one wait for the store.
         """
         if self.stopped:
             return
@@ -170,7 +176,10 @@ class EventHub:
             return
 
     def pulse(self) -> None:
-        """Let go all who wait for a change. Whoever changed something here need not wait itself."""
+        """Wake all waiters for a change.
+
+        A process that changed something itself need not wait for the store.
+        """
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -192,7 +201,7 @@ class EventHub:
             self.problem = "The event stream broke off; the log says why. Restart the API."
 
     async def _read(self) -> bool:
-        """Publish what is new; True if there may be more."""
+        """Publish new events; return whether there may be more."""
         batch = await self._store.events_after(self._last_id, limit=_BATCH)
         self.problem = None
         if batch:
@@ -213,7 +222,10 @@ class EventHub:
 
 
 def visible(event: Event, actor: Actor) -> bool:
-    """Whether the actor may hear of it: what is nobody's is everybody's."""
+    """Return whether the actor may see the event.
+
+    An event without an owner is visible to all users.
+    """
     return (
         event.owner is None
         or event.owner == actor.name

@@ -1,4 +1,4 @@
-"""What a data directory needs before anybody can log in: an administrator and a way in."""
+"""Setup of a data directory for the first login: an administrator and a login method."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOKEN_NAME = "aitne up"  # noqa: S105 - what its owner sees in the list
 
 
 class FirstRun:
-    """Makes the first administrator, and the token of whoever started the platform."""
+    """Creation of the first administrator and the token of the user who started the platform."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class FirstRun:
         clock: Callable[[], datetime],
         accounts: AccountImport | None = None,
     ) -> None:
-        """``accounts``: whom to make portal accounts of besides."""
+        """Store the dependencies; ``accounts`` are further users who get portal accounts."""
         self._store = store
         self._users = users
         self._settings = settings
@@ -44,7 +44,7 @@ class FirstRun:
         self._accounts = accounts
 
     async def prepare(self) -> None:
-        """Idempotent: an administrator and a token that still work are left alone."""
+        """Create the administrator and the token if they are missing or no longer valid."""
         name = unix_user()
         admin = await self._first_admin(name)
         if self._accounts is not None:
@@ -98,7 +98,7 @@ class FirstRun:
 
 
 def unix_user() -> str:
-    """The login name of who runs this process, in the letters that a user's name may have here."""
+    """Return the login name of the process's user, in letters that a user's name may have."""
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Following logs: one watcher per log, however many people look on."""
+"""Following of logs: one watcher per log, whatever the number of readers."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from aitne.core.ports.store import Store
 from aitne.core.states import retries
 
 GROWTH_INTERVAL_S = 0.2
-"""How often a followed log's size is looked at."""
+"""Seconds between checks of a followed log's size."""
 STATE_EVERY = 3
-"""The job's state is asked for at every so-manieth look while the log is quiet."""
+"""Number of size checks after which the job's state is read, while the log is unchanged."""
 RETRY_PATIENCE_S = 10.0
-"""How long a further attempt, which a job's policy promises, is waited for."""
+"""Seconds to wait for a further attempt that the job's retry policy promises."""
 CHUNK_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """Which job's row tells about the log, and where its files lie."""
+    """Source of a log: the row of its job and the location of its files."""
 
     row_id: UUID
     place: JobPlace
-    """Of any attempt: the one that is read is told with each reading."""
+    """Location of any attempt; each read names the attempt."""
     task: int | None
 
 
 @dataclass(slots=True)
 class _Watch:
-    """What is known about one log. ``changed`` is replaced each time it is set."""
+    """State of one followed log. ``changed`` is replaced each time it is set."""
 
     attempt: int
     ended: bool
@@ -50,7 +50,7 @@ class _Watch:
 
 
 def _ended(job: Job) -> bool:
-    """Whether no further attempt follows either."""
+    """Return whether the job has ended and no further attempt follows."""
     policy = job.spec.retry
     again = (
         job.reason is not None
@@ -61,7 +61,7 @@ def _ended(job: Job) -> bool:
 
 
 class LogFollower:
-    """Streams logs while they grow."""
+    """Stream of logs while they grow."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class LogFollower:
         self._watches: dict[LogSource, _Watch] = {}
 
     async def read(self, job: Job, offset: int, limit: int) -> LogChunk:
-        """One piece of the log of the job's present attempt, as it is now."""
+        """Return a piece of the log of the job's present attempt."""
         return await self._read(self._source(job), job.attempt, offset, limit)
 
     def _source(self, job: Job) -> LogSource:
@@ -90,10 +90,10 @@ class LogFollower:
         return await self._files.read_log(place, source.task, offset=offset, limit=limit)
 
     async def follow(self, job: Job, offset: int) -> AsyncGenerator[bytes, None]:
-        """The log from ``offset`` (negative: from the end) until the job has ended and all is read.
+        """Yield the log from ``offset`` until the job has ended and all is read.
 
-        A further attempt of the job goes on with its own log, from the beginning.
-        Raises ``Unavailable`` when the log can no longer be read.
+        A negative ``offset`` counts from the end. A further attempt of the job continues with its
+        own log, from its beginning. Raises ``Unavailable`` when the log can no longer be read.
         """
         source = self._source(job)
         watch = self._join(source, job)

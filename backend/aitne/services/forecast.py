@@ -1,4 +1,4 @@
-"""What the scheduler itself would say to a job, asked before anything is stored."""
+"""Answer of the scheduler about a job, requested before anything is stored."""
 
 from __future__ import annotations
 
@@ -12,36 +12,42 @@ from aitne.core.ports.scheduler import Scheduler
 from aitne.services.render import Renderer
 
 SCHEDULER = "scheduler"
-"""The field that is named when the scheduler says no and does not say to what."""
+"""Field that is named when the scheduler refuses a job without naming a field."""
 
 
 SOON = timedelta(minutes=1)
-"""A start that the scheduler expects within this time is called now."""
+"""Time within which an expected start counts as now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """When it would start, and what the user should know."""
+    """Expected start of a job, and notes for its user."""
 
     starts_at: datetime | None = None
     warnings: tuple[str, ...] = ()
 
     def later(self, now: datetime) -> str | None:
-        """That it has to wait by the scheduler's own plan; None: it need not, or nobody can tell."""
+        """Return a pending reason if the scheduler plans a later start.
+
+        None: the job need not wait, or its start is unknown.
+        """
         if self.starts_at is None or self.starts_at <= now + SOON:
             return None
         return "Waits its turn: others were given what is free."
 
 
 class Forecaster:
-    """Asks a scheduler that several processes may hold; others have nothing to tell."""
+    """Forecasts of a scheduler that several processes may use; others provide none."""
 
     def __init__(self, renderer: Renderer, scheduler: Scheduler | None) -> None:
         self._renderer = renderer
         self._scheduler = scheduler
 
     async def ask(self, job: Job, after: Sequence[str]) -> Outlook:
-        """Raises ``InvalidInput`` where the scheduler would refuse the job."""
+        """Return the scheduler's forecast for the job.
+
+        Raises ``InvalidInput`` if the scheduler would refuse it.
+        """
         if self._scheduler is None:
             return Outlook()
         try:

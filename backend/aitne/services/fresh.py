@@ -1,4 +1,4 @@
-"""One answer for everybody who asks within a time."""
+"""Cache of one answer for all requests within a time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ T = TypeVar("T")
 
 
 class Fresh(Generic[T]):
-    """Reads again when the last answer is older than ``fresh_s``; who asks meanwhile waits for that."""
+    """Value that is read again once it is older than ``fresh_s``.
+
+    Concurrent requests share the read.
+    """
 
     def __init__(self, read: Callable[[], Awaitable[T]], fresh_s: float) -> None:
         self._read = read
         self._fresh_s = fresh_s
         self._looking = asyncio.Lock()
         self._last: tuple[T, float] | None = None
-        """The answer, and until when it is given."""
+        """Last answer, and the time until which it is served."""
 
     async def get(self) -> T:
-        """The answer. Raises what reading raises; then the next one who asks reads again."""
+        """Return the answer.
+
+        Raises what reading raises; then the next request reads again.
+        """
         async with self._looking:
             loop = asyncio.get_running_loop()
             if self._last is None or loop.time() >= self._last[1]:

@@ -1,4 +1,4 @@
-"""How every part of the platform does: looked at by one task, told to all administrators."""
+"""Health of all parts of the platform: checked by one task, visible to all administrators."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 15.0
 FRESH_S = 3.0
-"""So long one look serves all who ask."""
+"""Seconds for which one check serves all requests."""
 
 
 class HealthService:
-    """Keeps what was found, so that it can say since when."""
+    """Health of the parts, with the time since which each state holds."""
 
     def __init__(
         self, checks: Checks, restarts: ProcessRestarts, clock: Callable[[], datetime]
@@ -39,18 +39,21 @@ class HealthService:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Look from time to time: what broke while nobody asked has a beginning too."""
+        """Start periodic checks, so that a failure without any request has a start time too."""
         self._task = asyncio.create_task(self._watch(), name="health")
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop the periodic checks."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
             self._task = None
 
     async def report(self, actor: Actor) -> Health:
-        """Every part. Raises ``NotAllowed`` for anyone but an administrator."""
+        """Return the health of every part.
+
+        Raises ``NotAllowed`` unless the actor is an administrator.
+        """
         require(Action.PLATFORM_ADMINISTER, actor, "page", "health")
         return await self._fresh()
 

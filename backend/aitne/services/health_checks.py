@@ -1,4 +1,4 @@
-"""What is looked at, one check for each part of the platform."""
+"""Health checks, one for each part of the platform."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RATHER_LITTLE_BYTES = 50 << 30
 LITTLE_BYTES = 5 << 30
 NO_BYTES = 500 << 20
 _MOST_GROUPS = 5
-"""So many reasons of nodes are named."""
+"""Maximum number of node groups named with their reasons."""
 _RESTARTED = (
     "The supervisor starts it again when it has ended, and kills it first when it has not answered for "
     f"{HUNG_AFTER_S:.0f} s."
@@ -50,7 +50,7 @@ Facts = dict[str, str | int | float | None]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found. ``since`` None: since it is found so."""
+    """Result of one check. ``since`` None: since the result was first seen."""
 
     state: HealthState
     says: str
@@ -60,7 +60,7 @@ class Finding:
 
 
 class Checks:
-    """The checks by the part's name."""
+    """Health checks by the name of the part."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Checks:
         self._started = time.time()
 
     def all(self) -> Mapping[str, Callable[[], Awaitable[Finding]]]:
-        """Those that this platform has."""
+        """Return the checks of the parts that this platform has."""
         checks = {
             "api": self._api,
             "database": self._database,
@@ -268,7 +268,7 @@ class Checks:
         return Finding(OK, "The broker listens.", None, None, {"socket": str(socket)})
 
     async def _storage(self) -> Finding:
-        """Whether the places are there; what is in them is their users' business."""
+        """Check that the storage areas exist; the contents are not examined."""
         storage = self._settings.storage
         places = {Path(PLACEHOLDER.split(area.path)[0] or "/") for area in storage.areas}
         wrong = []
@@ -312,7 +312,10 @@ class Checks:
 
 
 def _with_reasons(nodes: Iterable[Node]) -> str:
-    """Name nodes, those together that have the same state and reason; the largest groups come first."""
+    """Return the nodes in words, grouped by state and reason.
+
+    The largest groups come first.
+    """
     groups: dict[str, list[str]] = {}
     for node in nodes:
         # Slurm adds by whom and when a reason was given, which differs from node to node.

@@ -1,4 +1,4 @@
-"""Ends users' logins at JupyterHub, and so at their sessions, when those at the portal have ended."""
+"""End of users' logins at JupyterHub and their sessions, after those at the portal have ended."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 
 
 class HubLogouts:
-    """Passes on what the store noted, in its transaction, when it ended logins.
+    """Transfer of ended logins, which the store recorded in its transactions, to JupyterHub.
 
-    One task, which sleeps until ``wake``; while JupyterHub is silent it tries again.
+    One task, which sleeps until ``wake``; while JupyterHub is silent it retries.
     """
 
     def __init__(self, store: SignInStore, hub: HubLogins) -> None:
@@ -28,18 +28,18 @@ class HubLogouts:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin, with what was left over."""
+        """Start with the logins left from an earlier process."""
         self._task = asyncio.create_task(self._run(), name="hub-logouts")
 
     async def stop(self) -> None:
-        """End. What is due stays in the store."""
+        """Stop the task; pending logins stay in the store."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
             self._task = None
 
     def wake(self) -> None:
-        """Look at once: logins have just ended."""
+        """Process at once: logins have just ended."""
         self._due.set()
 
     async def _run(self) -> None:
@@ -55,7 +55,7 @@ class HubLogouts:
             self._due.set()
 
     async def _pass_on(self) -> bool:
-        """End the logins of all users that are due; False if some are left."""
+        """End the logins of all pending users; return False if some are left."""
         done = True
         try:
             for owner, count in (await self._store.hub_logouts()).items():

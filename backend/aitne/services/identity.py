@@ -1,4 +1,4 @@
-"""Logging in, and who a credential speaks for."""
+"""Login, and the users that credentials belong to."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ _LINK_OVER = "This login link was used before or has expired. Ask for a new one,
 _LINK, _TICKET, _REDIRECT = "login_link", "second_step", "redirect"
 _A_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _MOST_TRIES = 5
-"""Of one ticket; then the password is asked again."""
+"""Maximum number of codes tried with one ticket; then the password is required again."""
 
 
 class LoginExpired(NotAuthenticated):
-    """The second step came too late, or for a first one that was used up."""
+    """The second step came too late, or its first step was already used."""
 
     code = "login_expired"
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Where a request comes from."""
+    """Origin of a request."""
 
     address: str | None = None
     agent: str | None = None
     browser: str | None = None
-    """The cookie of a browser that has logged in before."""
+    """Cookie of a browser that has logged in before."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebSession:
-    """A browser's login."""
+    """Login of a browser."""
 
     actor: Actor
     csrf: str
@@ -61,20 +61,26 @@ class WebSession:
 
 @dataclass(frozen=True, slots=True)
 class WebLogin:
-    """A new login: ``token`` goes into the cookie, and only its hash is stored."""
+    """New login: ``token`` goes into the cookie, and only its hash is stored."""
 
     actor: Actor
     csrf: str
     token: str
     browser: str
-    """For a cookie that stays: wrong passwords that others send do not lock this browser out."""
+    """Value of a permanent cookie.
+
+    With it, wrong passwords sent from elsewhere do not lock out this browser.
+    """
     recovery_codes: tuple[str, ...] = ()
-    """Of a second factor that was set up on the way; shown this once."""
+    """Recovery codes of a second factor that was set up during the login; shown only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondStep:
-    """The password was right; a code is asked for. ``enrol`` when there is no second factor yet."""
+    """Request for a code after a correct password.
+
+    ``enrol`` if the user has no second factor yet.
+    """
 
     ticket: str
     expires_at: datetime
@@ -83,7 +89,7 @@ class SecondStep:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A one-time login link."""
+    """One-time link that logs a user in."""
 
     url: str
     expires_at: datetime
@@ -91,20 +97,28 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Where to send a browser that is to log in elsewhere; ``proof`` is kept by it meanwhile."""
+    """URL at which a browser logs in with another provider.
+
+    The browser keeps ``proof`` meanwhile.
+    """
 
     url: str
     proof: str
 
 
 def lockout_key(username: str) -> str:
-    """What failures under a name are counted by. A name can be any text here; hashed, it fits the
-    store and says nothing in it."""
+    """Return the key by which failures under a name are counted.
+
+    A name can be any text here. Hashed, it fits the store and reveals nothing.
+    """
     return f"name:{hashed(username.strip().casefold())}"
 
 
 def network_of(address: str | None) -> str:
-    """Return what failures from an address are counted by: an IPv6 host chooses freely among a /64."""
+    """Return the key by which failures from an address are counted.
+
+    For IPv6 it is the /64 network, because a host can choose any address in it.
+    """
     try:
         parsed = ip_address(address or "")
     except ValueError:
@@ -117,7 +131,7 @@ def network_of(address: str | None) -> str:
 
 
 class IdentityService:
-    """Every credential is 256 random bits of which only a hash is stored."""
+    """Credentials of users: each is 256 random bits of which only a hash is stored."""
 
     def __init__(
         self,
@@ -139,8 +153,8 @@ class IdentityService:
     async def login(self, username: str, password: str, visit: Visit) -> WebLogin | SecondStep:
         """Log in with a name and a password.
 
-        A browser that the user has logged in with before is counted for itself: else anybody could
-        keep a user out by sending wrong passwords.
+        A browser that the user has logged in with before is counted separately: otherwise anyone
+        could lock a user out by sending wrong passwords.
 
         Raises:
             NotAuthenticated: wrong, unknown or disabled, and it does not say which.
@@ -181,7 +195,7 @@ class IdentityService:
         return await self._enter(user, source, visit, may_have_to_enrol=True)
 
     async def finish(self, ticket: str, code: str, visit: Visit) -> WebLogin:
-        """The second step, with the ticket that the first one gave.
+        """Complete the second step, with the ticket of the first one.
 
         Raises:
             LoginExpired: the ticket is used up or expired.
@@ -216,7 +230,7 @@ class IdentityService:
         return login
 
     async def create_login_link(self, actor: Actor) -> Link:
-        """A link that logs the actor in, once, and asks for no second factor.
+        """Create a link that logs the actor in once, without a second factor.
 
         Raises:
             NotAllowed: the token in use may do less than the login that the link gives.
@@ -255,7 +269,7 @@ class IdentityService:
         return login
 
     async def begin_redirect(self, name: str, next_path: str) -> Departure:
-        """Where to send a browser that logs in by the source ``name``.
+        """Return the URL for a login by the source ``name``, and the proof that the browser keeps.
 
         Raises:
             NotFound: no such source.
@@ -276,7 +290,7 @@ class IdentityService:
     async def finish_redirect(
         self, name: str, answer: Mapping[str, str], proof: str, visit: Visit
     ) -> tuple[WebLogin | SecondStep, str]:
-        """What came of it, and where the person wanted to go.
+        """Complete a redirected login; return its result and the path that the user asked for.
 
         Raises:
             NotFound: no such source.
@@ -300,15 +314,15 @@ class IdentityService:
         return await self._enter(user, name, visit, may_have_to_enrol=False), str(data["next"])
 
     async def logout(self, token: str) -> None:
-        """End a browser's login; an unknown one is no error."""
+        """End a browser's login; an unknown login is no error."""
         await self._store.end_sign_in(hashed(token))
 
     async def is_logged_in(self, token: str) -> bool:
-        """Whether a cookie's token is a login that holds."""
+        """Return whether a cookie's token belongs to a valid login."""
         return await self._store.open_sign_in(hashed(token), self._clock(), None) is not None
 
     async def actor_of_session(self, token: str, address: str | None = None) -> WebSession:
-        """Whom a cookie's token speaks for. Raises ``NotAuthenticated``."""
+        """Return the login that a cookie's token belongs to. Raises ``NotAuthenticated``."""
         found = await self._store.open_sign_in(hashed(token), self._clock(), address)
         if found is None:
             raise NotAuthenticated("Your login has ended. Log in again.")
@@ -326,7 +340,7 @@ class IdentityService:
         return WebSession(actor, found.csrf, found.sign_in.acting_until)
 
     async def actor_of_token(self, token: str) -> Actor:
-        """Whom a personal access token speaks for. Raises ``NotAuthenticated``."""
+        """Return the actor that a personal access token belongs to. Raises ``NotAuthenticated``."""
         found = None
         if token.startswith(TOKEN_PREFIX):
             found = await self._store.token_user(hashed(token), self._clock())
@@ -348,7 +362,10 @@ class IdentityService:
     async def _enter(
         self, user: User, source: str, visit: Visit, *, may_have_to_enrol: bool
     ) -> WebLogin | SecondStep:
-        """Log in, or ask for a code first. A provider that is redirected to has factors of its own."""
+        """Log in, or request a code first.
+
+        A provider that is redirected to has second factors of its own.
+        """
         has = await self._factors.has(user.name)
         if not has and not (may_have_to_enrol and self._factors.required(user)):
             login = await self._begin(user, source, visit)
@@ -376,7 +393,10 @@ class IdentityService:
         token_id: str | None = None,
         until: datetime | None = None,
     ) -> WebLogin:
-        """Create a sign-in. It ends with the token ``token_id`` behind it, and at ``until`` at the latest."""
+        """Create a sign-in.
+
+        It ends with the token ``token_id`` that it was made with, and at ``until`` at the latest.
+        """
         token, csrf, now = new_secret(), new_secret(), self._clock()
         expires_at = now + timedelta(seconds=self._settings.auth.session_lifetime)
         sign_in = SignIn(
@@ -430,7 +450,10 @@ class IdentityService:
             raise _too_many(float(auth.failure_window))
 
     async def _count(self, key: str) -> bool:
-        """Whether a failure of this try locks the name, or the name in this browser."""
+        """Count a login attempt.
+
+        Return whether its failure locks the name, or the name in this browser.
+        """
         auth = self._settings.auth
         attempt = await self._store.begin_attempt(
             key,

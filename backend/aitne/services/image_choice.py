@@ -1,6 +1,7 @@
-"""Which image a job runs in, and by which runtime: from what was asked to one artifact of the catalogue.
+"""Choice of a job's image and runtime: from the request to one artifact of the catalogue.
 
-Pure. A job keeps the digest it was given, so that a new version of an image changes nothing for it.
+Has no side effects. A job keeps the digest that was resolved for it, so a new version of an image
+changes nothing for it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from aitne.core.storage_settings import ContainerSettings
 from aitne.services.parameters import suggestion
 
 FIRST = "apptainer"
-"""Taken before the others where a site has no choice of its own: it needs no daemon."""
+"""Preferred runtime where the site has not configured one: it needs no daemon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a job says of its image."""
+    """Requirements of a job on its image."""
 
     reference: str
     runtime: str | None
@@ -31,17 +32,20 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``use`` None: the node as it is. With ``problem``, the rest means nothing."""
+    """Chosen runtime and image.
+
+    ``use`` None: no image. With ``problem``, the other fields are invalid.
+    """
 
     runtime: str = BARE
     use: ImageUse | None = None
     apps: frozenset[str] | None = None
-    """What the image has; None: the node as it is has all."""
+    """Apps of the image; None: no image, so all apps are available."""
     problem: FieldProblem | None = None
 
 
 class ImageChooser:
-    """Knows the runtimes of this platform."""
+    """Choice of images for the runtimes of this platform."""
 
     def __init__(
         self, runtimes: Mapping[str, Runtime], settings: ContainerSettings, *, on_slurm: bool
@@ -54,7 +58,10 @@ class ImageChooser:
 
     @property
     def _refusals(self) -> dict[str, str | None]:
-        """Asked each time: a daemon starts and a package is installed while the platform runs."""
+        """Return why each runtime cannot be used; None for one that can.
+
+        Evaluated on each call: a daemon or a package may appear while the platform runs.
+        """
         return {
             name: runtime.refusal(on_slurm=self._on_slurm)
             for name, runtime in self._runtimes.items()
@@ -62,7 +69,7 @@ class ImageChooser:
 
     @property
     def usable(self) -> tuple[str, ...]:
-        """The runtimes that images can be run by here, the preferred one first."""
+        """List the runtimes that can run images here, the preferred one first."""
         names = [name for name, refusal in self._refusals.items() if refusal is None]
         first = (self._settings.runtime, FIRST)
         return tuple(
@@ -70,7 +77,7 @@ class ImageChooser:
         )
 
     def choose(self, wanted: Wanted, images: Sequence[Image]) -> Choice:
-        """``images`` are those that the user may see."""
+        """Choose the image and runtime; ``images`` are those that the user may see."""
         if wanted.reference == BARE:
             if wanted.runtime not in (None, BARE):
                 return _problem(

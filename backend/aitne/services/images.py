@@ -1,4 +1,4 @@
-"""The catalogue of images: what programs run in, and who sees which."""
+"""Catalogue of images, and the users who may see each."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _Line = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1
 
 
 class NewArtifact(Strict):
-    """An image as one runtime takes it."""
+    """Image as one runtime takes it."""
 
     runtime: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=["apptainer"])
-    """What takes it."""
+    """Name of the runtime that starts it."""
     digest: Digest = Field(description="Of the file, or Docker's own id of the image.")
     size_bytes: int = Field(
         0, ge=0, le=1 << 60, description="Only without a path: of a file the platform looks itself."
@@ -49,29 +49,29 @@ class NewArtifact(Strict):
 
 
 class NewPackage(Strict):
-    """One entry of the software bill."""
+    """Entry of the software bill."""
 
     name: _Line
     version: _Line
     source: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$", examples=["debian", "python"])
-    """Where it came from."""
+    """Package source, such as a package manager."""
 
 
 class NewImage(Strict):
-    """A version of an image that was built and tried."""
+    """Version of an image that was built and tested."""
 
     name: ImageName
     version: ImageVersion
     description: str = Field("", max_length=500)
     apps: dict[AppName, ImageApp] = Field(default_factory=dict, max_length=20)
-    """The apps that sessions may start in it."""
+    """Apps that sessions may start in the image."""
     needs: ImageNeeds = ImageNeeds()
-    """What a node must have to run it."""
+    """Requirements on a node that runs the image."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict, max_length=100)
     artifacts: list[NewArtifact] = Field(min_length=1, max_length=10)
-    """The image itself, once for each runtime."""
+    """Artifacts, one for each runtime."""
     packages: list[NewPackage] = Field(default_factory=list, max_length=_MOST_PACKAGES)
-    """What is installed in it."""
+    """Packages that are installed in the image."""
     projects: list[ProjectName] = Field(
         default_factory=list,
         max_length=1_000,
@@ -80,7 +80,7 @@ class NewImage(Strict):
 
 
 class ImageService:
-    """What users see and administrators change."""
+    """Access to the image catalogue: users read it, administrators change it."""
 
     def __init__(
         self, store: CatalogStore, files: ImageFiles, clock: Callable[[], datetime]
@@ -90,26 +90,28 @@ class ImageService:
         self._clock = clock
 
     async def list(self, actor: Actor) -> Sequence[Image]:
-        """Those that new jobs of the actor may use; for administrators all. Without packages.
+        """List the images that new jobs of the actor may use, without packages.
 
-        Raises ``NotAllowed``."""
+        For administrators all images. Raises ``NotAllowed``.
+        """
         found = await self.candidates(actor)
         return found if actor.is_admin else [image for image in found if image.offered]
 
     async def candidates(self, actor: Actor) -> Sequence[Image]:
-        """All that the actor may see, the retired and damaged ones too: their names are known.
-        Without packages, by name and newest first.
+        """List all images that the actor may see, including retired and damaged ones.
 
-        Raises ``NotAllowed``."""
+        Without packages, by name and newest first. Raises ``NotAllowed``.
+        """
         may = decide(Action.IMAGE_READ, actor, project=_any_project(actor))
         if not may.allowed:
             raise NotAllowed(may.reason)
         return [_shown(image, actor) for image in await self._store.images() if _sees(actor, image)]
 
     async def find(self, actor: Actor, reference: str) -> Image:
-        """The image ``name:version``, or of ``name`` the newest that is offered. With its packages.
+        """Return the image ``name:version``, or the newest offered one of ``name``.
 
-        Raises ``NotFound``; ``NotAllowed``."""
+        The result includes the packages. Raises ``NotFound``; ``NotAllowed``.
+        """
         name, _, version = reference.partition(":")
         if version:
             return await self.get(actor, name, version)
@@ -119,12 +121,13 @@ class ImageService:
         raise NotFound("image", reference)
 
     async def get(self, actor: Actor, name: str, version: str) -> Image:
-        """With its packages. Raises ``NotFound``, ``NotAllowed``."""
+        """Return an image with its packages. Raises ``NotFound``, ``NotAllowed``."""
         return _shown(await self._allowed(Action.IMAGE_READ, actor, name, version), actor)
 
     async def register(self, actor: Actor, new: NewImage) -> Image:
-        """Take a version in and offer it; of a version that is there, take in further artifacts.
-        Every file is read through, which takes its time.
+        """Register a version and offer it; add further artifacts to a known version.
+
+        Every file is read completely, which takes a while.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -169,9 +172,10 @@ class ImageService:
         state: ImageState | None = None,
         projects: Collection[str] | None = None,
     ) -> Image:
-        """Retire it or offer it again; say whose members see it (none: everybody).
+        """Retire the image or offer it again, and set the projects that see it (none: all users).
 
-        Raises ``NotFound``, also for a project; ``NotAllowed``."""
+        Raises ``NotFound``, also for a project; ``NotAllowed``.
+        """
         await self._allowed(Action.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.set_image(
             name, version, state=state, projects=projects, actor=actor.name
@@ -180,18 +184,22 @@ class ImageService:
     async def note_verification(
         self, actor: Actor, name: str, version: str, damage: str | None
     ) -> Image:
-        """Keep what a verification found; a damaged image is not offered until one finds it well.
+        """Store the result of a verification.
 
-        Raises ``NotFound``, ``NotAllowed``."""
+        A damaged image is not offered until a verification succeeds. Raises ``NotFound``,
+        ``NotAllowed``.
+        """
         await self._allowed(Action.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.set_image(
             name, version, verified_at=self._clock(), damage=damage, actor=actor.name
         )
 
     async def remove(self, actor: Actor, name: str, version: str) -> Sequence[Artifact]:
-        """Take a retired or damaged one out of the catalogue. Its files stay: what they were.
+        """Remove a retired or damaged image from the catalogue.
 
-        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` while it is offered or a job uses it."""
+        Return its artifacts; their files stay. Raises ``NotFound``; ``NotAllowed``; ``Conflict``
+        while it is offered or a job uses it.
+        """
         await self._allowed(Action.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.remove_image(name, version, actor=actor.name)
 
@@ -209,7 +217,10 @@ def _any_project(actor: Actor) -> str | None:
 
 
 def _common_project(actor: Actor, image: Image) -> str | None:
-    """A project by which the actor sees the image: of an image for everybody, any of the actor's."""
+    """Return a project through which the actor sees the image.
+
+    For an image for all users, any project of the actor's.
+    """
     if not image.projects:
         return _any_project(actor)
     return next((name for name in image.projects if name in actor.projects), image.projects[0])
@@ -220,7 +231,7 @@ def _sees(actor: Actor, image: Image) -> bool:
 
 
 def _shown(image: Image, actor: Actor) -> Image:
-    """The image without the names of projects that are none of the actor's business."""
+    """Return the image without the names of projects that the actor may not see."""
     if actor.is_admin:
         return image
     mine = tuple(name for name in image.projects if name in actor.projects)

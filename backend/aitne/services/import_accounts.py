@@ -1,4 +1,4 @@
-"""Portal users, projects and memberships of Slurm's users, accounts and associations."""
+"""Import of Slurm's users, accounts and associations as portal users, projects and memberships."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from aitne.services.sync import UnixName, all_users
 log = logging.getLogger(__name__)
 
 ACTOR = "import"
-"""Who made the change, in the events. It is no user's name while nobody chooses it."""
+"""Author of the changes in events; no user's name, unless a user chooses it."""
 _PROJECT: TypeAdapter[str] = TypeAdapter(ProjectName)
 _USER: TypeAdapter[str] = TypeAdapter(UserName)
 
 
 class AccountImport:
-    """Adds what is missing here. It never removes anything, and never changes what is here."""
+    """Import of missing entries. It never removes or changes existing ones."""
 
     def __init__(
         self,
@@ -36,7 +36,10 @@ class AccountImport:
         map_: Mapping[str, str],
         operators: frozenset[str],
     ) -> None:
-        """``map_`` is ``[accounts] map``: user to Unix account where the names differ."""
+        """Store the dependencies.
+
+        ``map_`` is ``[accounts] map``: user to Unix account where they differ.
+        """
         self._store = store
         self._accounting = accounting
         self._unix = unix
@@ -45,7 +48,7 @@ class AccountImport:
         self._operators = operators
 
     async def run(self) -> None:
-        """Import; if accounting does not answer, say so and leave it to the next start."""
+        """Import; if accounting does not answer, log that and leave it to the next start."""
         try:
             found = await self._accounting.read()
         except (Unavailable, NotSupported, SchedulerRejected) as error:
@@ -58,7 +61,7 @@ class AccountImport:
         await self._make_members(found, people, projects, present)
 
     def _people(self, found: Associations) -> dict[str, str]:
-        """Unix account to portal user, of those that may have a portal account."""
+        """Return portal users by Unix account, for accounts that may have one."""
         people = {}
         for each in found.users:
             if each.privileged or each.name in self._operators:
@@ -124,7 +127,10 @@ class AccountImport:
         projects: set[str],
         present: set[tuple[str, str]],
     ) -> None:
-        """``present`` were members before this import; their limits are the platform's affair."""
+        """Add missing memberships.
+
+        Those in ``present`` stay unchanged: their limits are managed on the platform.
+        """
         known = {user.name for user in await all_users(self._store)}
         for each in found.members:
             user = people.get(each.user or "")

@@ -1,4 +1,4 @@
-"""After how long without activity a session is ended."""
+"""Inactivity duration after which a session ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ def inactivity(
     idle: IdleSettings,
     problems: Problems,
 ) -> int | None:
-    """What holds for a job file: its own word, else the template's, else the site's; within their bounds."""
+    """Return the inactivity duration for a job file in seconds; None if there is no limit.
+
+    The job file's value takes precedence, then the template's, then the site's, within their
+    bounds.
+    """
     asked = file.inactivity_duration
     if kind is not JobType.SESSION:
         if asked is not None:

@@ -1,4 +1,4 @@
-"""Invitations: a link that makes whoever opens it a member of a project."""
+"""Invitations: a link makes the user who opens it a member of a project."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _UNKNOWN = "No invitation has this link. Look whether all of it was copied, or a
 
 @dataclass(frozen=True, slots=True)
 class NewInvitation:
-    """An invitation and its link, which is shown this once."""
+    """Invitation and its link, which is shown only once."""
 
     invitation: Invitation
     url: str
 
 
 class InvitationPreview(Frozen):
-    """Who invites to what: what is seen before one joins."""
+    """Invitation as it is shown before a user joins: who invites to which project."""
 
     project: str = Field(description="The project's name.")
     title: str = Field(description="Its title.")
@@ -44,7 +44,7 @@ class InvitationPreview(Frozen):
 
 
 class InvitationService:
-    """Made by managers, accepted by whoever has the link."""
+    """Invitations, created by managers and accepted by users with the link."""
 
     def __init__(self, store: Store, portal_url: str, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -54,7 +54,10 @@ class InvitationService:
     async def create(
         self, actor: Actor, project: str, *, role: ProjectRole, max_uses: int, lifetime_s: int
     ) -> NewInvitation:
-        """Make one. Raises ``NotFound``, ``NotAllowed``; ``Conflict``: the project is not active."""
+        """Create an invitation.
+
+        Raises ``NotFound``, ``NotAllowed``; ``Conflict``: the project is not active.
+        """
         require(Action.PROJECT_MANAGE, actor, "project", project, project=project)
         found = await self._store.get_project(project)
         if found.state is not ProjectState.ACTIVE:
@@ -76,18 +79,24 @@ class InvitationService:
         return NewInvitation(invitation, f"{self._portal_url}/invite#{secret}")
 
     async def list(self, actor: Actor, project: str) -> Sequence[Invitation]:
-        """All of the project's, newest first. Raises ``NotFound``, ``NotAllowed``."""
+        """List all invitations of the project, newest first.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         require(Action.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.get_project(project)
         return await self._store.invitations(project)
 
     async def revoke(self, actor: Actor, project: str, id_: str) -> None:
-        """Take one back. Raises ``NotFound``, ``NotAllowed``."""
+        """Revoke an invitation. Raises ``NotFound``, ``NotAllowed``."""
         require(Action.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.revoke_invitation(project, id_, self._clock(), actor=actor.name)
 
     async def look(self, token: str) -> InvitationPreview:
-        """What a link leads to, for everybody who has it. Raises ``NotFound``."""
+        """Return the invitation that a link leads to.
+
+        Any user may look at it. Raises ``NotFound``.
+        """
         found = await self._store.invitation_of(hashed(token))
         if found is None:
             raise NotFound("invitation", "of this link", _UNKNOWN)
@@ -109,9 +118,11 @@ class InvitationService:
         )
 
     async def accept(self, actor: Actor, token: str) -> Membership:
-        """Join. Who is a member already stays one, and uses nothing up.
+        """Make the actor a member.
 
-        Raises ``NotFound``, ``NotAllowed``; ``Conflict``: it is over."""
+        A member stays one, and does not use up the invitation. Raises ``NotFound``, ``NotAllowed``;
+        ``Conflict``: it is over.
+        """
         require(Action.PROJECT_JOIN, actor, "invitation", "of this link")
         return await self._store.accept_invitation(hashed(token), actor.name, self._clock())
 

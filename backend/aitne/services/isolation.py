@@ -14,7 +14,10 @@ SHARED_ORIGIN = (
 
 
 async def isolation_notes(store: UserStore, settings: Settings) -> Sequence[str]:
-    """Return what separates users neither on the machine nor in browsers; empty for one user."""
+    """List the notes on missing separation of users on the machine and in browsers.
+
+    Empty for one user.
+    """
     notes = []
     if settings.shared_account is not None and settings.trusted_users:
         notes.append(

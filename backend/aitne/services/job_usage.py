@@ -1,4 +1,4 @@
-"""What the platform's own jobs have used: the record of usage where the scheduler keeps none."""
+"""Usage of the platform's own jobs, where the scheduler keeps no accounting."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ from aitne.core.ports.store.groups import JobTime
 
 
 class JobUsage:
-    """Sums up the last run of each job, by project and owner."""
+    """Usage by project and owner, summed over the last run of each job."""
 
     def __init__(self, store: GroupStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """What ran between the two, what still runs included up to now."""
+        """Return the usage between the two times.
+
+        Running jobs count up to now.
+        """
         until = min(end, self._clock())
         return summed(await self._store.job_times(start, end), start, until)
 
 
 def summed(runs: Sequence[JobTime], start: datetime, end: datetime) -> list[Usage]:
-    """What the runs have used between the two, cut where they reach beyond. Pure."""
+    """Return the usage of the runs between the two times.
+
+    Runs that reach beyond are cut. Has no side effects.
+    """
     found: dict[tuple[str, str], Usage] = {}
     for run in runs:
         seconds = (min(run.ended_at or end, end) - max(run.started_at, start)).total_seconds()

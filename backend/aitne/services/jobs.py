@@ -1,4 +1,4 @@
-"""Jobs: the one way in, and everything that can be asked of one that exists."""
+"""Jobs: their creation and all operations on existing ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_LOG_READ = 8 << 20
 
 
 class JobService:
-    """Use cases of jobs and sessions alike. Each asks the policy first."""
+    """Use cases of jobs and sessions. Each consults the policy first."""
 
     def __init__(
         self,
@@ -53,7 +53,9 @@ class JobService:
         self._follower = LogFollower(store, files, renderer.place)
 
     async def plan(self, actor: Actor, file: JobFile) -> Plan:
-        """What ``create`` would submit, and whether it would start now. Stores nothing.
+        """Return the plan of the job that ``create`` would submit, and whether it would start now.
+
+        Nothing is stored.
 
         Raises:
             InvalidInput: ``create`` would refuse the file for the same reason.
@@ -131,7 +133,7 @@ class JobService:
         sort: JobSort = JobSort.CREATED,
         descending: bool = True,
     ) -> Page[Job]:
-        """The jobs that the actor may see and that match, newest first unless said otherwise.
+        """List the jobs that the actor may see and that match, newest first by default.
 
         Raises:
             InvalidInput: the cursor is not one of ours, or of another order.
@@ -148,14 +150,18 @@ class JobService:
         )
 
     async def count(self, actor: Actor, where: JobFilter) -> dict[JobState, int]:
-        """How many there are of each state, of those that ``list`` lists. Raises ``NotAllowed``."""
+        """Return the number of jobs in each state that ``list`` would list.
+
+        Raises ``NotAllowed``.
+        """
         _check_scope(Action.JOB_READ, actor)
         return await self._store.count_jobs(where, visible_to=_eyes(actor))
 
     async def cancel(self, actor: Actor, job_id: UUID) -> Job:
-        """Wish the job's end; one that has ended is returned as it is.
+        """Request the cancellation of the job; one that has ended is returned unchanged.
 
-        Raises ``NotFound`` and ``NotAllowed``."""
+        Raises ``NotFound`` and ``NotAllowed``.
+        """
         job = await self._allowed(Action.JOB_CANCEL, actor, job_id)
         verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
         return await self._store.request_cancel(job_id, self._clock(), f"{verb} by {actor.name}.")
@@ -168,10 +174,9 @@ class JobService:
         idempotency_key: str | None = None,
         continues: bool = False,
     ) -> Created:
-        """Run the same again as a new job; of an array's task, that task alone.
+        """Submit the same job again as a new one; of an array's task, that task alone.
 
         ``continues``: a session that takes up the work of the old one, with what was open in it.
-
         Raises as ``create``, and ``NotFound``.
         """
         old = await self._allowed(Action.JOB_RESUBMIT, actor, job_id)
@@ -183,20 +188,26 @@ class JobService:
         return await self._store_new(actor, admitted, idempotency)
 
     async def replay(self, actor: Actor, verb: str, body: Any, key: str | None) -> Created | None:
-        """What this key made before. Raises ``IdempotencyConflict``, ``NotAllowed``."""
+        """Return the result of an earlier request with this key; None if there is none.
+
+        Raises ``IdempotencyConflict``, ``NotAllowed``.
+        """
         return await self._replay(actor, _idempotency(actor, key, verb, body))
 
     async def script(self, actor: Actor, job_id: UUID) -> str:
-        """The batch script of the job's present attempt. Raises ``NotFound``."""
+        """Return the batch script of the job's present attempt. Raises ``NotFound``."""
         return self._renderer.script(await self._allowed(Action.JOB_READ, actor, job_id))
 
     async def samples(self, actor: Actor, job_id: UUID) -> Sequence[Sample]:
-        """What the job's processes used, oldest first. Raises ``NotFound``."""
+        """List the resource usage samples of the job, oldest first. Raises ``NotFound``."""
         await self._allowed(Action.JOB_READ, actor, job_id)
         return await self._store.samples(job_id)
 
     async def profile(self, actor: Actor, job_id: UUID) -> Profile:
-        """How its ranks exchange. Raises ``NotFound``, also while they have not said anything."""
+        """Return the profile of the job's ranks.
+
+        Raises ``NotFound``, also before they have reported.
+        """
         await self._allowed(Action.JOB_READ, actor, job_id)
         found = await self._store.profile(job_id)
         if found is None:
@@ -209,16 +220,17 @@ class JobService:
         return Profile.model_validate(found)
 
     async def events(self, actor: Actor, job_id: UUID) -> Sequence[Event]:
-        """The job's history, oldest first. Raises ``NotFound``."""
+        """List the job's events, oldest first. Raises ``NotFound``."""
         await self._allowed(Action.JOB_READ, actor, job_id)
         return await self._store.job_events(job_id)
 
     async def read_log(
         self, actor: Actor, job_id: UUID, *, task: int | None, offset: int, limit: int
     ) -> LogChunk:
-        """A piece of the log; a negative ``offset`` counts from the end.
+        """Return a piece of the log; a negative ``offset`` counts from the end.
 
-        Raises ``NotFound``; ``InvalidInput`` for an array without a task; ``Unavailable``."""
+        Raises ``NotFound``; ``InvalidInput`` for an array without a task; ``Unavailable``.
+        """
         job = await self._logged(actor, job_id, task)
         most = max(0, min(limit, MAX_LOG_READ))
         return await self._follower.read(job, offset, most)
@@ -226,17 +238,20 @@ class JobService:
     async def follow_log(
         self, actor: Actor, job_id: UUID, *, task: int | None, offset: int
     ) -> AsyncGenerator[bytes, None]:
-        """The log as it grows, until the job has ended and all of it was given.
+        """Yield the log as it grows, until the job has ended and all of it was read.
 
-        Raises as ``read_log``, at the first step."""
+        Raises as ``read_log``, at the first step.
+        """
         job = await self._logged(actor, job_id, task)
         async with aclosing(self._follower.follow(job, offset)) as pieces:
             async for piece in pieces:
                 yield piece
 
     def actions(self, actor: Actor, job: Job) -> builtins.list[str]:
-        """What the actor may do with the job now: some of open, extend, stop, cancel,
-        attach, resubmit, continue."""
+        """List the actions that the actor may take on the job now.
+
+        They are among open, extend, stop, cancel, attach, resubmit, continue.
+        """
         live = not job.state.terminal and job.cancel_requested_at is None
         session = job.type is JobType.SESSION
         running = live and job.state.active and job.expires_at is not None
@@ -261,7 +276,7 @@ class JobService:
         return job
 
     async def _logged(self, actor: Actor, job_id: UUID, task: int | None) -> Job:
-        """The row whose log is meant: the job's own, or that of one task of an array."""
+        """Return the row of the log: the job's own, or that of one task of an array."""
         job = await self._allowed(Action.JOB_READ, actor, job_id)
         if job.array_task_id is not None or not job.is_array:
             if task is not None and task != job.array_task_id:
@@ -292,12 +307,15 @@ class JobService:
 
 
 def _eyes(actor: Actor) -> str | None:
-    """With whose eyes the store looks; None: it sees all."""
+    """Return the user whose visibility applies in the store; None: all is visible."""
     return None if actor.is_admin else actor.name
 
 
 def _check_scope(action: Action, actor: Actor) -> None:
-    """Whether the credential permits the action at all, for an object of one's own."""
+    """Check that the credential permits the action on an object of the actor's own.
+
+    Raises ``NotAllowed``.
+    """
     decision = decide(action, actor, owner=actor.name, project=actor.user.default_project)
     if not decision.allowed and decision.visible:
         raise NotAllowed(decision.reason)

@@ -1,7 +1,8 @@
-"""Browsers that have logged in before: wrong passwords that others send do not lock them out.
+"""Known browsers: wrong passwords sent from elsewhere do not lock their users out.
 
-The browser keeps a signed cookie for one name. It opens nothing: who has it may try passwords of that
-name by a count of its own. What is signed is never stored, so nothing grows with the browsers there are.
+The browser keeps a signed cookie for one name. It grants no access: it only permits attempts at the
+password of that name with a separate count. The signed data is not stored, so the database does not
+grow with the number of browsers.
 """
 
 from __future__ import annotations
@@ -21,20 +22,23 @@ _LONGEST = 200
 
 
 class KnownBrowsers:
-    """Makes the cookies and reads them. They are signed with the key of second factors, for another use."""
+    """Cookies of known browsers, signed with the key of second factors for another purpose."""
 
     def __init__(self, settings: Settings, clock: Callable[[], datetime]) -> None:
         self._settings = settings
         self._clock = clock
 
     def make(self, name: str) -> str:
-        """For a browser in which that user has just logged in."""
+        """Return the cookie for a browser in which the user has just logged in."""
         number = secrets.token_urlsafe(16)
         until = int(self._clock().timestamp()) + LIFETIME_S
         return f"{number}.{until}.{self._signature(name, number, until)}"
 
     def number(self, name: str, cookie: str | None) -> str | None:
-        """What to count that browser's failures by; None: the user has never logged in with it."""
+        """Return the number by which that browser's failures are counted.
+
+        None: the user has never logged in with it.
+        """
         if cookie is None or len(cookie) > _LONGEST:
             return None
         parts = cookie.split(".")

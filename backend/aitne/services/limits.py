@@ -1,6 +1,6 @@
-"""What a project's limits mean for a job that is to be submitted, by the scheduler's own numbers.
+"""Check of a new job against the limits of its project, with the scheduler's own numbers.
 
-The controller keeps the last look at them in the store, so that no request waits for the scheduler.
+The controller keeps the last values in the store, so that no request waits for the scheduler.
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ _FIELDS = {"cpu": "resources.cpu", "node": "resources.nodes", "mem": "resources.
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``problems``: it could never run. ``waits_for``: it would wait, and why."""
+    """Verdict of the limits on a job.
+
+    ``problems``: it could never run. ``waits_for``: the limit that it would wait for.
+    """
 
     problems: tuple[FieldProblem, ...] = ()
     waits_for: str | None = None
 
 
 class LimitCheck:
-    """Judges jobs by the last look, which is read from the store at most every few seconds."""
+    """Check of jobs against limits that are read from the store at most every few seconds."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime], own: str) -> None:
-        """``own`` is the account that jobs without one run as."""
+        """Store the dependencies; ``own`` is the account of jobs that name none."""
         self._store = store
         self._gate = ProjectGate(store)
         self._clock = clock
@@ -45,8 +48,11 @@ class LimitCheck:
         self._read_at: datetime | None = None
 
     async def check(self, spec: JobSpec, account: str | None) -> Verdict:
-        """What the state and the budget of its project, and of the one that is charged, and the limits
-        say to the job of that Unix account."""
+        """Check the job of the Unix account against limits and budgets.
+
+        These are the state and the budget of its project and of the charged project, and the limits
+        that the scheduler enforces.
+        """
         now = self._clock()
         gpus = spec.resources.gpu.count > 0
         charged = spec.slurm.account or spec.project
@@ -64,7 +70,10 @@ class LimitCheck:
 
 
 def judge(spec: JobSpec, look: InUse, user: str) -> Verdict:
-    """What those limits say to the job if ``user`` submits it. Pure."""
+    """Return the verdict of the scheduler's limits on the job if ``user`` submits it.
+
+    Has no side effects.
+    """
     project = spec.slurm.account or spec.project
     if look.enforced and look.of(project, user) is None:
         return Verdict((_no_association(project, user, look),))
@@ -91,7 +100,10 @@ def judge(spec: JobSpec, look: InUse, user: str) -> Verdict:
 
 
 def summary(each: AssociationUse, tres: str, look: InUse) -> str | None:
-    """``project vision: 6 of 8 GPUs in use by alice 4, bob 2``; None where that is not limited."""
+    """Return a summary of the use of a limit; None if there is no limit.
+
+    Such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``.
+    """
     gauge = each.tres.get(tres)
     if gauge is None or gauge.limit is None:
         return None
@@ -111,7 +123,7 @@ def _no_association(project: str, user: str, look: InUse) -> FieldProblem:
 
 
 def _asked(spec: JobSpec) -> dict[str, int]:
-    """What one task of the job takes, by Slurm's names; memory in MiB."""
+    """Return the resources of one task of the job under Slurm's names; memory in MiB."""
     wish = spec.resources
     found = {
         "node": wish.nodes,
@@ -155,7 +167,7 @@ def _name(each: AssociationUse) -> str:
 
 
 _Never = tuple[int, FieldProblem]
-"""What is allowed at most, and what to say of it."""
+"""Permitted maximum, and the problem if it is exceeded."""
 
 
 def _too_many(name: str, what: str, tres: str, asked: int, most: int) -> _Never:
@@ -169,7 +181,7 @@ def _too_many(name: str, what: str, tres: str, asked: int, most: int) -> _Never:
 
 
 def _never(each: AssociationUse, asked: Mapping[str, int], spec: JobSpec) -> Iterator[_Never]:
-    """What could not be even if nothing else ran."""
+    """Yield the problems that remain even if nothing else runs."""
     for tres, count in asked.items():
         gauge = each.tres.get(tres)
         if gauge is not None and gauge.limit is not None and count > gauge.limit:
@@ -254,7 +266,7 @@ def _waits_in_qos(qos: QosUse, asked: Mapping[str, int], user: str) -> Iterator[
 
 
 def _users(each: AssociationUse, tres: str, look: InUse) -> dict[str, int]:
-    """What the users of an account and of those below it use."""
+    """Return the usage of each user of an account and of the accounts below it."""
     parents = {a.account: a.parent for a in look.associations if a.user is None}
     found: dict[str, int] = {}
     for one in look.associations:

@@ -1,7 +1,7 @@
-"""Maintenance: no new work begins, what runs goes on, and everybody knows.
+"""Maintenance: no new jobs start, running jobs continue, and all users are informed.
 
-What is submitted meanwhile is accepted and held: the controller hands it to the scheduler when the
-maintenance is over.
+Jobs submitted meanwhile are accepted and held: the controller submits them to the scheduler when
+the maintenance is over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aitne.core.ports.store import AdministrationStore, Check
 
 
 class Phase(StrEnum):
-    """Where the platform stands."""
+    """State of the platform with regard to maintenance."""
 
     OFF = "off"
     SCHEDULED = "scheduled"
@@ -29,7 +29,7 @@ class Phase(StrEnum):
 
 
 class MaintenanceView(Frozen):
-    """Whether new work begins, and when that changes."""
+    """Maintenance as shown to users: whether new jobs start, and when that changes."""
 
     phase: Phase = Field(description="on: new work is held until the end.")
     starts_at: UtcTime | None = Field(None, description="When it begins, or began.")
@@ -42,14 +42,17 @@ class MaintenanceView(Frozen):
 
 
 class MaintenanceService:
-    """What administrators set, and everybody may ask."""
+    """Maintenance of the platform: administrators set it, any user may read it."""
 
     def __init__(self, store: AdministrationStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
     async def status(self, actor: Actor) -> MaintenanceView:
-        """Raises ``NotAllowed``: the credential may not read."""
+        """Return the present maintenance.
+
+        Raises ``NotAllowed``: the credential may not read.
+        """
         require(Action.CLUSTER_READ, actor, "page", "maintenance")
         return self._view(await self._store.maintenance())
 
@@ -62,7 +65,7 @@ class MaintenanceService:
         message: str,
         check: Check[MaintenanceView] = None,
     ) -> MaintenanceView:
-        """Begin now, or at ``starts_at``; what was set before is replaced.
+        """Begin a maintenance now or at ``starts_at``, in place of an earlier setting.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -88,9 +91,10 @@ class MaintenanceService:
         return self._view(window)
 
     async def end(self, actor: Actor, *, check: Check[MaintenanceView] = None) -> MaintenanceView:
-        """Let new work begin, or forget what was scheduled. Nothing happens if there is none.
+        """End the maintenance or discard a scheduled one; does nothing if there is none.
 
-        Raises ``NotAllowed``: the actor is no administrator."""
+        Raises ``NotAllowed``: the actor is no administrator.
+        """
         require(Action.PLATFORM_ADMINISTER, actor, "page", "maintenance")
         await self._store.set_maintenance(None, check=self._seen(check))
         return self._view(None)
@@ -107,7 +111,7 @@ class MaintenanceService:
 
 
 def held_because(window: Maintenance | None, now: datetime) -> str | None:
-    """Why a job that is submitted now has to wait; None: no maintenance holds it."""
+    """Return why a job that is submitted now has to wait; None if no maintenance holds it."""
     if window is None or not window.on(now):
         return None
     until = "it is over" if window.ends_at is None else _clock_time(window.ends_at)
@@ -115,7 +119,10 @@ def held_because(window: Maintenance | None, now: datetime) -> str | None:
 
 
 def reaches_into(window: Maintenance | None, now: datetime, lasts_s: int) -> str | None:
-    """A warning to a job that would begin now and may last so long; None: it has time enough."""
+    """Return a warning if a job that begins now may run into the maintenance.
+
+    None if there is enough time.
+    """
     if window is None or window.starts_at <= now or window.over(now):
         return None
     if now + timedelta(seconds=lasts_s) <= window.starts_at:

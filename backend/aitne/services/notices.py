@@ -1,4 +1,7 @@
-"""Events in words: what a person is told of one. Pure: nothing is asked or written here."""
+"""Texts of notifications about events.
+
+Has no side effects: nothing is queried or written here.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ IDLE, GPU_IDLE, ENDING = "session.idle", "job.gpu_idle", "job.ending"
 JOB_EVENTS = frozenset({"job.state", IDLE, GPU_IDLE, ENDING})
 PROJECT_EVENTS = frozenset({"project.invited", "project.requested", "project.expiring"})
 _TOLD = TERMINAL | {JobState.READY, JobState.RUNNING}
-"""The states of which something is said."""
+"""States that have a notification."""
 MOST_LINES = 20
 INBOX_LINES = 3
 MOST_IN_LINE = 300
 LOG_BYTES = 16_384
-"""Of a log's end, what its last lines are taken from."""
+"""Number of bytes at a log's end from which its last lines are taken."""
 
 _K = NotificationKind
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -38,16 +41,17 @@ _BADLY = {
 
 
 def may_tell(event: Event) -> bool:
-    """Tell by the event alone whether ``of_job`` may have something to say of it."""
+    """Tell from the event alone whether ``of_job`` may have a notice about it."""
     if event.data.get("array_job_id") is not None:
         return False
     return event.kind != "job.state" or JobState(event.data["state"]) in _TOLD
 
 
 def of_job(event: Event, job: Job, now: datetime) -> Notice | None:
-    """What its owner is told of an event of ``job``, which is as it is now; None: nothing.
+    """Return the notice for the owner of ``job`` about the event; None if there is none.
 
-    What is no longer so when it is read, after a long pause, nobody needs to hear.
+    ``job`` is in its present state. An event that no longer holds after a long pause needs no
+    notice.
     """
     if job.array_job_id is not None:
         return None  # its array speaks for all tasks
@@ -92,7 +96,7 @@ def _state(event: Event, job: Job) -> Notice | None:
 
 
 def _own_wish(job: Job) -> bool:
-    """Whether it ended because its owner wanted that."""
+    """Return whether the job ended because its owner cancelled it."""
     if job.reason is not TerminationReason.CANCELLED:
         return False
     return job.message is None or job.message.endswith(f" by {job.owner}.")
@@ -152,7 +156,7 @@ def _gpus(event: Event, job: Job) -> Notice | None:
 
 
 def _whole_minutes(seconds: float) -> int:
-    """As a person would say it: nobody counts the seconds of ten minutes."""
+    """Round the seconds to whole minutes, from 90 seconds on."""
     return max(1, round(seconds)) if seconds < 90 else 60 * round(seconds / 60)
 
 
@@ -177,12 +181,15 @@ def _about(
 
 
 def wants_log(notice: Notice) -> bool:
-    """Whether the log's last lines tell more."""
+    """Return whether the last lines of the job's log are of use for the notice."""
     return notice.level is Level.ERROR and notice.job_id is not None
 
 
 def last_lines(data: bytes, *, whole: bool) -> tuple[str, ...]:
-    """The last lines of a log as a person reads them. ``whole``: ``data`` begins with a line's beginning."""
+    """Return the last lines of a log as readable text.
+
+    ``whole``: ``data`` begins at the beginning of a line.
+    """
     text = _ESCAPES.sub("", data.decode("utf-8", "replace"))
     lines = text.split("\n")
     if not whole:
@@ -199,7 +206,7 @@ def last_lines(data: bytes, *, whole: bool) -> tuple[str, ...]:
 
 
 def for_inbox(notice: Notice) -> Notice:
-    """With the very last lines of the log among what is kept of it."""
+    """Return the notice with the very last lines of the log in its data."""
     if not notice.log:
         return notice
     last = list(notice.log[-INBOX_LINES:])
@@ -207,7 +214,7 @@ def for_inbox(notice: Notice) -> Notice:
 
 
 def of_project(event: Event) -> Notice | None:
-    """What is said of an event of a project."""
+    """Return the notice about an event of a project."""
     name = event.project or ""
     path, data = f"/projects/{name}", {"project": name, **event.data}
     by = str(event.data.get("actor") or "")
@@ -233,7 +240,7 @@ def of_project(event: Event) -> Notice | None:
 
 
 def of_announcement(announcement: Announcement) -> Notice:
-    """Of something that administrators tell people."""
+    """Return the notice about an announcement of the administrators."""
     level = {Severity.INFO: Level.INFO, Severity.WARNING: Level.WARNING}
     first = announcement.text.strip().splitlines()[0]
     return Notice(
@@ -247,7 +254,7 @@ def of_announcement(announcement: Announcement) -> Notice:
 
 
 def of_maintenance(window: Maintenance) -> Notice:
-    """Of a time in which no new work begins."""
+    """Return the notice about a maintenance, during which no new jobs start."""
     begins = f"{window.starts_at:%Y-%m-%d %H:%M} UTC"
     until = "" if window.ends_at is None else f" until {window.ends_at:%Y-%m-%d %H:%M} UTC"
     return Notice(
@@ -264,7 +271,7 @@ def of_maintenance(window: Maintenance) -> Notice:
 
 
 def of_disabled_webhook(event: Event) -> Notice:
-    """Of a webhook that the platform has given up."""
+    """Return the notice about a webhook that the platform has disabled."""
     url, error = str(event.data.get("url", "")), str(event.data.get("error", ""))
     return Notice(
         kind=_K.WEBHOOK_DISABLED,

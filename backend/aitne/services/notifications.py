@@ -1,4 +1,4 @@
-"""A person's inbox, what they want to be told and how, and their webhooks."""
+"""Inbox, notification preferences and webhooks of a user."""
 
 from __future__ import annotations
 
@@ -35,23 +35,26 @@ MOST_WEBHOOKS = 10
 SHOWN_DELIVERIES = 20
 TEST = "test"
 MOST_TESTS, TESTS_WITHIN_S = 10, 600.0
-"""Of one user's: nobody has shown that an address is theirs before a message is sent there."""
+"""Number of test messages of one user, and the seconds in which they are counted.
+
+Limited because an address is not verified before a message is sent to it.
+"""
 
 
 class NotificationPreferences(Frozen):
-    """All that decides what a person is told and how."""
+    """Settings that decide which notifications a user receives on which channels."""
 
     channels: tuple[str, ...]
-    """Those that this site has, the inbox first."""
+    """Channels of this site, the inbox first."""
     mail: str | None
-    """Where mail goes; None: nowhere."""
+    """Mail address; None: no mail is sent."""
     choices: dict[NotificationKind, dict[str, bool]]
-    """For every kind and channel, defaults filled in."""
+    """Choice for every kind and channel, including defaults."""
     quiet_until: datetime | None
 
 
 class NotificationService:
-    """Everybody's own, and nobody else's."""
+    """Notifications of the actor; those of other users are not accessible."""
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class NotificationService:
         channels: Sequence[str],
         clock: Callable[[], datetime],
     ) -> None:
-        """``channels``: the names of all plug-ins."""
+        """Store the dependencies; ``channels`` are the names of all plug-ins."""
         self._store = store
         self._settings = settings
         gone = {MAIL: settings.mail.host is None, WEBHOOK: not settings.webhooks.enabled}
@@ -70,18 +73,21 @@ class NotificationService:
     async def inbox(
         self, actor: Actor, *, unread: bool, cursor: str | None, limit: int
     ) -> tuple[Page[Notification], int]:
-        """One page, newest first, and how many are unread. Raises ``InvalidInput``: the cursor."""
+        """Return one page, newest first, and the number of unread notifications.
+
+        Raises ``InvalidInput`` for an invalid cursor.
+        """
         _require(Action.NOTIFICATION_READ, actor)
         page = await self._store.inbox(actor.name, unread=unread, cursor=cursor, limit=limit)
         return page, await self._store.unread(actor.name)
 
     async def mark_read(self, actor: Actor, ids: Sequence[int] | None) -> int:
-        """Those, or all; how many are unread afterwards."""
+        """Mark these or all notifications as read; return the number of unread ones left."""
         _require(Action.NOTIFICATION_WRITE, actor)
         return await self._store.mark_read(actor.name, ids, self._clock())
 
     async def preferences(self, actor: Actor) -> NotificationPreferences:
-        """As they are, defaults filled in."""
+        """Return the preferences, including defaults."""
         _require(Action.NOTIFICATION_READ, actor)
         user = await self._store.get_user(actor.name)
         return self._shown(user.mail, await self._store.choices(actor.name))
@@ -105,7 +111,7 @@ class NotificationService:
         *,
         check: Check[NotificationPreferences] = None,
     ) -> NotificationPreferences:
-        """Replace them.
+        """Replace the preferences.
 
         Raises:
             InvalidInput: the address is none, or there is no such channel.
@@ -136,7 +142,10 @@ class NotificationService:
         return await self.preferences(actor)
 
     async def test_mail(self, actor: Actor) -> Delivery:
-        """Send a mail to see whether it arrives. Raises ``InvalidInput``: there is nowhere to."""
+        """Send a test mail.
+
+        Raises ``InvalidInput`` if there is no address.
+        """
         _require(Action.NOTIFICATION_WRITE, actor)
         user = await self._store.get_user(actor.name)
         if MAIL not in self._channels or user.mail is None:
@@ -147,7 +156,7 @@ class NotificationService:
         return await self._test(actor, MAIL, "")
 
     async def mail_deliveries(self, actor: Actor) -> Sequence[Delivery]:
-        """The last mails, newest first."""
+        """List the last mails, newest first."""
         _require(Action.NOTIFICATION_READ, actor)
         return await self._store.deliveries(
             owner=actor.name, channel=MAIL, target="", limit=SHOWN_DELIVERIES
@@ -156,16 +165,16 @@ class NotificationService:
     # --- webhooks --------------------------------------------------------------------------------
 
     async def list_webhooks(self, actor: Actor) -> Sequence[Webhook]:
-        """One's own, oldest first."""
+        """List the actor's webhooks, oldest first."""
         _require(Action.NOTIFICATION_READ, actor)
         return await self._store.webhooks(actor.name)
 
     async def webhook(self, actor: Actor, webhook_id: str) -> Webhook:
-        """Raises ``NotFound``."""
+        """Return a webhook of the actor. Raises ``NotFound``."""
         return await self._webhook(Action.NOTIFICATION_READ, actor, webhook_id)
 
     async def create_webhook(self, actor: Actor, url: str) -> tuple[Webhook, str]:
-        """Add one; its secret is shown this once.
+        """Create a webhook; its secret is shown only once.
 
         Raises:
             InvalidInput: the URL leads where this site lets none.
@@ -194,7 +203,10 @@ class NotificationService:
         enabled: bool | None,
         check: Check[Webhook] = None,
     ) -> Webhook:
-        """Change where it leads, or whether it is told. Raises ``NotFound``, ``InvalidInput``."""
+        """Change the URL of a webhook, or whether it is enabled.
+
+        Raises ``NotFound``, ``InvalidInput``.
+        """
         await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
         if url is not None:
             require_recent_authentication(actor, self._clock())
@@ -208,24 +220,27 @@ class NotificationService:
         )
 
     async def rotate_webhook(self, actor: Actor, webhook_id: str) -> tuple[Webhook, str]:
-        """A new secret, from now on; the old one signs nothing more. Raises ``NotFound``."""
+        """Replace the secret at once; the old one signs no more messages.
+
+        Raises ``NotFound``.
+        """
         await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
         require_recent_authentication(actor, self._clock())
         webhook = await self._store.update_webhook(webhook_id, rotate=True)
         return webhook, self._secret(webhook)
 
     async def delete_webhook(self, actor: Actor, webhook_id: str) -> None:
-        """Raises ``NotFound``."""
+        """Delete a webhook of the actor. Raises ``NotFound``."""
         await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
         await self._store.delete_webhook(webhook_id)
 
     async def test_webhook(self, actor: Actor, webhook_id: str) -> Delivery:
-        """Send it something, also while it is disabled. Raises ``NotFound``."""
+        """Send a test message, also while the webhook is disabled. Raises ``NotFound``."""
         await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
         return await self._test(actor, WEBHOOK, webhook_id)
 
     async def webhook_deliveries(self, actor: Actor, webhook_id: str) -> Sequence[Delivery]:
-        """The last, newest first. Raises ``NotFound``."""
+        """List the last deliveries, newest first. Raises ``NotFound``."""
         await self._webhook(Action.NOTIFICATION_READ, actor, webhook_id)
         return await self._store.deliveries(
             owner=actor.name, channel=WEBHOOK, target=webhook_id, limit=SHOWN_DELIVERIES
@@ -234,7 +249,10 @@ class NotificationService:
     # --- work that is idle -----------------------------------------------------------------------
 
     async def idle_gpu_jobs(self, actor: Actor) -> builtins.list[Job]:
-        """All jobs that leave their GPUs idle, longest first. Raises ``NotAllowed``."""
+        """List all jobs that leave their GPUs idle, longest first.
+
+        Raises ``NotAllowed``.
+        """
         require(Action.PLATFORM_ADMINISTER, actor, "list", "idle GPUs")
         return list(await self._store.idle_gpu_jobs())
 

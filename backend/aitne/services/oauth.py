@@ -1,7 +1,7 @@
-"""The platform as OAuth2 provider of one fixed client: its own JupyterHub.
+"""OAuth2 provider for one fixed client: the platform's own JupyterHub.
 
-RFC 6749 (authorization code), RFC 7636 (PKCE, S256 only) and the advice of RFC 9700: the redirect
-address is compared exactly, a code works once, for a minute, and only with its verifier.
+Follows RFC 6749 (authorization code), RFC 7636 (PKCE, S256 only) and RFC 9700: the redirect address
+is compared exactly; a code works once, for a minute, and only with its verifier.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 class OAuthError(AitneError):
-    """What the protocol has its own answer for; ``code`` is RFC 6749's word."""
+    """Error with a response defined by the protocol; ``code`` is the error code of RFC 6749."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class OAuthError(AitneError):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """What the client asks the browser to bring."""
+    """Parameters of the client's authorization request, passed on by the browser."""
 
     response_type: str
     code_challenge: str
@@ -49,14 +49,14 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """Good for one question, who this is, within ``expires_in_s`` seconds."""
+    """Token for one userinfo request within ``expires_in_s`` seconds."""
 
     token: str
     expires_in_s: int
 
 
 class UserInfo(Frozen):
-    """Who logged in, in OpenID Connect's words and the Hub's."""
+    """Claims about the logged-in user, named as in OpenID Connect and JupyterHub."""
 
     sub: str
     name: str
@@ -65,7 +65,7 @@ class UserInfo(Frozen):
 
 
 class OAuthService:
-    """Stateless but for the store."""
+    """OAuth2 provider, without state outside the store."""
 
     def __init__(self, store: UserStore, settings: Settings, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -74,11 +74,14 @@ class OAuthService:
 
     @property
     def redirect_uri(self) -> str:
-        """The only address a code is ever sent to."""
+        """Return the only address that a code is sent to."""
         return f"{self._settings.sessions_origin}/hub/oauth_callback"
 
     def check_client(self, client_id: str, redirect_uri: str) -> None:
-        """Raises ``InvalidInput``: with these two in doubt nobody may be redirected anywhere."""
+        """Check the client and the redirect address.
+
+        Raises ``InvalidInput``: without both, no browser may be redirected.
+        """
         if client_id != CLIENT_ID:
             raise InvalidInput.field(
                 "client_id", "is not a client of this platform", value=client_id, allowed=CLIENT_ID
@@ -92,7 +95,10 @@ class OAuthService:
             )
 
     def check_request(self, request: AuthorizationRequest) -> None:
-        """Raises ``OAuthError``, to be told to the client."""
+        """Check the authorization request.
+
+        Raises ``OAuthError``, which is reported to the client.
+        """
         if request.response_type != "code":
             raise OAuthError("unsupported_response_type", "response_type must be code.")
         if request.code_challenge_method != "S256" or not _CHALLENGE.fullmatch(
@@ -101,7 +107,7 @@ class OAuthService:
             raise OAuthError("invalid_request", "PKCE with code_challenge_method S256 is needed.")
 
     async def issue_code(self, actor: Actor, redirect_uri: str, challenge: str) -> str:
-        """A code for whom the browser is logged in as."""
+        """Issue a code for the logged-in user of the browser."""
         code = new_secret()
         await self._store.put_secret(
             _CODE,
@@ -122,7 +128,7 @@ class OAuthService:
         redirect_uri: str,
         code_verifier: str,
     ) -> AccessToken:
-        """A code for an access token. Raises ``OAuthError``."""
+        """Exchange a code for an access token. Raises ``OAuthError``."""
         secret = read_secret(self._settings, "oauth_client_secret")
         known = hmac.compare_digest(client_id.encode(), CLIENT_ID.encode())
         if not hmac.compare_digest(client_secret.encode(), secret.encode()) or not known:
@@ -151,7 +157,10 @@ class OAuthService:
         return AccessToken(token, ACCESS_LIFETIME_S)
 
     async def userinfo(self, token: str) -> UserInfo:
-        """Who the access token is about; it is used up. Raises ``NotAuthenticated``."""
+        """Return the user of the access token, and invalidate the token.
+
+        Raises ``NotAuthenticated``.
+        """
         taken = await self._store.take_secret(_ACCESS, hashed(token), self._clock())
         user = await self._find(taken[0]) if taken is not None else None
         if user is None or user.disabled:
@@ -171,6 +180,6 @@ class OAuthService:
 
 
 def challenge_of(verifier: str) -> str:
-    """S256 of RFC 7636."""
+    """Return the S256 challenge of the verifier (RFC 7636)."""
     digest = hashlib.sha256(verifier.encode("ascii")).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""What the catalogue and the storage have for one job, looked up before the job is resolved."""
+"""Entries of the catalogue and the storage for one job, read before the job is resolved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from aitne.services.storage import StorageService
 
 
 class Offers:
-    """Asks the catalogue, then looks at the files as the account that the job runs as."""
+    """Query of the catalogue, then of the files as the account that the job runs as."""
 
     def __init__(
         self,
@@ -46,7 +46,9 @@ class Offers:
     async def of(
         self, actor: Actor, file: JobFile, reference: str, project: str, account: Account
     ) -> Offer:
-        """``reference`` is the image's. What is wrong with the datasets is among the problems.
+        """Return the images, datasets and folders for the job; ``reference`` is the image's.
+
+        Problems of the datasets are among the problems of the result.
 
         Raises:
             NotAllowed: the credential may not read.
@@ -62,8 +64,10 @@ class Offers:
     async def renew(
         self, actor: Actor, spec: JobSpec, account: Account
     ) -> tuple[JobSpec, Problems]:
-        """A specification that was accepted once, for a job that is to run the same again: the same
-        content, by another road only if the folders have moved. What is no longer to be had is noted.
+        """Renew a specification that was accepted before, for a job that runs the same again.
+
+        The content is the same; paths change only if folders have moved. Missing content is
+        reported as a problem.
 
         Raises:
             NotAllowed: the credential may not read.
@@ -113,9 +117,9 @@ class Offers:
     async def _folders(
         self, actor: Actor, account: Account, project: str, *, contained: bool
     ) -> Offer:
-        """The folders of the user and the project; those that are missing are made.
+        """Return the folders of the user and the project, after creating missing ones.
 
-        A container is given only what it could have, and the user is told what that is not.
+        A container is given only folders that it can use; notes tell the user which ones it cannot.
         """
         storage = self._settings.storage
         owner = owner_of(account)
@@ -132,8 +136,10 @@ class Offers:
     async def _of_use(
         self, account: Account, areas: Sequence[Area]
     ) -> tuple[tuple[Area, ...], list[str]]:
-        """Those that a container can be given, and what the user should know of the others. One that
-        does not answer now may do so on the node: there its agent looks again."""
+        """Return the areas that a container can be given, and notes about the others.
+
+        An area that does not answer now is kept: the agent checks it again on the node.
+        """
         try:
             found = await self._places.paths(account.name, [area.path for area in areas])
         except (Unavailable, NotAllowed):
@@ -159,7 +165,7 @@ class Offers:
         return replace(offer, datasets=tuple(found))
 
     async def look(self, actor: Actor, spec: JobSpec, account: Account) -> tuple[str, ...]:
-        """Look at the image and the datasets as the account; sentences that the user should read.
+        """Check the image and the datasets as the account; return notes for the user.
 
         Raises:
             InvalidInput: something is missing, unreadable or not what the catalogue says.

@@ -1,4 +1,4 @@
-"""Values of template parameters: checked against type and limits, never converted silently."""
+"""Check of template parameters against type and limits, without silent conversion."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from aitne.core.models.template import Parameter, ParameterType, Template
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``; did you mean "epochs"?`` if something is close, else nothing."""
+    """Return ``; did you mean "epochs"?`` if a known name is close, otherwise an empty text."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def check_parameters(template: Template, given: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Every parameter of the template with its value, in the template's order.
+    """Return every parameter of the template with its value, in the template's order.
 
     Raises:
         InvalidInput: one problem per wrong, missing or unknown value.
@@ -54,7 +54,10 @@ def check_parameters(template: Template, given: Mapping[str, Scalar]) -> dict[st
 
 
 def check_value(parameter: Parameter, value: Scalar) -> Scalar:
-    """The value in its parameter's type. Raises ``ValueError`` with what is wrong."""
+    """Return the value in its parameter's type.
+
+    Raises ``ValueError`` with the problem.
+    """
     kind = parameter.type
     if kind is ParameterType.BOOLEAN:
         if not isinstance(value, bool):
@@ -93,7 +96,7 @@ def _number(parameter: Parameter, value: Scalar) -> Scalar:
 
 
 def allowed(parameter: Parameter) -> str:
-    """What the parameter takes, in words."""
+    """Return a description of the values that the parameter takes."""
     match parameter.type:
         case ParameterType.BOOLEAN:
             return "true or false"

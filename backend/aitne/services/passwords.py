@@ -7,7 +7,10 @@ from aitne.core.models.user import User
 
 MIN_CHARACTERS = 12
 _MIN_SCORE = 3
-"""Of zxcvbn: more than 10^8 guesses. Common passwords, names, repeats and sequences have less."""
+"""Minimum zxcvbn score: more than 10^8 guesses.
+
+Common passwords, names, repeats and sequences have less.
+"""
 _MAX_SCORED_CHARACTERS = 72
 
 

@@ -1,4 +1,4 @@
-"""What a user prefers in the portal."""
+"""Preferences of a user in the portal."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from aitne.core.ports.store import Check, PreferenceStore
 
 
 class PreferenceService:
-    """Everybody has their own, and nobody sees another's."""
+    """Preferences of the actor; those of other users are not accessible."""
 
     def __init__(self, store: PreferenceStore) -> None:
         self._store = store
 
     async def get(self, actor: Actor, key: str) -> Strict:
-        """What was put last, or the defaults. What an older release wrote and this one no longer
-        understands counts as never chosen.
+        """Return the stored preference, or the defaults.
 
-        Raises ``NotAllowed``."""
+        A value of an older release that this release cannot read counts as never set.
+
+        Raises ``NotAllowed``.
+        """
         require(Action.PREFERENCE_READ, actor, "preference", key, owner=actor.name)
         return _read(key, await self._store.preference(actor.name, key))
 
     async def put(
         self, actor: Actor, key: str, value: Strict, *, check: Check[Strict] = None
     ) -> Strict:
-        """Keep it. Raises ``NotAllowed``."""
+        """Store the preference and return it. Raises ``NotAllowed``."""
         require(Action.PREFERENCE_WRITE, actor, "preference", key, owner=actor.name)
         document = value.model_dump(mode="json", exclude_defaults=True)
         seen: Check[dict[str, Any] | None] = (

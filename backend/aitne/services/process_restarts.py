@@ -1,4 +1,4 @@
-"""Restarts of hung processes, from the supervisor's records into the audit log and the events."""
+"""Transfer of the supervisor's records of hung processes to the audit log and the events."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ EVENT = "process.restarted"
 
 
 class ProcessRestarts:
-    """Stores each record at least once."""
+    """Storage of each record at least once."""
 
     def __init__(self, store: Store, run_dir: Path) -> None:
         self._store = store
         self._run_dir = run_dir
 
     async def store(self) -> None:
-        """Store what the supervisor left.
+        """Store the records that the supervisor left.
 
         Raises:
             StoreUnavailable: the database does not answer; the records stay for the next time.

@@ -1,4 +1,4 @@
-"""The life of a project: asked for, approved, closed, reopened, and given more time."""
+"""Life cycle of a project: requested, approved, closed, reopened and extended."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from aitne.core.project_settings import ProjectSettings
 from aitne.services.balance import month_of
 
 MOST_REQUESTS = 5
-"""So many projects may one user have asked for at a time."""
+"""Maximum number of projects that a user may have requested at a time."""
 ADMIN, MANAGER = "admin", "manager"
 
 
 class ProjectLife:
-    """What moves a project from one state to another, and what it is called."""
+    """Life cycle of a project: its state transitions, title, end and budget."""
 
     def __init__(
         self, store: Store, settings: ProjectSettings, clock: Callable[[], datetime]
@@ -43,9 +43,9 @@ class ProjectLife:
         budget: Budget | None = None,
         expires_at: datetime | None = None,
     ) -> Project:
-        """Make a project, or ask for one where the site wants approval.
+        """Create a project, or request one if the site requires approval.
 
-        An administrator's has no members yet; anybody else becomes its manager.
+        An administrator's project has no members yet; any other user becomes its manager.
 
         Raises:
             NotAllowed: only administrators make projects here, or grant limits and budgets.
@@ -91,7 +91,10 @@ class ProjectLife:
         description: str | None,
         check: Check[Project] = None,
     ) -> Project:
-        """Another title or description; None leaves it. Raises ``NotFound``, ``NotAllowed``."""
+        """Change title or description; None leaves it unchanged.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
         given = {"title": title, "description": description}
         fields = {field: value for field, value in given.items() if value is not None}
@@ -107,9 +110,11 @@ class ProjectLife:
         budget: Budget | None,
         limits: Limits | None,
     ) -> Project:
-        """Let a requested project begin. ``expires_at`` None: the end that was asked for.
+        """Approve a requested project.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``."""
+        ``expires_at`` None: the end that was requested. Raises ``NotFound``, ``NotAllowed``,
+        ``IllegalTransition``.
+        """
         require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
         fields: dict[str, Any] = {"note": None}
@@ -122,9 +127,10 @@ class ProjectLife:
         )
 
     async def decline(self, actor: Actor, name: str, reason: str) -> Project:
-        """Refuse a requested project, or the later end that an approved one asked for.
+        """Decline a requested project, or the later end that an approved project requested.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``."""
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``.
+        """
         require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.state is not ProjectState.REQUESTED and project.extension is not None:
@@ -134,15 +140,16 @@ class ProjectLife:
         return await self._store.step_project(name, Step.DECLINE, actor=actor.name, fields=fields)
 
     async def close(self, actor: Actor, name: str, reason: str) -> Project:
-        """No new jobs; those that wait or run stay.
+        """Close the project to new jobs; waiting and running jobs stay.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``."""
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``.
+        """
         require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
         fields = {"note": reason or None, "closed_by": ADMIN if actor.is_admin else MANAGER}
         return await self._store.step_project(name, Step.CLOSE, actor=actor.name, fields=fields)
 
     async def reopen(self, actor: Actor, name: str) -> Project:
-        """Let it take jobs again.
+        """Reopen the project for jobs.
 
         Raises:
             NotFound, IllegalTransition: there is none, or it is not closed.
@@ -163,9 +170,10 @@ class ProjectLife:
     async def set_end(
         self, actor: Actor, name: str, expires_at: datetime | None, *, check: Check[Project] = None
     ) -> Project:
-        """Give it another end, or none. What was asked for is answered by that.
+        """Set another end, or none; this also settles a request for more time.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``; ``InvalidInput``: it has passed."""
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``; ``InvalidInput``: it has passed.
+        """
         require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
         fields = {"expires_at": expires_at, "extension": None}
@@ -174,9 +182,10 @@ class ProjectLife:
         )
 
     async def ask_for_time(self, actor: Actor, name: str, until: datetime, reason: str) -> Project:
-        """Ask an administrator for a later end.
+        """Request a later end from an administrator.
 
-        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput``: it is not later; ``Conflict``."""
+        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput``: it is not later; ``Conflict``.
+        """
         require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.state not in (ProjectState.ACTIVE, ProjectState.EXPIRED):
@@ -191,7 +200,10 @@ class ProjectLife:
     async def set_budget(
         self, actor: Actor, name: str, budget: Budget, *, check: Check[Project] = None
     ) -> Project:
-        """Another budget; an empty one is none. Raises ``NotFound``, ``NotAllowed``."""
+        """Set the budget; an empty one removes it.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
         change = ProjectChange("budget", {"budget": self._dated(budget)})
         return await self._store.change_project(name, change, actor=actor.name, check=check)

@@ -1,4 +1,4 @@
-"""A month of a project on one page, and what of it waits now."""
+"""Report of a project's month, and its waiting jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MONTHS_BACK = 12
 
 
 class UserWait(Frozen):
-    """How long one user's jobs waited before they began."""
+    """Waiting times of the jobs of one user."""
 
     user: str = Field(description="Whose jobs.")
     jobs: int = Field(description="How many began in the month.")
@@ -35,7 +35,7 @@ class UserWait(Frozen):
 
 
 class MonthSum(Frozen):
-    """What all members together used in one month."""
+    """Usage of all members together in one month."""
 
     month: str = Field(description="Such as 2026-03.")
     jobs: int = Field(description="Jobs that ran.")
@@ -44,7 +44,7 @@ class MonthSum(Frozen):
 
 
 class ProjectReport(UsageReport):
-    """A month of one project: who used what, how long jobs waited, how they ended."""
+    """Month of one project: usage by user, waiting times and how jobs ended."""
 
     project: str = Field(description="The project.")
     title: str = Field(description="Its title.")
@@ -59,7 +59,7 @@ class ProjectReport(UsageReport):
 
 
 class WaitingJob(Frozen):
-    """A job that waits, and why."""
+    """Waiting job with its pending reason."""
 
     id: str = Field(description="The job's id.")
     name: str = Field(description="Its name.")
@@ -71,7 +71,7 @@ class WaitingJob(Frozen):
 
 
 class WaitingPage(Frozen):
-    """Jobs that wait, the oldest wish last."""
+    """Page of waiting jobs, the oldest request last."""
 
     items: list[WaitingJob] = Field(description="One page of them.")
     next_cursor: str | None = Field(None, description="For the next page; null: this is the last.")
@@ -79,7 +79,7 @@ class WaitingPage(Frozen):
 
 
 class ReportService:
-    """For the project's members, its managers and administrators."""
+    """Reports for the project's members, its managers and administrators."""
 
     def __init__(self, store: Store, usage: UsageService, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -87,7 +87,10 @@ class ReportService:
         self._clock = clock
 
     async def report(self, actor: Actor, name: str, month: str | None) -> ProjectReport:
-        """The month, or the present one so far. Raises as ``UsageService.report``."""
+        """Return the report of the month, or of the present one so far.
+
+        Raises as ``UsageService.report``.
+        """
         found = await self._usage.report(actor, name, month)
         project = await self._store.get_project(name)
         start, end = bounds(found.month)
@@ -108,7 +111,10 @@ class ReportService:
     async def waiting(
         self, actor: Actor, name: str, *, cursor: str | None, limit: int
     ) -> WaitingPage:
-        """What of the project waits now, and why. Raises ``NotFound``, ``InvalidInput``."""
+        """List the jobs of the project that wait now, with the pending reasons.
+
+        Raises ``NotFound``, ``InvalidInput``.
+        """
         require(Action.PROJECT_READ, actor, "project", name, project=name)
         await self._store.get_project(name)
         where = JobFilter(project=name, states=WAITING, array=False)
@@ -123,7 +129,10 @@ class ReportService:
 
 
 def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
-    """All rows as one, of nobody in particular. Pure."""
+    """Return the sum of all rows, without a user.
+
+    Has no side effects.
+    """
     types: dict[str, float] = {}
     for row in rows:
         for kind, hours in row.gpu_hours_by_type.items():
@@ -139,7 +148,10 @@ def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
 
 
 def waits_of(waits: Sequence[Wait]) -> tuple[UserWait, ...]:
-    """The waits of each user, who waited longest first. Pure."""
+    """Return the waiting times of each user, the longest median first.
+
+    Has no side effects.
+    """
     by_user: dict[str, list[float]] = {}
     for wait in waits:
         by_user.setdefault(wait.user, []).append(wait.seconds)

@@ -1,4 +1,4 @@
-"""Projects: who is a member, what they may use, and how much of it is in use."""
+"""Projects: their members, limits and use."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _BY_TRES = {GPU: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max
 
 
 class Use(Frozen):
-    """How much of one limit is in use, as the scheduler counts."""
+    """Use of one limit, as the scheduler counts it."""
 
     limit: str
-    """A field of ``Limits``; of a GPU type ``max_gpus_by_type.<type>``."""
+    """Name of a field of ``Limits``; for a GPU type ``max_gpus_by_type.<type>``."""
     used: int
     most: int | None
-    """What the scheduler holds to, which may be another number than the project's until a sync."""
+    """Value that the scheduler enforces, which may differ from the project's until a sync."""
     by: dict[str, int]
-    """What each member uses of it, by Unix account."""
+    """Use by each member, by Unix account."""
     summary: str | None
-    """``project vision: 6 of 8 GPUs in use by alice 4, bob 2``."""
+    """Text such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``."""
 
 
 class ProjectLimits(Frozen):
-    """A project's limits, those of its members, and what is in use."""
+    """Limits of a project and of its members, and their use."""
 
     project: str = Field(description="The project.")
     limits: Limits = Field(description="What holds: both of the following at once.")
@@ -50,7 +50,7 @@ class ProjectLimits(Frozen):
 
 
 class Member(Membership):
-    """A member, what holds for it, and whether the scheduler knows it."""
+    """Member with its limits in force, and whether the scheduler knows it."""
 
     effective: Limits = Field(
         Limits(),
@@ -63,23 +63,27 @@ class Member(Membership):
 
 
 class ProjectService:
-    """What members may see, and managers and administrators change."""
+    """Operations on projects: members may read them, managers and administrators change them."""
 
     def __init__(
         self, store: Store, clock: Callable[[], datetime], accounts: Mapping[str, str] | None = None
     ) -> None:
-        """``accounts``: user to Unix account, where the names differ; None: all jobs run as one."""
+        """Store the dependencies.
+
+        ``accounts``: user to Unix account, where the names differ; None: all jobs run as one
+        account.
+        """
         self._store = store
         self._clock = clock
         self._accounts = accounts
 
     async def get(self, actor: Actor, name: str) -> Project:
-        """Raises ``NotFound``."""
+        """Return the project of this name. Raises ``NotFound``."""
         require(Action.PROJECT_READ, actor, "project", name, project=name)
         return await self._store.get_project(name)
 
     async def members(self, actor: Actor, name: str) -> Sequence[Member]:
-        """Who works in it, with the limits of each. Raises ``NotFound``."""
+        """List the members of the project with the limits of each. Raises ``NotFound``."""
         await self.get(actor, name)
         look, within = await self._store.in_use(), await self._in_force(name)
         return [self._member(each, look, within) for each in await self._store.memberships(name)]
@@ -94,7 +98,7 @@ class ProjectService:
         role: ProjectRole | None,
         default: bool,
     ) -> Member:
-        """Make somebody a member, or change a member's limits and role. None leaves them.
+        """Add a member, or change a member's limits and role; None leaves them unchanged.
 
         Raises:
             NotFound: no such project or user.
@@ -118,10 +122,11 @@ class ProjectService:
         return self._member(made, await self._store.in_use(), await self._in_force(name))
 
     async def remove_member(self, actor: Actor, name: str, user: str) -> None:
-        """End a membership; everybody may end their own.
+        """Remove a member; users may remove themselves.
 
         Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for the user's default project and for the
-        only one who manages it."""
+        only manager.
+        """
         leaves = user == actor.name and name in actor.projects
         action = Action.PROJECT_LEAVE if leaves else Action.PROJECT_MANAGE
         require(action, actor, "project", name, project=name)
@@ -130,24 +135,26 @@ class ProjectService:
     async def set_limits(
         self, actor: Actor, name: str, limits: Limits, *, check: Check[Limits] = None
     ) -> ProjectLimits:
-        """Grant the project these limits instead; Slurm has them after the next sync.
+        """Replace the limits granted to the project; Slurm has them after the next sync.
 
-        Raises ``NotFound``, ``NotAllowed``."""
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
         await self._store.set_limits(name, limits, actor=actor.name, check=check)
         return await self.limits(actor, name)
 
     async def set_own_limits(self, actor: Actor, name: str, limits: Limits) -> ProjectLimits:
-        """Hold the project to less than it was granted.
+        """Set own limits of the project, at most the granted ones.
 
-        Raises ``NotFound``, ``NotAllowed``, ``InvalidInput``: it is more than that."""
+        Raises ``NotFound``, ``NotAllowed``, ``InvalidInput``: one is more than that.
+        """
         require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
         _check_within(limits, await self._store.limits_of(name), "")
         await self._store.set_own_limits(name, limits, actor=actor.name)
         return await self.limits(actor, name)
 
     async def limits(self, actor: Actor, name: str) -> ProjectLimits:
-        """Limits and what is in use of them. Raises ``NotFound``."""
+        """Return the limits and their use. Raises ``NotFound``."""
         await self.get(actor, name)
         look = await self._store.in_use()
         granted = await self._store.limits_of(name)
@@ -186,7 +193,10 @@ def _check_within(wish: Limits, granted: Limits, where: str) -> None:
 
 
 def use_of(account: str, look: InUse) -> tuple[Use, ...]:
-    """What is in use of an account's limits; GPUs also where they are not limited."""
+    """Return the use of an account's limits.
+
+    GPUs are included also where they are not limited.
+    """
     each = look.of(account)
     if each is None:
         return ()

@@ -1,4 +1,4 @@
-"""From a job to what the scheduler is given: the script, and the files that lie beside it."""
+"""Rendering of a job for the scheduler: its script and the files beside it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from aitne.services.enforcement import limits_of
 
 
 class Renderer:
-    """Pure: turns records into text and bytes, and starts nothing."""
+    """Conversion of records to text and bytes, without side effects."""
 
     def __init__(
         self,
@@ -50,7 +50,10 @@ class Renderer:
         software: NodeSoftware,
         authority: str | None = None,
     ) -> None:
-        """``authority``: the certificate of the platform's CA (PEM); None: it does not use TLS."""
+        """Store the dependencies.
+
+        ``authority``: the certificate of the platform's CA (PEM); None: it does not use TLS.
+        """
         self._authority = authority
         self._settings = settings
         self._runtimes = runtimes
@@ -58,18 +61,21 @@ class Renderer:
 
     @property
     def agent(self) -> tuple[str, ...]:
-        """The agent's argument vector on nodes, up to its options."""
+        """Return the agent's argument vector on nodes, without its options."""
         return self._software.agent
 
     def place(self, job: Job) -> JobPlace:
-        """Where the files of the job's present attempt lie, and whose they are."""
+        """Return the location of the files of the job's present attempt.
+
+        It includes the account that owns them.
+        """
         folder = job.folder or str(self._settings.jobs_dir / str(_run_id(job)))
         return JobPlace(
             job_id=_run_id(job), attempt=job.attempt, folder=folder, account=job.account
         )
 
     def script(self, job: Job) -> str:
-        """The exact batch script of the job's present attempt."""
+        """Return the exact batch script of the job's present attempt."""
         return render_script(
             job_id=_run_id(job),
             attempt=job.attempt,
@@ -83,7 +89,7 @@ class Renderer:
         )
 
     def agent_spec(self, job: Job) -> AgentSpec:
-        """What ``agent.json`` says.
+        """Return the contents of ``agent.json``.
 
         Raises:
             InvalidInput: the runtime is gone, or it cannot serve the image.
@@ -127,14 +133,18 @@ class Renderer:
         )
 
     def check(self, job: Job) -> None:
-        """Raises ``InvalidInput`` for a folder or an option that no container takes."""
+        """Check that the job can be rendered.
+
+        Raises ``InvalidInput`` for a folder or an option that no container takes.
+        """
         if job.spec.image_use is not None:
             self.agent_spec(job)
 
     def submit_request(self, job: Job, tasks_after: Sequence[str], token: str) -> SubmitRequest:
-        """All that the scheduler needs. ``tasks_after`` are scheduler ids that must complete first.
+        """Return the request for the scheduler.
 
-        For an array, give the array job's row; for one task that is tried again, the task's.
+        ``tasks_after`` are scheduler IDs that must complete first. For an array, ``job`` is the
+        array job's row; for one task that is retried, the task's.
         """
         spec = self.agent_spec(job)
         return SubmitRequest(
@@ -171,7 +181,10 @@ class Renderer:
         return runtime
 
     def _spawner(self, spec: JobSpec, job_id: UUID) -> tuple[str, ...]:
-        """What starts a command once for each rank of a node; nothing without ranks."""
+        """Return the command prefix that starts a command once for each rank of a node.
+
+        Empty for a job without ranks.
+        """
         if spec.distributed is None:
             return ()
         program = self._software.spawner
@@ -225,7 +238,7 @@ def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:
 
 
 def max_requeues(job: Job) -> int:
-    """How many of the retries the scheduler may spend by itself, when a node fails under the job."""
+    """Return how many of the retries the scheduler may use by itself when a node fails."""
     policy = job.spec.retry
     if TerminationReason.NODE_FAILED not in policy.on:
         return 0
@@ -233,7 +246,7 @@ def max_requeues(job: Job) -> int:
 
 
 def _run_id(job: Job) -> UUID:
-    """Whose folder and token it uses: tasks share their array job's."""
+    """Return the ID whose folder and token the job uses: tasks share those of their array job."""
     return job.array_job_id or job.id
 
 

@@ -1,4 +1,4 @@
-"""Running the same again: what has changed since, and sessions that go on where an earlier one ended."""
+"""Repeated jobs: changes since the last run, and sessions that continue an earlier one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_SESSIONS = 200
 
 
 class Change(Frozen):
-    """Something that is not as it was when the job ran."""
+    """Difference from the state when the job ran."""
 
     what: str = Field(description="code, packages, image, dataset or template.")
     before: str | None = Field(description="As it was.")
@@ -39,7 +39,7 @@ class Change(Frozen):
 
 
 class Rerun(Frozen):
-    """What running a job again would mean. Nothing is stored."""
+    """Preview of running a job again. Nothing is stored."""
 
     possible: bool = Field(description="Whether it can be run again as it was.")
     problems: tuple[FieldProblem, ...] = Field(description="Why not.")
@@ -48,7 +48,7 @@ class Rerun(Frozen):
 
 
 class RerunService:
-    """Looks before a job is run again, and continues sessions."""
+    """Preview of repeated jobs, and continuation of sessions."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class RerunService:
         self._places = places
 
     async def plan(self, actor: Actor, job_id: UUID) -> Rerun:
-        """What has changed since the job ran.
+        """Return what has changed since the job ran, and whether it can run again.
 
         Raises:
             NotFound: no such job.
@@ -125,7 +125,7 @@ class RerunService:
         )
 
     async def _goes_on(self, job: Job) -> Job | None:
-        """The live session that shares the workspace."""
+        """Return the live session that shares the workspace; None if there is none."""
         where = JobFilter(owner=job.owner, type=JobType.SESSION, states=LIVE)
         live = await self._store.list_jobs(where, visible_to=None, limit=_MOST_SESSIONS)
         mine = job.spec.lineage or job.id
@@ -160,7 +160,7 @@ class RerunService:
         return (Change(what="template", before=spec.template_version, now=now, message=message),)
 
     async def _look(self, taken: Taken, account: str | None) -> tuple[list[Change], list[str]]:
-        """Compare with what lies there now, as the job's account."""
+        """Compare the snapshot with the present files, as the job's account."""
         folders = _folders(taken)
         if not folders:
             return [], []

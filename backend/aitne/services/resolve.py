@@ -1,6 +1,7 @@
-"""From the file a user wrote to what will be run: defaults filled in, every limit checked.
+"""Resolution of a job file to a specification: defaults filled in, every limit checked.
 
-Pure but for the catalogue's files. All that is wrong is reported at once, field by field.
+Has no side effects, but reads the files of the catalogue. All problems are reported at once, by
+field.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def resolve(
     settings: Settings,
     cluster: Cluster,
 ) -> tuple[JobSpec, Fit]:
-    """What would be run, and how the cluster can serve it.
+    """Resolve the job file to a specification; return it with how the cluster can serve it.
 
     Raises:
         InvalidInput: with one problem per wrong field.
@@ -118,24 +119,24 @@ def resolve(
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the catalogue and the storage have for this user and this job."""
+    """Images, datasets and folders that are available to this user and this job."""
 
     reference: str = BARE
-    """The image that the job asks for, by itself or through its template."""
+    """Image that the job names, directly or through its template."""
     images: Sequence[Image] = ()
-    """Those that the user may see; empty unless the job names one."""
+    """Images that the user may see; empty unless the job names one."""
     datasets: tuple[DatasetUse, ...] = ()
     problems: tuple[FieldProblem, ...] = ()
-    """What is wrong with the datasets that the job names."""
+    """Problems of the datasets that the job names."""
     home: str | None = None
     areas: tuple[Area, ...] = ()
     caches: str | None = None
     notes: tuple[str, ...] = ()
-    """What the user should know of these folders."""
+    """Notes for the user about these folders."""
 
 
 def image_reference(file: JobFile, templates: TemplateCatalog) -> str:
-    """The image that the job asks for, by itself or through its template."""
+    """Return the image that the job names, directly or through its template."""
     if file.image is not None or (name := template_name(file)) is None:
         return file.image or BARE
     try:
@@ -145,14 +146,14 @@ def image_reference(file: JobFile, templates: TemplateCatalog) -> str:
 
 
 def template_name(file: JobFile) -> str | None:
-    """Of a session without one, the usual."""
+    """Return the name of the job's template; for a session without one, the default template."""
     if file.template is None and file.type is JobType.SESSION:
         return DEFAULT_SESSION_TEMPLATE
     return file.template
 
 
 def _apps(template: Template | None, choice: Choice) -> tuple[AppSpec, ...]:
-    """Those that the image has."""
+    """Return the apps that the image has."""
     return tuple(
         AppSpec.model_validate(app.model_dump())
         for app in (template.apps if template else ())
@@ -222,7 +223,7 @@ def _distributed(
 def _sweep(
     file: JobFile, kind: JobType, template: Template | None, problems: Problems
 ) -> tuple[SweepSpec | None, str | None]:
-    """The sweep, and the array that the job becomes by it."""
+    """Return the sweep, and the array that it makes of the job."""
     if file.sweep is None:
         return None, file.array
     if kind is JobType.SESSION:

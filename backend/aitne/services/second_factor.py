@@ -1,7 +1,7 @@
-"""The second factor: one-time codes by time (RFC 6238), and recovery codes for who lost the device.
+"""Second factor: time-based one-time codes (RFC 6238), and recovery codes for a lost device.
 
-The database has half of a secret, the salt; the other half is a file of the platform's. Whoever reads
-the database alone can make no code.
+The database has one half of a secret, the salt; the other half is in a file of the platform. The
+database alone is not sufficient to create codes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ KEY_NAME = "second_factor_key"
 STEP_S = 30
 RECOVERY_CODES = 10
 _AROUND = (0, -1, 1)
-"""Clocks of devices are off by a little."""
+"""Time steps around the present one that are accepted, because the clocks of devices differ."""
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _WRONG = "The code is wrong, or was used before. Wait for the next one and try again."
 
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """What the person's device has to learn; shown once."""
+    """Secret that the user's device has to store; shown only once."""
 
     secret: str
     uri: str
@@ -42,7 +42,7 @@ class Enrolment:
 
 @dataclass(frozen=True, slots=True)
 class FactorState:
-    """How it stands."""
+    """State of the second factor of a user."""
 
     enabled: bool
     required: bool
@@ -51,7 +51,7 @@ class FactorState:
 
 
 class SecondFactors:
-    """Sets them up and checks codes; whether one is asked for, others decide."""
+    """Setup of second factors and check of codes; callers decide whether a code is required."""
 
     def __init__(
         self, store: SignInStore, settings: Settings, clock: Callable[[], datetime]
@@ -61,17 +61,17 @@ class SecondFactors:
         self._clock = clock
 
     def required(self, user: User) -> bool:
-        """Whether the site's rule wants the user to have one."""
+        """Return whether the site requires a second factor of the user."""
         rule = self._settings.auth.second_factor
         return rule == "all" or (rule == "admins" and user.role is Role.ADMIN)
 
     async def has(self, name: str) -> bool:
-        """Whether the user has shown that a device of theirs makes codes."""
+        """Return whether the user has confirmed a second factor with a correct code."""
         factor = await self._store.second_factor(name)
         return factor is not None and factor.confirmed_at is not None
 
     async def state(self, user: User) -> FactorState:
-        """How it stands with the user."""
+        """Return the state of the user's second factor."""
         factor = await self._store.second_factor(user.name)
         enabled = factor is not None and factor.confirmed_at is not None
         return FactorState(
@@ -82,7 +82,7 @@ class SecondFactors:
         )
 
     async def enrol(self, user: User) -> Enrolment:
-        """Make a secret. Nothing is asked for before ``confirm``.
+        """Create a secret; it is not required before ``confirm``.
 
         Raises:
             Conflict: there is a confirmed one.
@@ -92,7 +92,7 @@ class SecondFactors:
         return self._shown(factor)
 
     async def confirm(self, user: User, code: str) -> list[str]:
-        """Take it into use; the recovery codes, which are shown this once.
+        """Confirm the second factor; return the recovery codes, which are shown only once.
 
         Raises:
             NotAuthenticated: the device does not make the right codes.
@@ -114,7 +114,7 @@ class SecondFactors:
         return codes
 
     async def check(self, name: str, code: str) -> str:
-        """Use a code up: ``totp`` or ``recovery_code``, whichever it was.
+        """Use up a code and return its kind: ``totp`` or ``recovery_code``.
 
         Raises:
             NotAuthenticated: wrong, or used before.
@@ -135,7 +135,10 @@ class SecondFactors:
         return how
 
     async def renew_recovery_codes(self, name: str) -> list[str]:
-        """New ones in the place of all there are. Raises ``Conflict``: there is no second factor."""
+        """Replace all recovery codes and return the new ones.
+
+        Raises ``Conflict`` if there is no second factor.
+        """
         if not await self.has(name):
             raise Conflict("Recovery codes are for a second factor, and there is none.")
         codes = _new_codes()
@@ -143,7 +146,10 @@ class SecondFactors:
         return codes
 
     async def remove(self, name: str) -> bool:
-        """With its recovery codes and lockout. Whether there was one."""
+        """Remove the second factor with its recovery codes and lockout.
+
+        Return whether there was one.
+        """
         await self._store.clear_lockout(_key(name))
         return await self._store.delete_second_factor(name)
 
@@ -165,7 +171,7 @@ class SecondFactors:
             )
 
     def _matching(self, factor: SecondFactor, code: str) -> int | None:
-        """The time step that the code is of."""
+        """Return the time step of the code; None if it matches none."""
         import pyotp
 
         digits = code.replace(" ", "")
@@ -217,6 +223,6 @@ def _new_codes() -> list[str]:
 
 
 def _plain(code: str) -> str:
-    """As it was shown, however it was typed."""
+    """Return a recovery code in the form in which it was issued, however it was typed."""
     letters = code.replace(" ", "").replace("-", "").lower()
     return f"{letters[:5]}-{letters[5:]}"

@@ -1,4 +1,4 @@
-"""The secrets that the platform's own parts share, and how secrets of others are kept."""
+"""Shared secrets of the platform's parts, and the storage format of other secrets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from aitne.core.settings import Settings
 
 
 def new_secret(prefix: str = "") -> str:
-    """256 random bits as text."""
+    """Return 256 random bits as text."""
     return prefix + secrets.token_urlsafe(32)
 
 
 def hashed(secret: str) -> str:
-    """What the database holds of a secret. It has 256 bits, so it needs neither salt nor time."""
+    """Return the hash of a secret, as the database stores it.
+
+    A secret has 256 bits, so it needs neither a salt nor a slow hash.
+    """
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_secret(settings: Settings, name: str) -> str:
-    """One of the files in the secrets directory.
+    """Return the content of a file in the secrets folder.
 
     Raises:
         SetupError: it is not there or is empty.
@@ -40,7 +43,7 @@ def read_secret(settings: Settings, name: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that its account alone can read, whole or not at all."""
+    """Write a file that only its account can read, completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

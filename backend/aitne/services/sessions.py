@@ -1,4 +1,4 @@
-"""Sessions: what can be done with one, beyond what any job can."""
+"""Sessions: the operations that other jobs do not have."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from aitne.core.units import format_duration
 from aitne.services.jobs import JobService
 
 EXTENDED = "job.extended"
-"""The event that says who gave it more time."""
+"""Event kind of an extension, with the user who extended the session."""
 
 
 class SessionService:
-    """Open, extend and stop. Creating, listing and reading are ``JobService``'s."""
+    """Open, extend and stop sessions. ``JobService`` creates, lists and reads them."""
 
     def __init__(
         self, jobs: JobService, store: Store, settings: Settings, clock: Callable[[], datetime]
@@ -33,7 +33,7 @@ class SessionService:
         self._clock = clock
 
     async def open(self, actor: Actor, job_id: UUID, app: str | None = None) -> str:
-        """The URL at which the session answers, or that of another of its entry points.
+        """Return the URL of the session, or that of another of its apps.
 
         Raises:
             NotFound: there is no such session, or it has no such entry point.
@@ -96,7 +96,7 @@ class SessionService:
         return found
 
     async def keep(self, actor: Actor, job_id: UUID) -> Job:
-        """Take somebody's word that the session is in use: its idle time begins anew.
+        """Record that a user wants to keep the session: its idle time starts again.
 
         Raises:
             NotFound, NotAllowed: as ``open``.
@@ -123,7 +123,7 @@ class SessionService:
         return job
 
     async def _longest(self, job: Job) -> tuple[int, str]:
-        """How long it may last in all, and who says so."""
+        """Return the longest total duration of the session in seconds, and the limit's name."""
         found = self._settings.limits.max_duration, "limits.max_duration"
         named = job.partition or job.spec.slurm.partition
         for part in (await self._store.cluster()).partitions:
@@ -135,7 +135,9 @@ class SessionService:
     async def relaunch(
         self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
     ) -> Created:
-        """Start the same again - template, parameters, resources - once it has ended.
+        """Start a session with the same template, parameters and resources.
+
+        This session must have ended.
 
         Raises:
             Conflict: it still lives.
@@ -150,13 +152,19 @@ class SessionService:
         return await self._jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
 
     async def place(self, actor: Actor, job_id: UUID) -> QueuePlace | None:
-        """Where a session or job stands in line; None while it does not wait or nobody can tell.
+        """Return the position of a session or job in the queue.
 
-        Raises ``NotFound``, ``NotAllowed``."""
+        None if it does not wait or its position is unknown.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         return await self._store.queue_place(await self._jobs.get(actor, job_id))
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
-        """End the session: it becomes CANCELLED, "Stopped by …". Raises ``NotFound``, ``NotAllowed``."""
+        """Stop the session: its state becomes CANCELLED, with the message "Stopped by …".
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
         await self._session(Action.JOB_CANCEL, actor, job_id)
         return await self._jobs.cancel(actor, job_id)
 

@@ -11,7 +11,7 @@ from aitne.core.settings import Settings
 
 
 async def check_another_user(store: UserStore, settings: Settings) -> None:
-    """Pass if the platform may have another user.
+    """Check that the platform may have another user.
 
     Raises:
         Conflict: the users would share an account and are not known to trust each other.

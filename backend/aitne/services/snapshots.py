@@ -1,4 +1,4 @@
-"""What jobs ran on, what they wrote and what they measured: as their agents told it."""
+"""Environment, files and results of jobs, as their agents reported them."""
 
 from __future__ import annotations
 
@@ -24,25 +24,28 @@ _MOST_VALUES, _MOST_SERIES, _MOST_POINTS = 64, 32, 400
 
 
 class SnapshotService:
-    """Keeps what agents tell, and shows it to who may see the job."""
+    """Storage of agents' documents, and access for users who may see the job."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def keep_snapshot(self, job_id: UUID, given: Mapping[str, Any]) -> None:
-        """Keep what a job runs on. What is nothing such is left: the job's own account has sent it."""
+        """Store the snapshot of a job.
+
+        An invalid one is dropped: it comes from the job's own account.
+        """
         taken = _read(Taken, given, job_id)
         if taken is not None:
             await self._store.put_snapshot(job_id, taken)
 
     async def keep_files(self, job_id: UUID, given: Mapping[str, Any]) -> None:
-        """Keep what a job has written."""
+        """Store the list of files that a job has written."""
         files = _read(WrittenFiles, given, job_id)
         if files is not None:
             await self._store.put_document(job_id, DocumentKind.FILES, files)
 
     async def keep_results(self, job_id: UUID, given: Mapping[str, Any]) -> Mapping[str, float]:
-        """Keep what a job measures; its values."""
+        """Store the results of a job and return their values."""
         found = _read(Results, given, job_id)
         if found is None:
             return {}
@@ -54,11 +57,11 @@ class SnapshotService:
         return values
 
     async def snapshot(self, actor: Actor, job_id: UUID) -> Snapshot:
-        """Everything that is known of what the job ran on. Raises ``NotFound``."""
+        """Return the snapshot of the job. Raises ``NotFound``."""
         return await self.of(with_visible_env(actor, await self._readable(actor, job_id)))
 
     async def of(self, job: Job) -> Snapshot:
-        """As ``snapshot``, of a job that was looked up already."""
+        """Return the snapshot, like ``snapshot``, of a job that was already read."""
         found = await self._store.snapshot(job.id)
         spec = job.spec
         return Snapshot(
@@ -72,7 +75,10 @@ class SnapshotService:
         )
 
     async def files(self, actor: Actor, job_id: UUID) -> WrittenFiles:
-        """The files that were changed while it ran. Raises ``NotFound``, also while nobody has looked."""
+        """Return the files that changed while the job ran.
+
+        Raises ``NotFound``, also if they were not determined.
+        """
         job = await self._readable(actor, job_id)
         found = await self._store.document(job_id, DocumentKind.FILES)
         if found is None:
@@ -85,7 +91,7 @@ class SnapshotService:
         return WrittenFiles.model_validate(found)
 
     async def results(self, actor: Actor, job_id: UUID) -> Results:
-        """What its program measured. Raises ``NotFound``, also while it has measured nothing."""
+        """Return the results of the job's program. Raises ``NotFound``, also if it has none yet."""
         job = await self._readable(actor, job_id)
         found = await self.results_of(job)
         if found is None:
@@ -98,7 +104,7 @@ class SnapshotService:
         return found
 
     async def results_of(self, job: Job) -> Results | None:
-        """As ``results``, of a job that was looked up already; None: there are none."""
+        """Return the results of a job that was already read; None if there are none."""
         values = await self._store.document(job.id, DocumentKind.VALUES)
         if values is None:
             return None

@@ -1,4 +1,4 @@
-"""A user's areas: what is there, what of it is used up, and making what is missing."""
+"""Storage areas of a user: existence, use, and creation of missing ones."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from aitne.core.storage_settings import StorageSettings
 from aitne.core.units import format_memory
 
 FRESH_S = 5.0
-"""So long one look serves everybody who asks for the same areas."""
+"""Seconds for which one query serves all requests for the same areas."""
 _KNOWN_S = 600.0
-"""So long a folder that was seen is not looked at again before it may have to be made."""
+"""Seconds for which a folder that was seen is not queried again."""
 _MOST_KEPT = 5_000
 _Key = tuple[str | None, tuple[Area, ...]]
-"""Accounts may share a folder, and see it differently."""
+"""Account and areas: accounts may share a folder and see it differently."""
 
 
 class StorageView(Frozen):
-    """The areas of one user."""
+    """Storage areas of one user."""
 
     account: str | None
-    """The Unix account that they belong to; None: the user has none, and `problems` says why."""
+    """Unix account of the areas; None: the user has none, and `problems` tells why."""
     areas: tuple[AreaFacts, ...]
-    """Home first."""
+    """Areas, the home folder first."""
     problems: tuple[str, ...]
-    """What the user should know, as sentences: what is missing, full, or cannot be asked."""
+    """Sentences for the user: areas that are missing, full or cannot be queried."""
     as_of: UtcTime
 
 
 class StorageService:
-    """Asks ``places`` as the actor's own account, never for anybody else's areas."""
+    """Query of ``places`` as the actor's own account, and never for the areas of other users."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class StorageService:
     async def areas(
         self, actor: Actor, project: str | None = None
     ) -> tuple[Account, Sequence[Area]]:
-        """The actor's account and areas, by the settings alone: nothing is looked at.
+        """Return the actor's account and areas, from the settings alone.
 
-        With ``project`` those of this one project, else of all that the actor is a member of.
+        With ``project`` those of this project, otherwise of all projects of the actor.
 
         Raises:
             NotFound: the project is none of the actor's.
@@ -78,9 +78,11 @@ class StorageService:
         return account, areas_of(self._settings, owner_of(account), projects)
 
     async def mine(self, actor: Actor, project: str | None = None) -> StorageView:
-        """What is at the actor's areas, made where the platform makes them: nobody is warned on the first day
-        of folders that the first job would make. That a file system does not answer, or that the actor has
-        no account whose areas they could be, is said, not raised.
+        """Return the state of the actor's storage areas, after creating the missing ones.
+
+        Only folders that the platform creates are created, so a new user is not warned of folders
+        that the first job would create. A file system that does not answer, or an actor without an
+        account, is reported in the result, not raised.
 
         Raises:
             NotFound, NotAllowed: as ``areas``.
@@ -103,9 +105,9 @@ class StorageService:
         return await asyncio.shield(kept[1])
 
     async def ensure(self, actor: Actor, project: str | None = None) -> tuple[str, ...]:
-        """Make the folders that are missing and that the platform makes; what went wrong.
+        """Create the missing folders that the platform creates; return the problems.
 
-        Costs nothing when all of them were there lately.
+        Costs nothing if all of them existed recently.
 
         Raises:
             NotFound, NotAllowed, InvalidInput: as ``areas``.
@@ -121,7 +123,10 @@ class StorageService:
             return (error.message,)
 
     async def _missing(self, account: Account, areas: Sequence[Area]) -> list[Area]:
-        """Those that the platform makes and that are not there. Raises ``Unavailable``."""
+        """Return the areas that the platform creates and that are missing.
+
+        Raises ``Unavailable``.
+        """
         now = time.monotonic()
         doubtful = [
             area
@@ -166,7 +171,10 @@ class StorageService:
 
 
 def _no_account(error: InvalidInput) -> bool:
-    """Whether its problem is a sentence by itself; of a name or a home it needs the field before it."""
+    """Return whether the error's only problem is about the account, a complete sentence by itself.
+
+    A problem of a name or a home folder needs its field before it.
+    """
     return [problem.field for problem in error.problems] == ["account"]
 
 

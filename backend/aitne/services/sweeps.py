@@ -1,4 +1,4 @@
-"""Sweeps: the settings that were tried, what came of each, and when that is enough."""
+"""Sweeps: their settings, results and early stop."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from aitne.core.sweep import best_of, expand
 
 
 class SweepService:
-    """What an array job with a sweep is asked for."""
+    """Operations on the sweep of an array job."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
     async def sweep(self, actor: Actor, job_id: UUID) -> Sweep:
-        """All its settings and their values. Raises ``NotFound``, also for a job without a sweep."""
+        """Return all settings and their values.
+
+        Raises ``NotFound``, also for a job without a sweep.
+        """
         array, spec = await self._sweep(Action.JOB_READ, actor, job_id)
         return await self._look(array, spec)
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
-        """Cancel what has not ended but the best task so far.
+        """Cancel all tasks that have not ended except the best one so far.
 
         Raises:
             NotFound: no such job, or it is no sweep.
@@ -49,7 +52,7 @@ class SweepService:
         )
 
     async def judge(self, task: Job, values: Mapping[str, float]) -> None:
-        """Cancel the other tasks if this one's values are good enough for the sweep."""
+        """Cancel the other tasks if the values of this one reach the goal of the sweep."""
         spec = task.spec.sweep
         if spec is None or spec.stop_when is None or task.array_job_id is None:
             return

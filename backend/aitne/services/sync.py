@@ -1,4 +1,4 @@
-"""Projects are Slurm's accounts: the one is compared with the other, and brought in line on demand."""
+"""Synchronization of projects with Slurm's accounts: compared, and applied on request."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ from aitne.core.ports.store import Store
 from aitne.core.units import format_duration, format_memory
 
 UnixName = Callable[[str], str]
-"""A portal user's Unix account; raises an ``AitneError`` that says why there is none."""
+"""Returns a portal user's Unix account; raises an ``AitneError`` that tells why there is none."""
 
 
 class Difference(Frozen):
-    """One thing that differs, in words."""
+    """One difference between Slurm and the platform, in words."""
 
     project: str
-    """Whose account it is."""
+    """Project of the account."""
     user: str | None
-    """Whose association it is; None: the project's own."""
+    """User of the association; None: the project's own."""
     what: str
-    """What differs: an account, an association, a limit."""
+    """Kind of the difference: an account, an association, a limit."""
     slurm: str
-    """What Slurm has."""
+    """Value in Slurm."""
     portal: str
-    """What the platform has, and Slurm will have."""
+    """Value on the platform, which Slurm is to get."""
 
 
 class SyncReport(Frozen):
-    """``digest`` names exactly these differences, so that nobody applies what nobody has seen."""
+    """Report of the differences. ``digest`` identifies them, so that only seen ones are applied."""
 
     cluster: str
     differences: tuple[Difference, ...]
-    """What differs."""
+    """Differences between Slurm and the platform."""
     left_alone: tuple[str, ...]
-    """What only one side knows and nothing is done about, each with its reason."""
+    """Entries that only one side knows and that stay unchanged, each with its reason."""
     digest: str
-    """Names exactly these differences; to be sent back to apply them."""
+    """Digest of these differences, to be sent back to apply them."""
     applied: bool = False
-    """Whether Slurm was brought in line."""
+    """Whether the differences were applied to Slurm."""
 
 
 class SyncService:
-    """Compares and applies. For administrators."""
+    """Comparison and synchronization. For administrators."""
 
     def __init__(
         self,
@@ -76,7 +76,10 @@ class SyncService:
         operators: frozenset[str],
         runs_as: str | None,
     ) -> None:
-        """``runs_as``: the one account that everybody's jobs run as, where there is no broker."""
+        """Store the dependencies.
+
+        ``runs_as``: the one account that all jobs run as, if there is no broker.
+        """
         self._store = store
         self._accounting = accounting
         self._unix = unix
@@ -84,7 +87,7 @@ class SyncService:
         self._runs_as = runs_as
 
     async def compare(self, actor: Actor) -> SyncReport:
-        """What differs now. Changes nothing.
+        """Return the present differences. Changes nothing.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -96,7 +99,7 @@ class SyncService:
         return _report(found, changes, notes)
 
     async def apply(self, actor: Actor, digest: str) -> SyncReport:
-        """Make the changes that ``compare`` showed.
+        """Apply the differences that ``compare`` returned.
 
         Raises as ``compare``, and:
             Conflict: something differs now that was not shown.
@@ -164,7 +167,10 @@ class SyncService:
         return Wanted(accounts, members, defaults, frozenset(untouched)), notes
 
     async def _projects(self, notes: list[str]) -> tuple[dict[str, Limits], set[str]]:
-        """What holds for each, and those that are active no more."""
+        """Return the limits in force of each project, and the projects that are not active.
+
+        Both are by the project's name.
+        """
         in_force, closed = {}, set()
         for project in await self._store.list_projects(visible_to=None):
             if project.name == ROOT:
@@ -181,7 +187,7 @@ class SyncService:
 
 
 async def all_users(store: Store) -> Sequence[User]:
-    """Every account of the platform."""
+    """Return every account of the platform."""
     found: list[User] = []
     cursor: str | None = None
     while True:

@@ -1,4 +1,4 @@
-"""One template file read strictly: every mistake is reported with its line."""
+"""Strict reader of one template file: every error is reported with its line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_BYTES = 1 << 20
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader, which also refuses a key that stands twice in one mapping."""
+    """SafeLoader that also refuses duplicate keys in a mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -32,7 +32,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load_template(path: Path) -> Template:
-    """The template in ``path``.
+    """Load the template in ``path``.
 
     Raises:
         TemplateError: it cannot be read, is not YAML, or does not keep to the schema.
@@ -61,7 +61,7 @@ def _read(path: Path) -> str:
 
 
 def _parse(path: Path, text: str) -> tuple[yaml.MappingNode, Any]:
-    """The tree, which knows its lines, and the values."""
+    """Return the node tree, which has line numbers, and the values."""
     try:
         loader = _Loader(text)
         try:
@@ -83,7 +83,7 @@ def _parse(path: Path, text: str) -> tuple[yaml.MappingNode, Any]:
 
 
 def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], str]]:
-    """What the schema alone cannot see: defaults outside of their own limits."""
+    """Yield errors that the schema cannot detect: defaults outside their own limits."""
     for index, parameter in enumerate(template.parameters):
         if parameter.default is not None:
             try:
@@ -113,7 +113,7 @@ def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], 
 def _steps(
     node: yaml.Node, where: Sequence[str | int]
 ) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
-    """Walk down as far as ``where`` names something in the file: (step, key or item, value)."""
+    """Follow ``where`` as far as the file has it: yield (step, key or item, value)."""
     for step in where:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
@@ -145,7 +145,11 @@ def _dotted(where: Sequence[str | int]) -> str:
 
 
 def _reason(where: Sequence[str | int], error: Any) -> str:
-    """``resources.cpu.max: Input should be a valid integer``, in words where pydantic has none."""
+    """Return a description of a validation error.
+
+    Such as ``resources.cpu.max: Input should be a valid integer``, or clearer words where pydantic
+    has none.
+    """
     message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "missing":
         return f"{_dotted([*where, error['loc'][-1]])} is missing"

@@ -1,7 +1,7 @@
-"""The catalogue of job templates, and their parameters turned into variables.
+"""Catalogue of job templates, and the environment variables of their parameters.
 
-A file that is wrong is refused with its line and the reason; the others serve. Files are looked at
-again when they are asked for, at most once a second, so an edit needs no restart.
+An invalid file is refused with its line and the reason; the others stay in use. Files are checked
+again on use, at most once a second, so an edit needs no restart.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ RECHECK_S = 1.0
 
 
 def builtin_folder() -> Path:
-    """The templates we ship."""
+    """Return the folder of the included templates."""
     return shipped("jobtemplates")
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A template with its parameters filled in."""
+    """Template with its parameters filled in."""
 
     parameters: dict[str, Scalar]
-    """Every parameter with the value that holds, defaults included."""
+    """Values of all parameters, including defaults."""
     env: dict[str, str]
-    """The template's variables and one ``AITNE_PARAM_<NAME>`` per parameter."""
+    """Variables of the template, and one ``AITNE_PARAM_<NAME>`` per parameter."""
     workdir: str | None
 
 
@@ -49,7 +49,7 @@ class _Loaded:
 
 
 class TemplateCatalog:
-    """The templates of several folders. A later folder's template replaces an earlier one's."""
+    """Templates of several folders. A template of a later folder replaces an earlier one."""
 
     def __init__(
         self, folders: Sequence[Path], *, monotonic: Callable[[], float] = time.monotonic
@@ -59,16 +59,16 @@ class TemplateCatalog:
         self._loaded = _Loaded()
 
     def templates(self) -> Sequence[Template]:
-        """All that can be used, by name."""
+        """List all valid templates by name."""
         loaded = self._fresh().templates
         return [loaded[name] for name in sorted(loaded)]
 
     def problems(self) -> Sequence[TemplateError]:
-        """What is wrong with the files that were refused."""
+        """List the errors of the template files that were refused."""
         return self._fresh().problems
 
     def get(self, name: str) -> Template:
-        """The template called ``name``.
+        """Return the template called ``name``.
 
         Raises:
             NotFound: there is none, or its file was refused.
@@ -143,5 +143,5 @@ class TemplateCatalog:
 
 
 def _text(value: Scalar) -> str:
-    """As a program reads it from a variable: ``true``, ``3``, ``0.001``."""
+    """Return the value as a program reads it from a variable: ``true``, ``3``, ``0.001``."""
     return str(value).lower() if isinstance(value, bool) else str(value)

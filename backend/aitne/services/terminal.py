@@ -1,8 +1,8 @@
-"""One terminal: the program beside a job, and what is on its way to and from who works in it.
+"""One terminal: the program beside a job, and the data between it and its user.
 
-Both directions have a window: who has sent that much waits until it was taken. So a program that writes
-without end costs no memory, and neither direction ever waits for the other. What was sent and not yet
-taken is kept, so that who comes back after a broken connection misses nothing.
+Both directions have a window: a sender that has filled it waits for acknowledgements. So a program
+that writes without end costs no memory, and neither direction waits for the other. Output that was
+not acknowledged is kept, so that nothing is lost when a broken connection is resumed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aitne.core.models.base import Frozen
 
 WINDOW_BYTES = 256 << 10
 STDOUT, STDERR = b"\x01", b"\x02"
-"""The first byte of a piece of output."""
+"""First byte of a piece of output."""
 _CHUNK = 1 << 16
 _START_WITHIN_S = 60.0
 _CLOSE_WITHIN_S = 5.0
@@ -32,13 +32,13 @@ _LONGEST_SAID = 500
 
 
 class Taken(Frozen):
-    """So much of the input has reached the program."""
+    """Number of input bytes that have reached the program."""
 
     bytes: int
 
 
 class Over(Frozen):
-    """The program has ended, or its job. ``code`` is None when nobody knows how."""
+    """End of the program or its job. ``code`` is None if the exit code is unknown."""
 
     code: int | None
     reason: str | None = None
@@ -48,7 +48,7 @@ Outgoing = bytes | Taken | Over
 
 
 class Terminal:
-    """Made by ``open_terminal``. ``close`` ends the program."""
+    """Terminal of a program, created by ``open_terminal``. ``close`` ends the program."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class Terminal:
         self._connections = 0
         self._chunks: deque[bytes] = deque()
         self._sent = 0
-        """How many of the chunks the present connection has got."""
+        """Number of chunks that the present connection has received."""
         self._taken = 0
-        """Bytes of output that were acknowledged: the chunks begin there."""
+        """Bytes of output that were acknowledged; the chunks begin there."""
         self._waiting_bytes = 0
         self._input: deque[bytes] = deque()
         self._input_waiting = 0
@@ -95,16 +95,16 @@ class Terminal:
 
     @property
     def over(self) -> bool:
-        """Whether the program has ended."""
+        """Return whether the program has ended."""
         return self._over is not None
 
     @property
     def input_received(self) -> int:
-        """Bytes of input that were received so far: who comes back sends what follows."""
+        """Number of input bytes received so far, after which a resumed connection continues."""
         return self._input_received
 
     async def outgoing(self, received: int) -> AsyncGenerator[Outgoing, None]:
-        """All from there on, as it comes, to the end.
+        """Yield the output after ``received`` bytes as it arrives, until the program ends.
 
         Raises:
             InvalidInput: so much was never sent, or is kept no more.
@@ -129,7 +129,7 @@ class Terminal:
                 await self._changed.wait()
 
     def acknowledge(self, received: int) -> None:
-        """Output up to there has arrived and need not be kept.
+        """Discard the output up to ``received`` bytes, which has arrived.
 
         Raises:
             InvalidInput: that is no end of a piece that was sent.
@@ -147,7 +147,7 @@ class Terminal:
         self._room.set()
 
     def feed(self, data: bytes) -> None:
-        """Input for the program.
+        """Queue input for the program.
 
         Raises:
             InvalidInput: more than the window allows is on its way.
@@ -164,7 +164,7 @@ class Terminal:
         self._more_input.set()
 
     def resize(self, size: Size) -> None:
-        """The terminal has another size now."""
+        """Set the size of the terminal."""
         found = wire.frame(wire.RESIZE, size.model_dump_json().encode())
         # A program that reads nothing must not make a heap of them: only the last one counts.
         if self._input and self._input[-1][1:2] == wire.RESIZE:
@@ -174,14 +174,14 @@ class Terminal:
         self._more_input.set()
 
     def end_input(self) -> None:
-        """Nothing more is typed."""
+        """Signal the end of the input."""
         if not self._input_ended:
             self._input_ended = True
             self._input.append(wire.frame(wire.END, b""))
             self._more_input.set()
 
     async def close(self) -> None:
-        """End the program, if it has not ended by itself."""
+        """End the program, unless it has ended by itself."""
         for pump in self._pumps:
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
@@ -248,7 +248,7 @@ class Terminal:
 async def open_terminal(
     connection: socket.socket, start: ShellStart | SshStart, *, node: str, owner: str, job_id: UUID
 ) -> Terminal:
-    """Say what to start, and wait until it has.
+    """Request the start of the program and wait until it has started.
 
     Raises:
         Conflict: it was refused there.

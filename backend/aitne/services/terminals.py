@@ -1,4 +1,4 @@
-"""Terminals: who may work in a running job, and which terminals there are in this process."""
+"""Terminals of this process: who may use them, and which ones exist."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from aitne.services.terminal import Terminal, open_terminal
 
 TICKET_LIFETIME_S = 60
 HOLD_S = 60.0
-"""So long a terminal whose connection broke waits for its user."""
+"""Seconds for which a terminal with a broken connection waits for its user."""
 MOST_OF_ONE_USER = 20
 ATTACHED = "job.attached"
-"""The event that says that somebody works beside the job's program."""
+"""Event kind of a terminal that a user opened beside the job's program."""
 _TICKET = "terminal"
 
 
 class Ticket(Frozen):
-    """Opens one WebSocket, once."""
+    """Ticket that opens one WebSocket, once."""
 
     ticket: str = Field(description="Send it as the first message; it works once.")
     expires_at: UtcTime = Field(description="Until when it works.")
@@ -55,17 +55,17 @@ class Ticket(Frozen):
 
 
 class Held:
-    """A terminal, and for how long nobody has been connected to it."""
+    """Terminal, and the time since which it has no connection."""
 
     def __init__(self, terminal: Terminal, number: int) -> None:
         self.terminal = terminal
         self.number = number
-        """Grows with every connection, so that an older one knows that it was replaced."""
+        """Connection number, by which an older connection notices that it was replaced."""
         self.closing: asyncio.TimerHandle | None = None
 
 
 class TerminalService:
-    """Every way in begins with a ticket, and a ticket with the policy."""
+    """Terminals: each one requires a ticket, and each ticket a decision of the policy."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class TerminalService:
         self._ends: set[asyncio.Task[None]] = set()
 
     async def ticket(self, actor: Actor, job_id: UUID, node: str | None) -> Ticket:
-        """Let the actor open one terminal, within a minute.
+        """Issue a ticket with which the actor may open one terminal within a minute.
 
         Raises:
             NotFound: there is no such job, or the actor may not know of it.
@@ -111,7 +111,7 @@ class TerminalService:
         )
 
     async def account(self, actor: Actor) -> str:
-        """The Unix account that the actor's jobs run as: the user name for ssh.
+        """Return the Unix account that the actor's jobs run as: the user name for ssh.
 
         Raises:
             InvalidInput: there is none that jobs may run as.
@@ -126,7 +126,9 @@ class TerminalService:
     async def open(
         self, job_id: UUID, ticket: str, start: ShellStart | SshStart
     ) -> tuple[str, Terminal]:
-        """Start something beside the job; a name that only its user is told, and the terminal.
+        """Start a program beside the job.
+
+        Return the secret name of the terminal, and the terminal.
 
         Raises:
             NotAuthenticated: the ticket is none, or was used, or is for another job.
@@ -157,7 +159,7 @@ class TerminalService:
         return name, terminal
 
     async def resume(self, job_id: UUID, ticket: str, name: str) -> Terminal:
-        """The terminal of that name again, after its connection broke.
+        """Return the terminal of that name, after its connection broke.
 
         Raises:
             NotAuthenticated: the ticket is none.
@@ -174,12 +176,15 @@ class TerminalService:
         return held.terminal
 
     def connection(self, name: str) -> int:
-        """Which connection to it is the present one; 0: it is gone."""
+        """Return the number of the present connection to the terminal; 0 if it is gone."""
         held = self._held.get(name)
         return 0 if held is None else held.number
 
     async def leave(self, name: str, number: int, *, hold: bool) -> None:
-        """That connection is over. ``hold``: who had it may come back to the same terminal."""
+        """End a connection.
+
+        ``hold``: its user may return to the same terminal.
+        """
         held = self._held.get(name)
         if held is None or held.number != number:
             return
@@ -202,12 +207,12 @@ class TerminalService:
             await held.terminal.close()
 
     async def end_of(self, owner: str) -> None:
-        """End all of one user's: whoever has them is no longer taken for that user."""
+        """End all terminals of a user whose credentials have ended."""
         names = [name for name, held in self._held.items() if held.terminal.owner == owner]
         await asyncio.gather(*(self._end(name) for name in names))
 
     async def close(self) -> None:
-        """End all."""
+        """End all terminals of this process and wait until they have ended."""
         await asyncio.gather(*(self._end(name) for name in list(self._held)))
         await asyncio.gather(*self._ends, return_exceptions=True)
 
@@ -242,7 +247,7 @@ class TerminalService:
         return node or job.nodes[0]
 
     def _count(self, owner: str) -> None:
-        """Raises ``RateLimited``; else the caller counts it down again."""
+        """Count a terminal; the caller counts it down again. Raises ``RateLimited``."""
         has = sum(held.terminal.owner == owner for held in self._held.values())
         if has + self._opening.get(owner, 0) >= MOST_OF_ONE_USER:
             raise RateLimited(

@@ -1,4 +1,4 @@
-"""Who has used how much, by project, user and month."""
+"""Usage by project, user and month."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CSV_MONTHS = 36
 
 
 class UsageRow(Frozen):
-    """What one user's jobs of one project have used in the month."""
+    """Usage of one user's jobs of one project in the month."""
 
     project: str = Field(description="The project.")
     user: str = Field(
@@ -43,7 +43,10 @@ class UsageRow(Frozen):
 
 
 class UsageReport(Frozen):
-    """A month from its first moment to its last, both in UTC; of the present one, until ``as_of``."""
+    """Usage of a month, from its first to its last moment in UTC.
+
+    The present month counts until ``as_of``.
+    """
 
     month: str = Field(description="Such as 2026-03.")
     starts_at: UtcTime = Field(description="Its first moment.")
@@ -53,7 +56,7 @@ class UsageReport(Frozen):
 
 
 class UsageService:
-    """What members may see of their projects' usage, and administrators of all."""
+    """Access to usage: members read that of their projects, administrators that of all."""
 
     def __init__(self, store: Store, months: UsageMonths, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -61,7 +64,7 @@ class UsageService:
         self._clock = clock
 
     async def report(self, actor: Actor, project: str | None, month: str | None) -> UsageReport:
-        """One project's month, or that of all projects that the actor may see.
+        """Return the month of one project, or of all projects that the actor may see.
 
         Raises:
             NotFound: no such project, or none of the actor's.
@@ -90,7 +93,7 @@ class UsageService:
     async def reports(
         self, actor: Actor, project: str, since: str | None, month: str | None
     ) -> Sequence[UsageReport]:
-        """One project's months from ``since`` to ``month``. Raises as ``report``."""
+        """Return the months of one project from ``since`` to ``month``. Raises as ``report``."""
         last = checked_month("month", month) or month_of(self._clock())
         months = months_between(checked_month("since", since) or last, last)
         if not 1 <= len(months) <= _CSV_MONTHS:
@@ -102,7 +105,10 @@ class UsageService:
         return [await self.report(actor, project, each) for each in months]
 
     async def balance(self, actor: Actor, project: str) -> Balance:
-        """What is left of the project's budget, by the last look. Raises ``NotFound``."""
+        """Return the remaining budget of the project, according to the stored usage.
+
+        Raises ``NotFound``.
+        """
         require(Action.PROJECT_READ, actor, "project", project, project=project)
         budget = (await self._store.get_project(project)).budget
         now = self._clock()
@@ -111,14 +117,14 @@ class UsageService:
 
 
 def checked_month(field: str, month: str | None) -> str | None:
-    """The month as it was given. Raises ``InvalidInput`` if it is none."""
+    """Return the month as given. Raises ``InvalidInput`` if it is none."""
     if month is not None and _MONTH.fullmatch(month) is None:
         raise InvalidInput.field(field, "is no month", value=month, allowed="such as 2026-03")
     return month
 
 
 def row_of(used: Usage) -> UsageRow:
-    """Seconds as hours."""
+    """Return the usage as a row of the report, with seconds converted to hours."""
     return UsageRow(
         project=used.account,
         user=used.user,

@@ -1,4 +1,4 @@
-"""A month's usage: kept here once the month is settled, asked for while it is not."""
+"""Usage by month: stored once the month is settled, otherwise read from accounting."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ log = logging.getLogger(__name__)
 SCHEDULER, PLATFORM = "scheduler", "platform"
 FRESH = timedelta(seconds=30)
 SETTLED_AFTER = timedelta(days=1)
-"""What has ended in a month may reach the accounting database somewhat later."""
+"""Delay with which ended jobs may reach the accounting database."""
 
 
 class UsageMonths:
-    """Asks accounting for a whole month at once: nothing asks per user."""
+    """Usage of whole months: accounting is not queried per user."""
 
     def __init__(
         self, store: Store, accounting: Accounting | None, clock: Callable[[], datetime]
     ) -> None:
-        """``accounting`` None: nobody keeps accounts but the platform itself."""
+        """Store the dependencies; ``accounting`` None: only the platform itself keeps accounts."""
         self._store = store
         self._accounting = accounting
         self._own = JobUsage(store, clock)
@@ -36,9 +36,10 @@ class UsageMonths:
         self._turn = asyncio.Lock()
 
     async def month(self, month: str, *, fresh: timedelta = FRESH) -> KeptMonth:
-        """The month as of a moment ago at most, unless it is over and settled.
+        """Return the usage of the month, at most a moment old unless the month is settled.
 
-        Raises ``Unavailable``, as accounting says."""
+        Raises ``Unavailable``, as accounting does.
+        """
         start, end = bounds(month)
         async with self._turn:
             now = self._clock()
@@ -61,5 +62,5 @@ class UsageMonths:
 
 
 def settled(kept: KeptMonth, month: str) -> bool:
-    """Whether nothing more can be said of the month."""
+    """Return whether the usage of the month can no longer change."""
     return kept.taken_at > bounds(month)[1] + SETTLED_AFTER

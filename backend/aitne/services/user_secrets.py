@@ -1,4 +1,4 @@
-"""Users' secrets: stored encrypted, and given to nothing but the owner's jobs."""
+"""Secrets of users: stored encrypted, and passed only to the owner's jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aitne.services.encryption import Cipher
 
 
 class UserSecretService:
-    """Lists, stores and deletes the secrets of the actor."""
+    """Storage of the actor's secrets."""
 
     def __init__(
         self, store: UserSecretStore, cipher: Cipher, clock: Callable[[], datetime]

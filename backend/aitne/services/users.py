@@ -25,11 +25,14 @@ from aitne.services.secrets import hashed, new_secret
 from aitne.services.shared_account import check_another_user
 
 MOST_GUESSES, GUESSES_WITHIN_S = 10, 300.0
-"""Of the password in use, by whoever has found a login left open."""
+"""Maximum number of attempts at the present password, and their period in seconds.
+
+The limit prevents misuse of a login that was left open.
+"""
 
 
 class UserService:
-    """What administrators do to accounts, and everybody to their own."""
+    """Operations of administrators on all accounts, and of users on their own."""
 
     def __init__(
         self,
@@ -46,12 +49,15 @@ class UserService:
     async def list(
         self, actor: Actor, *, search: str | None = None, cursor: str | None, limit: int
     ) -> Page[User]:
-        """All accounts, or those that ``search`` finds. Raises ``NotAllowed`` for anyone but an administrator."""
+        """List all accounts, or those that match ``search``.
+
+        Raises ``NotAllowed`` unless the actor is an administrator.
+        """
         _administer(actor)
         return await self._store.list_users(search=search, cursor=cursor, limit=limit)
 
     async def get(self, actor: Actor, name: str) -> User:
-        """One account. Raises ``NotFound``, also for one that is not the actor's business."""
+        """Return one account. Raises ``NotFound``, also for one that the actor may not see."""
         require(Action.USER_READ, actor, "user", name, owner=name)
         return await self._store.get_user(name)
 
@@ -65,7 +71,9 @@ class UserService:
         role: Role = Role.USER,
         default_project: str | None = None,
     ) -> User:
-        """Make an account, and its default project if that is missing: one of its own if none is named.
+        """Create an account, and its default project if that is missing.
+
+        Without a name the project is one of its own.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -101,7 +109,7 @@ class UserService:
         source: str | None = None,
         check: Check[User] = None,
     ) -> User:
-        """Change what is given.
+        """Change the given fields of an account.
 
         Raises:
             NotFound: no such account, or none of the actor's business.
@@ -138,7 +146,10 @@ class UserService:
         return changed
 
     async def _end_sessions(self, name: str) -> None:
-        """A session outlives its owner's login at the portal, so it is ended with the account."""
+        """End the sessions of a disabled account.
+
+        A session outlives its owner's login at the portal.
+        """
         for job in await self._store.live_jobs():
             if job.owner == name and job.type is JobType.SESSION:
                 await self._store.request_cancel(
@@ -146,11 +157,11 @@ class UserService:
                 )
 
     async def projects(self, actor: Actor) -> Sequence[Project]:
-        """The actor's projects; all of them for an administrator."""
+        """List the actor's projects; all projects for an administrator."""
         return await self._store.list_projects(visible_to=None if actor.is_admin else actor.name)
 
     async def list_tokens(self, actor: Actor, *, owner: str | None = None) -> Sequence[Token]:
-        """The tokens of the actor, or for an administrator of ``owner``."""
+        """List the tokens of the actor, or, for an administrator, of ``owner``."""
         name = owner or actor.name
         require(Action.TOKEN_READ, actor, "user", name, owner=name)
         return await self._store.list_tokens((await self._store.get_user(name)).name)
@@ -165,7 +176,7 @@ class UserService:
         owner: str | None = None,
         notify: bool = True,
     ) -> tuple[Token, str]:
-        """Make a token; the second value is its secret, which exists nowhere else.
+        """Create a token; the second value is its secret, which is not stored.
 
         Its owner is notified, unless ``notify`` is False.
 

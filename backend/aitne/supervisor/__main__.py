@@ -15,12 +15,12 @@ from pathlib import Path
 
 LOCK = "supervisor.lock"
 LOCKED_WITHIN_S = 2.0
-"""The supervisor before this one may be on its way out."""
+"""Seconds to wait for the lock: an earlier supervisor may be about to exit."""
 HELD = 3
 
 
 def main(arguments: list[str]) -> int:
-    """Take the lock, leave whoever started it if asked to, supervise."""
+    """Take the lock, detach from the starting process if requested, and supervise."""
     run_dir, *options = arguments
     lock = os.open(Path(run_dir) / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not _locked(lock):

@@ -1,4 +1,4 @@
-"""One process that is kept running, its log and its memory."""
+"""Process that is kept running, with its log and memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from aitne.supervisor.plan import ChildPlan
 from aitne.supervisor.silence import Silence
 
 DELAYS_S = (0.0, 0.2, 0.5, 1.0, 1.5)
-"""Before each restart in a row: a dead child is back within two seconds, for ever."""
+"""Delays in seconds before consecutive restarts.
+
+A dead process is back within two seconds, without end.
+"""
 STEADY_S = 15.0
-"""A child that lived so long starts the row anew."""
+"""Seconds of life after which a process counts as steady, and the delays start again."""
 LOG_BYTES = 8 * 1024**2
 LOGS_KEPT = 3
 _PR_SET_PDEATHSIG = 1
@@ -59,7 +62,7 @@ def launch(
 
 
 class Child:
-    """Start, see it die, start again; the caller waits the delay between."""
+    """One supervised process, started again when it exits; the caller waits the delay."""
 
     def __init__(self, plan: ChildPlan, env: dict[str, str], logs: Path, cwd: Path) -> None:
         self.plan = plan
@@ -67,7 +70,7 @@ class Child:
         self.restarts = -1
         self.since = datetime.now(UTC)
         self.answers = False
-        """What its last probe said."""
+        """Result of its last probe."""
         self.process: subprocess.Popen[bytes] | None = None
         self.silence = Silence(plan.hung_after_s)
         self.killed_after_s: float | None = None
@@ -80,11 +83,11 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs, as far as was noticed."""
+        """Return whether the process runs, as far as is known."""
         return self.process is not None
 
     def start(self) -> None:
-        """Start it. Raises ``OSError`` when its program cannot be run."""
+        """Start the process. Raises ``OSError`` if its program cannot be executed."""
         with self.log.open("ab") as log:
             self.process = self._launch(log)
         self.silence = Silence(self.plan.hung_after_s)
@@ -107,19 +110,19 @@ class Child:
             os.close(writer)
 
     def heartbeat(self) -> bool:
-        """True when it has written a heartbeat since the last call."""
+        """Return True if it has written a heartbeat since the last call."""
         try:
             return self._heartbeat is not None and bool(os.read(self._heartbeat, 65_536))
         except BlockingIOError:
             return False
 
     def kill_hung(self) -> None:
-        """Kill it because it does not answer; it is started again like any that died."""
+        """Kill the process because it does not answer; it is restarted like any that exited."""
         self.killed_after_s = self.silence.seconds
         self.signal(signal.SIGKILL)
 
     def died(self) -> int | None:
-        """The exit status, once, when it is found dead."""
+        """Return the exit status once when the process has exited, otherwise None."""
         status = None if self.process is None else self.process.poll()
         if status is not None:
             self.process = None
@@ -127,7 +130,7 @@ class Child:
         return status
 
     def delay_s(self) -> float:
-        """How long to wait before the restart that is due."""
+        """Return the seconds to wait before the next restart."""
         if time.monotonic() - self._began > STEADY_S:
             self._in_a_row = 0
         delay = DELAYS_S[min(self._in_a_row, len(DELAYS_S) - 1)]
@@ -135,12 +138,15 @@ class Child:
         return delay
 
     def signal(self, number: int) -> None:
-        """Send it a signal, if it lives."""
+        """Send the process a signal, if it runs."""
         if self.process is not None:
             self.process.send_signal(number)
 
     def status(self, *, brief: bool) -> dict[str, Any]:
-        """Its part of the platform's status; asking the kernel for the memory takes a while."""
+        """Return its part of the platform's status.
+
+        Reading the memory from the kernel takes a while.
+        """
         pid = self.process.pid if self.process is not None else 0
         return {
             "name": self.plan.name,
@@ -154,7 +160,10 @@ class Child:
 
 
 def proportional_memory(pid: int) -> int | None:
-    """PSS: shared pages count by the share. None: the kernel does not say."""
+    """Return the proportional set size (PSS), in which shared pages count by share.
+
+    None: the kernel does not report it.
+    """
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
@@ -163,9 +172,10 @@ def proportional_memory(pid: int) -> int | None:
 
 
 def rotate(log: Path) -> None:
-    """Keep a few old logs. Children append, so copying and truncating loses no descriptor.
+    """Rotate the log and keep a few old ones.
 
-    When the disk is full the old ones make way: no log is worth a child that is not started again.
+    Children append, so copying and truncating loses no descriptor. If the disk is full, the old
+    logs are deleted: a log must not prevent a restart.
     """
     if not log.exists() or log.stat().st_size < LOG_BYTES:
         return
@@ -181,7 +191,7 @@ def rotate(log: Path) -> None:
 
 
 def tail(log: Path, lines: int = 15) -> str:
-    """The last lines, for a message about what went wrong."""
+    """Return the last lines, for an error message."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 8_192))

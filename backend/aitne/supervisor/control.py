@@ -1,4 +1,4 @@
-"""What the command line says to the supervisor: start a platform, ask for its state, end it.
+"""Commands of the command line to the supervisor: start a platform, query its state, end it.
 
 ``up`` and ``down`` never ask anything. All functions raise ``SetupError`` with a sentence that says
 what to do when the platform cannot be started or reached.
@@ -36,17 +36,17 @@ from aitne.supervisor.secret_files import ensure_secrets
 
 READY_WITHIN_S = 120.0
 TRIES = 4
-"""A child that was started so often before the platform was ever ready will not come up."""
+"""Number of starts before the first readiness after which a child counts as failed."""
 ANSWER_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.1
 NOTES_WITHIN_S = 5.0
-"""A scheduler that is slower to answer says what is unusual about it in the controller's log alone."""
+"""Seconds to wait for the scheduler's notes; later ones are only in the controller's log."""
 
 Progress = Callable[[str], None]
 
 
 class _Terminated(BaseException):
-    """SIGTERM arrived; like KeyboardInterrupt no ordinary error."""
+    """SIGTERM arrived; like KeyboardInterrupt, not an ordinary error."""
 
 
 def up(
@@ -56,10 +56,10 @@ def up(
     progress: Progress,
     on_ready: Callable[[], None] | None = None,
 ) -> None:
-    """Start the platform and return when it is ready (``detach``) or when it has ended.
+    """Start the platform; return when it is ready (``detach``) or when it has ended.
 
-    ``progress`` gets one line per step; ``on_ready`` is called once ``/readyz`` says 200, also when
-    the platform ran already. In the foreground Ctrl-C ends the platform with its jobs, a second
+    ``progress`` gets one line per step; ``on_ready`` is called once ``/readyz`` returns 200, also
+    if the platform already ran. In the foreground Ctrl-C ends the platform with its jobs, a second
     Ctrl-C at once; SIGTERM ends it and leaves the jobs running.
 
     Raises:
@@ -109,10 +109,10 @@ def up(
 
 
 def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:
-    """End the platform, and its sessions and jobs unless ``keep_jobs``. False: none was running.
+    """End the platform, and its sessions and jobs unless ``keep_jobs``.
 
-    Jobs that a platform left behind, when it was killed or told to keep them, end here as well. Jobs on
-    a Slurm cluster go on in any case: they are not this machine's to end.
+    False if none was running. Jobs that an earlier platform left running end as well. Jobs on a
+    Slurm cluster continue in any case: they do not belong to this machine.
     """
     lines = _talk(data_dir, {"verb": "down", "keep_jobs": keep_jobs}, patience_s=None)
     spoke = False
@@ -128,7 +128,7 @@ def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: N
 
 
 def status(data_dir: Path) -> dict[str, Any] | None:
-    """What the supervisor says of itself and its children; None: it does not run.
+    """Return the status of the supervisor and its processes; None if it does not run.
 
     ``{"state": "starting" | "ready" | "degraded" | "stopping", "url", "sessions_url", "data_dir",
     "supervisor_pid", "since", "processes": [{"name", "pid", "port", "memory_bytes", "restarts", "since"}]}``
@@ -154,7 +154,7 @@ def restart(data_dir: Path, name: str) -> None:
 
 
 def current() -> Path | None:
-    """The data directory of the platform that ``up`` started last; None: none was."""
+    """Return the data directory of the platform that ``up`` started last; None if there is none."""
     try:
         return Path(_current_file().read_text().strip())
     except FileNotFoundError:
@@ -234,7 +234,7 @@ def _wait_ready(
 
 
 def _tell_notes(settings: Settings, progress: Progress) -> None:
-    """Show the notes of the controller: what is unusual about the scheduler, and who must trust whom."""
+    """Show the controller's notes about the scheduler and about users who must trust each other."""
     give_up = time.monotonic() + NOTES_WITHIN_S
     while time.monotonic() < give_up:
         if settings.notes_file.exists():
@@ -299,9 +299,10 @@ def _tail(data_dir: Path, name: str) -> str:
 
 @contextmanager
 def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterator[None]:
-    """In the foreground: Ctrl-C ends all, a second one hurries, SIGTERM leaves the jobs.
+    """Handle signals in the foreground.
 
-    The block then ends without an error: it was asked to.
+    Ctrl-C ends all, a second one hurries, SIGTERM leaves the jobs. The block then ends without an
+    error, because the end was requested.
     """
 
     def on_term(number: int, frame: FrameType | None) -> None:
@@ -329,7 +330,7 @@ def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterat
 def _talk(
     data_dir: Path, request: dict[str, Any], *, patience_s: float | None = ANSWER_WITHIN_S
 ) -> Iterator[dict[str, Any]]:
-    """The supervisor's answers; nothing when there is none."""
+    """Yield the supervisor's answers; none if it does not run."""
     try:
         folder = os.open(data_dir / "run", os.O_PATH | os.O_DIRECTORY)
     except OSError:

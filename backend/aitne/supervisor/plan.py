@@ -1,7 +1,9 @@
-"""What the supervisor runs, worked out beforehand: it reads this as JSON and needs no settings.
+"""Plan of the processes that the supervisor runs.
 
-The plan lies in ``run/plan.json``, readable for its user alone: it holds the environment of whoever
-started the platform. Of the platform's own secrets it names the files. Standard library only.
+The supervisor reads it as JSON and needs no settings.
+
+The plan is in ``run/plan.json``, which only its user can read: it holds the environment of the user
+who started the platform. Of the platform's own secrets it names the files. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,36 +17,39 @@ from aitne.core.hung_processes import HUNG_AFTER_S
 FILE = "plan.json"
 SOCKET = "supervisor.sock"
 FAILURE = "failure"
-"""Why the platform could not start, for whoever started it."""
+"""File that tells the user who started the platform why it could not start."""
 LIVE = "live"
-"""There while jobs may run: from a start until a ``down`` has ended them all."""
+"""File that exists while jobs may run: from a start until a ``down`` has ended them all."""
 END_WITHIN_S = 6.0
 DRAIN_WITHIN_S = 45.0
 
 
 @dataclass(frozen=True, slots=True)
 class ChildPlan:
-    """One process to keep running."""
+    """Process to keep running."""
 
     name: str
     argv: list[str]
     env: dict[str, str] = field(default_factory=dict)
     secret_env: dict[str, str] = field(default_factory=dict)
-    """Variable -> file in the secrets folder."""
+    """File in the secrets folder, by variable."""
     port: int | None = None
     probe: str | None = None
-    """``http://…`` that answers below 500 when the process is of use; None: it is once it lives."""
+    """URL ``http://…`` that answers below 500 when the process is ready.
+
+    None: the process is ready once it runs.
+    """
     heartbeat: bool = False
-    """Writes to a pipe that ``HEARTBEAT_VARIABLE`` names, in place of answering a probe."""
+    """Whether it writes to the pipe in ``HEARTBEAT_VARIABLE`` instead of answering a probe."""
     hung_after_s: float = HUNG_AFTER_S
-    """Killed and started again when it has not answered for so long."""
+    """Seconds without an answer after which it is killed and restarted."""
     probe_secret: str | None = None
-    """File in the secrets folder whose content goes with the probe as a token."""
+    """File in the secrets folder with the token of the probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that the supervisor has to know."""
+    """Data that the supervisor needs."""
 
     data_dir: str
     url: str
@@ -54,11 +59,14 @@ class Plan:
     base_env: dict[str, str]
     init: list[str]
     drain: list[str]
-    """Ends the platform's jobs; empty where they belong to a cluster, which goes on without it."""
+    """Command that ends the platform's jobs.
+
+    Empty if they belong to a cluster, where they continue.
+    """
     children: list[ChildPlan]
 
     def write(self, run_dir: Path) -> Path:
-        """Leave it for the supervisor."""
+        """Write the plan for the supervisor."""
         path = run_dir / FILE
         temporary = path.with_suffix(".new")
         temporary.touch(mode=0o600)
@@ -68,7 +76,10 @@ class Plan:
 
     @classmethod
     def read(cls, run_dir: Path) -> Plan:
-        """What ``write`` left. Raises ``OSError`` or ``ValueError`` when that is not there."""
+        """Read the plan that ``write`` left.
+
+        Raises ``OSError`` or ``ValueError`` if there is none.
+        """
         values = json.loads((run_dir / FILE).read_text())
         children = [ChildPlan(**child) for child in values.pop("children")]
         return cls(children=children, **values)

@@ -1,4 +1,4 @@
-"""From the settings to what the supervisor runs."""
+"""Plan of the supervised processes, from the settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_SETTINGS = ("AITNE_STATE_HOME",)
 
 
 def make_plan(settings: Settings) -> Plan:
-    """The processes of one platform. Raises ``SetupError`` when there is no Node."""
+    """Return the processes of one platform. Raises ``SetupError`` if there is no Node."""
     python = sys.executable
     return Plan(
         data_dir=str(settings.data_dir),
@@ -55,7 +55,10 @@ def make_plan(settings: Settings) -> Plan:
 
 
 def hub_child(settings: Settings) -> ChildPlan:
-    """JupyterHub in its own environment, told by variables what it cannot import."""
+    """Return the JupyterHub process, which runs in an environment of its own.
+
+    Variables configure what it cannot import.
+    """
     env_dir = environments.hub_env_dir()
     env = {
         "AITNE_HUB_BIND_URL": f"http://127.0.0.1:{settings.port_of_hub}",
@@ -89,7 +92,7 @@ def hub_child(settings: Settings) -> ChildPlan:
 
 
 def proxy_child(settings: Settings) -> ChildPlan:
-    """The sessions' own origin. Raises ``SetupError`` when there is no Node."""
+    """Return the proxy of the sessions' origin. Raises ``SetupError`` if there is no Node."""
     node, *script = environments.proxy_command()
     api = settings.port_of_proxy_api
     return ChildPlan(
@@ -137,7 +140,7 @@ def _tls_options(settings: Settings) -> list[str]:
 
 
 def settings_env(settings: Settings) -> dict[str, str]:
-    """The settings as ``AITNE_*`` variables, from which ``load_settings`` makes the same ones."""
+    """Return the settings as ``AITNE_*`` variables, from which ``load_settings`` restores them."""
     values: dict[str, Any] = settings.model_dump(mode="json", exclude_none=True)
     return {f"AITNE_{name.upper()}": _text(value) for name, value in values.items()}
 

@@ -1,4 +1,7 @@
-"""What can be known to go wrong before anything is started, each as a sentence that says what to do."""
+"""Checks before anything is started.
+
+Each failure is a sentence that tells what to do.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ from aitne.core.unix_account import own_account_name
 OLDEST_PYTHON = (3, 11)
 NEEDED_BYTES = 100 * 1024**2
 PORT_PATIENCE_S = 3.0
-"""A platform that was killed a moment ago leaves its ports within this time."""
+"""Seconds to wait for the ports of a platform that was just killed."""
 
 
 def check(settings: Settings) -> None:
-    """Make the data directory and look at what the platform needs.
+    """Create the data directory and check what the platform needs.
 
     Raises:
         SetupError: something is in the way.
@@ -40,7 +43,7 @@ def check(settings: Settings) -> None:
 
 
 def notes(settings: Settings) -> list[str]:
-    """What whoever starts the platform should know, though nothing is wrong."""
+    """Return notes for the user who starts the platform; none of them is an error."""
     found = _behind_a_proxy(settings)
     if settings.on_slurm:
         found += [*_unreachable(settings), *_as_whom(settings)]

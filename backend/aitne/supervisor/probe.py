@@ -1,4 +1,4 @@
-"""Just enough HTTP to ask a child on this machine whether it is of use."""
+"""Minimal HTTP client that asks a child on this machine whether it is ready."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WITHIN_S = 3.0
 
 
 async def ask(url: str, *, method: str = "GET", token: str | None = None) -> int | None:
-    """The status of the answer; None: nobody answers, or not in time."""
+    """Return the status of the answer; None if there is none in time."""
     parts = urlsplit(url)
     lines = [
         f"{method} {parts.path or '/'} HTTP/1.1",

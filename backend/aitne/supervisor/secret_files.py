@@ -1,4 +1,4 @@
-"""The platform's own secrets: one file each, readable for its user alone, made at the first start."""
+"""Secrets of the platform: one file each, readable only by its user, created at the first start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ BYTES = 32
 
 
 def ensure_secrets(folder: Path) -> None:
-    """Make what is missing. What is there stays, so that logins and sessions outlive a restart."""
+    """Create the missing secrets.
+
+    Existing ones stay, so that logins and sessions survive a restart.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     for name in NAMES:

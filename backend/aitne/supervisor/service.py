@@ -1,9 +1,10 @@
-"""The supervisor's own process: keeps the children running and answers on a socket.
+"""Process of the supervisor: keeps the children running and answers on a socket.
 
 Standard library only, and one thread. The socket takes one JSON object per line, ``{"verb": …}``:
-``status`` (``brief``) answers with one line; ``where`` with the addresses alone; ``settings`` with those
-of all processes, as variables; ``down`` (``keep_jobs``) ends the platform, with a line per step and
-``{"done": true}`` last; ``hurry`` shortens that; ``restart`` (``name``) ends one child, which starts again.
+``status`` (``brief``) answers with one line; ``where`` with the addresses alone; ``settings`` with
+those of all processes, as variables; ``down`` (``keep_jobs``) ends the platform, with a line per
+step and ``{"done": true}`` last; ``hurry`` shortens that; ``restart`` (``name``) ends one child,
+which starts again.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ Say = Callable[[str], Awaitable[None]]
 
 
 class Failed(Exception):
-    """The platform cannot start; the message is for whoever started it."""
+    """The platform cannot start; the message is for the user who started it."""
 
 
 class Supervisor:
-    """One platform. ``run`` returns when it has ended."""
+    """Supervisor of one platform. ``run`` returns when it has ended."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -63,7 +64,7 @@ class Supervisor:
 
     @property
     def state(self) -> str:
-        """In one word."""
+        """Return the platform's state: ``starting``, ``ready``, ``degraded`` or ``stopping``."""
         if self._ending is not None:
             return "stopping"
         if self._ready:
@@ -71,7 +72,7 @@ class Supervisor:
         return "degraded" if self._was_ready else "starting"
 
     async def run(self) -> None:
-        """Start everything, keep it running, return when it was ended.
+        """Start all processes, keep them running, return when the platform has ended.
 
         Raises:
             Failed: the data directory could not be prepared or a program is missing.
@@ -107,7 +108,10 @@ class Supervisor:
         return self._ending
 
     def status(self, *, brief: bool = False) -> dict[str, Any]:
-        """The answer to ``status``: live processes only; ``brief`` without their memory."""
+        """Return the answer to ``status``: live processes only.
+
+        ``brief`` omits their memory.
+        """
         self._reap()
         live = [child for child in self.children.values() if child.alive]
         return {
@@ -262,7 +266,7 @@ class Supervisor:
             waiting = [child for child in waiting if child.alive]
 
     async def _once(self, argv: list[str], log: str, within_s: float = 120.0) -> int:
-        """Run a program to its end; its status, or -9 when it took too long."""
+        """Run a program to its end; return its status, or -9 if it took too long."""
         with (self.logs / log).open("wb") as output:
             process = launch(argv, self._env({}, {}), self.data_dir, output)
         deadline = asyncio.get_running_loop().time() + within_s

@@ -1,4 +1,4 @@
-"""The time in which a process has not answered its supervisor."""
+"""Time in which a process has not answered its supervisor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Callable
 from aitne.core.hung_processes import START_WITHIN_S
 
 MOST_BETWEEN_S = 7.0
-"""Of the time between two probes at most so much counts: in a longer gap the supervisor was stopped,
-and the process could not have been heard."""
+"""Maximum number of seconds of the time between two probes that counts.
+
+In a longer gap the supervisor was stopped and could not receive an answer.
+"""
 LATE_AFTER_S = 5.0
 
 
 class Silence:
-    """Counts from one start of a process on; a suspended machine's clock stands still."""
+    """Counter from one start of a process on; the clock of a suspended machine stands still."""
 
     def __init__(self, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = 0.0
@@ -24,7 +26,7 @@ class Silence:
         self._answered = False
 
     def note(self, answered: bool) -> None:
-        """Take the result of one probe."""
+        """Record the result of one probe."""
         now = self._clock()
         between = min(now - self._noted, MOST_BETWEEN_S)
         self.seconds = 0.0 if answered else self.seconds + between
@@ -33,11 +35,11 @@ class Silence:
 
     @property
     def hung(self) -> bool:
-        """True when the process is to be killed."""
+        """Return True if the process is to be killed."""
         limit = self._hung_after_s if self._answered else START_WITHIN_S
         return self.seconds >= limit
 
     @property
     def late(self) -> bool:
-        """True before the first answer and once several heartbeats are missing."""
+        """Return True before the first answer and once several heartbeats are missing."""
         return not self._answered or self.seconds > LATE_AFTER_S

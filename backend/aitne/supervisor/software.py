@@ -1,7 +1,7 @@
-"""Putting on the nodes' shared folder what jobs run there: the agent, JupyterLab, its launcher.
+"""Installation of software in the nodes' shared folder: the agent, JupyterLab, its launcher.
 
-The session environment is made once with the nodes' own interpreter, under the same lock and marker as
-the environments beside the platform (``environments``). Everything is readable for everyone.
+The session environment is created once with the nodes' own interpreter, under the same lock and
+marker as the environments beside the platform (``environments``). All users can read it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from aitne.core.settings import Settings
 from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv
 
 MARKER = ".complete"
-"""Holds the version of the Python that the environment was made with."""
+"""File with the version of the Python that the environment was created with."""
 OLDEST_FOR_SESSIONS = (3, 11)
 ANSWER_WITHIN_S = 30.0
 _SAY_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
 def session_env(settings: Settings) -> Path:
-    """JupyterLab's environment as nodes see it; ``AITNE_SESSION_ENV`` wins. Raises ``SetupError``."""
+    """Return JupyterLab's environment as nodes see it; ``AITNE_SESSION_ENV`` takes precedence.
+
+    Raises ``SetupError``.
+    """
     given = os.environ.get("AITNE_SESSION_ENV")
     return Path(given).absolute() if given else SoftwareFolder(settings).session_env
 
 
 def ensure(settings: Settings, progress: Progress) -> None:
-    """Write what is missing or was made by another Python; ``progress`` gets a line per step.
+    """Write what is missing or was made with another Python; ``progress`` gets a line per step.
 
     Raises:
         SetupError: it cannot be made here; the message says why and who can.

@@ -26,13 +26,13 @@ _VARIABLES = {
     "trusted-host": ("UV_INSECURE_HOST", " "),
     "cert": ("SSL_CERT_FILE", " "),
 }
-"""uv's variable for each of pip's settings, and what separates several values in it."""
+"""Variable of uv for each setting of pip, and the separator of several values."""
 _WITHOUT_EFFECT = {
     *("cache-dir", "default-timeout", "disable-pip-version-check", "no-cache-dir", "no-input"),
     *("no-warn-script-location", "prefer-binary", "progress-bar", "quiet", "retries"),
     *("root-user-action", "timeout", "verbose"),
 }
-"""Settings of pip that do not change what is installed or from where."""
+"""Settings of pip that do not affect what is installed or from where."""
 
 
 def translate(configuration: str) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""The controller: submits, polls, reconciles, connects sessions. One leads at a time."""
+"""Controller: submits, polls, reconciles and connects sessions. One controller leads at a time."""
 
 from aitne.services.controller.loop import Controller
 

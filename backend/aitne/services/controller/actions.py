@@ -1,4 +1,4 @@
-"""Cancellations and extensions: done at least once, and never behind submissions that hang."""
+"""Cancellations and extensions: each is done at least once and does not wait for submissions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IDLE_S = 0.5
 
 
 class Actions:
-    """Empties the outbox of what is to be done to jobs that the scheduler has."""
+    """Worker for the outbox items that act on jobs known to the scheduler."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Actions:
         self._clock = clock
         self._extending: set[UUID] = set()
         self.cancelled = asyncio.Event()
-        """Set when the scheduler has ended a job, cleared by the poll."""
+        """Event that is set when the scheduler has ended a job, and cleared by the poll."""
 
     async def drain(self) -> None:
-        """Handle everything that is due."""
+        """Handle all items that are due."""
         await self.run(until_idle=True)
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Do whatever there is, for ever."""
+        """Handle items as they become due, until cancelled."""
         in_hand: set[int] = set()
         async with asyncio.TaskGroup() as group:
             while True:
@@ -94,7 +94,7 @@ class Actions:
         in_hand.discard(item.id)
 
     async def _handle(self, item: OutboxItem) -> float | None:
-        """Do it. None: done; a number: try again after so many seconds."""
+        """Handle one item. Return None if it is done, otherwise the seconds until the next try."""
         job = await self._store.get_job(item.job_id)
         if item.attempt != job.attempt or job.state.terminal:
             return None
@@ -141,7 +141,10 @@ class Actions:
 
 
 def _has(job: Job, time_limit_s: int) -> bool:
-    """Whether it may run that long already: no extension takes time away."""
+    """Return whether the job may already run that long.
+
+    An extension never shortens the time limit.
+    """
     start = job.allocated_at or job.started_at
     if start is None or job.expires_at is None:
         return False

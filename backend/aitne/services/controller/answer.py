@@ -1,4 +1,4 @@
-"""What became of a submission, and what that changes in the job's rows."""
+"""Outcome of a submission, and the resulting changes of the job's rows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from aitne.core.ports.store import Move, OutboxItem
 from aitne.core.states import JobState
 
 OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})
-"""The submission's outcome is not written down yet."""
+"""States of a job before the outcome of its submission is stored."""
 RETRY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one: the state of the job's rows, and what to write.
+    """Outcome of one submission: the new state of the job's rows and the changes to store.
 
-    ``delay_s``: try again after so long. ``dependency``: try again when that job has ended or an id.
+    ``delay_s``: seconds until the next try. ``dependency``: try again when that job has ended or
+    has a scheduler ID.
     """
 
     item: OutboxItem
@@ -31,7 +32,11 @@ class Answer:
 
 
 def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
-    """Its id is noted in any state: the agent may be heard before the scheduler answers."""
+    """Return the answer for an accepted submission.
+
+    Its scheduler ID is stored in any state, because the agent may report before the scheduler
+    answers.
+    """
     return Answer(item, job, JobState.QUEUED, JobChanges(), OPEN, scheduler_id=scheduler_id)
 
 
@@ -42,7 +47,7 @@ def move_of(
     since: frozenset[JobState] | None,
     scheduler_id: str | None = None,
 ) -> Move:
-    """Return the change of the job's row; of an array, of the rows of its tasks too."""
+    """Return the change of the job's row; for an array, of the rows of its tasks too."""
     if scheduler_id is not None:
         changes = changes.model_copy(update={"scheduler_id": scheduler_id})
     return Move(

@@ -21,7 +21,7 @@ _BATCH = 200
 
 
 class LineReceiver(Protocol):
-    """Takes lines of text."""
+    """Receiver of lines of text."""
 
     def send(self, lines: Iterable[str]) -> None:
         """Send the lines; blocks. Raises ``DeliveryFailed``."""
@@ -29,7 +29,10 @@ class LineReceiver(Protocol):
 
 
 class AuditForwarder:
-    """Sends entries in order; the place reached is in the database, so a restart loses none."""
+    """Forwarder of entries in order.
+
+    The position that was reached is in the database, so a restart loses no entry.
+    """
 
     def __init__(self, store: Store, leader: Leader, receiver: LineReceiver) -> None:
         self._store = store
@@ -56,7 +59,7 @@ class AuditForwarder:
                 await asyncio.sleep(EVERY_S)
 
     async def step(self) -> bool:
-        """Forward one batch. Returns whether there may be more.
+        """Forward one batch; return whether there may be more.
 
         Raises:
             DeliveryFailed: the receiver cannot be reached.

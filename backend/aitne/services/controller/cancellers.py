@@ -1,4 +1,7 @@
-"""Who cancelled a job past the platform: the scheduler's accounting says it, its queue does not."""
+"""Accounts that cancelled jobs outside the platform.
+
+The scheduler's accounting names them, its queue does not.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ log = logging.getLogger(__name__)
 
 News = list[tuple[Entry, list[SchedulerJob]]]
 MOST = 500
-"""So many jobs are looked for with one search; the others' messages name no account."""
+"""Maximum number of jobs in one search; the messages of further jobs name no account."""
 
 
 async def with_cancellers(
     store: JobStore, scheduler: Scheduler, live: LiveJobs, news: News
 ) -> News:
-    """Replace the records of jobs that were cancelled past the platform by those of one search."""
+    """Replace the records of jobs cancelled outside the platform by those of one search."""
     jobs = _unexpected(news)
     if not jobs:
         return news
@@ -41,7 +44,7 @@ async def with_cancellers(
 
 
 def _unexpected(news: News) -> list[Job]:
-    """List the jobs that a record says cancelled and that the platform did not cancel."""
+    """List the jobs that a record shows as cancelled and that the platform did not cancel."""
     return [
         entry.job
         for entry, records in news

@@ -1,4 +1,4 @@
-"""Sessions meet JupyterHub here: when the agent waits, the Hub is asked to adopt the running job."""
+"""Connection of sessions to JupyterHub: once the agent waits, the hub adopts the running job."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 
 HUB_RETRY_S = 0.5
 REFUSALS = 3
-"""So often may the Hub's start of one session fail before the session is given up."""
+"""Number of failed starts by the hub after which a session is given up."""
 FORGET_TRIES = 40
 
 
 class Connector:
-    """One task per session that is being connected or forgotten; none for sessions that just run."""
+    """Runner of one asyncio task for each session that is being connected or removed."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class Connector:
         self._sessions_url = sessions_url
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
         self.interrupted = False
-        """Whether the database was away in the middle of something that ``resume`` takes up again."""
+        """Whether a database outage interrupted a connection that ``resume`` can take up again."""
 
     def resume(self) -> None:
-        """Take up every session that was left between running and ready."""
+        """Take up every session that is running but not ready yet."""
         self.interrupted = False
         for entry in list(self._live):
             self._consider(entry.job)
@@ -76,7 +76,7 @@ class Connector:
             self._spawn(event.job_id, self._forget(await self._store.get_job(event.job_id)))
 
     async def close(self) -> None:
-        """Stop what is going on; the next leader resumes it."""
+        """Cancel all connections in progress; the next leader resumes them."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -120,7 +120,11 @@ class Connector:
         )
 
     async def _start_server(self, job: Job) -> bool:
-        """True once the Hub routes to the session's app; False if the session needs it no more."""
+        """Start the session's server at the hub.
+
+        Return True once the hub routes to the session's app, False if the session no longer needs
+        it.
+        """
         refusals = 0
         moved = job.attempt > 1 or job.restart_count > 0
         while True:
@@ -157,7 +161,10 @@ class Connector:
         )
 
     async def _cancel(self, job_id: UUID) -> None:
-        """End it in the scheduler. Its id there may be noted only after the agent's first word."""
+        """Cancel the session in the scheduler.
+
+        Its scheduler ID may be stored only after the first report of the agent.
+        """
         while (job := await self._store.get_job(job_id)).state is JobState.RUNNING:
             try:
                 if job.scheduler_id is not None:

@@ -1,4 +1,7 @@
-"""What the controller counts. It has no port to be asked on, so its lease carries the numbers."""
+"""Counters of the controller.
+
+The controller has no port for queries, so its lease carries the numbers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from aitne.core.ports.scheduler import (
 )
 
 Counters = dict[str, dict[str, float]]
-"""Of each metric, by its label's value."""
+"""Values of each metric by label."""
 
 
 class Counts:
@@ -27,7 +30,7 @@ class Counts:
         self._counters: Counters = {}
 
     def add(self, metric: Metric, label: str) -> None:
-        """Count one more."""
+        """Increment the metric's counter for the label by one."""
         of_metric = self._counters.setdefault(metric.name, {})
         of_metric[label] = of_metric.get(label, 0.0) + 1.0
 
@@ -36,12 +39,12 @@ class Counts:
         self._counters[metric.name] = {"": value}
 
     def snapshot(self) -> Counters:
-        """The numbers at this moment."""
+        """Return a copy of the present values."""
         return {name: dict(values) for name, values in self._counters.items()}
 
 
 class CountedScheduler(Scheduler):
-    """A scheduler each of whose calls is counted; otherwise the one it was given."""
+    """Scheduler whose calls are counted and passed on to the given one."""
 
     def __init__(self, scheduler: Scheduler, counts: Counts) -> None:
         self._scheduler = scheduler

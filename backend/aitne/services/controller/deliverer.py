@@ -1,4 +1,4 @@
-"""Sends what waits to be sent, outside any transaction. A server that is down loses nothing."""
+"""Delivery of pending messages, outside any transaction. An outage of a server loses none."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from aitne.services.controller.leader import Leader
 log = logging.getLogger(__name__)
 
 TEST = "test"
-"""The kind of a message that somebody sent to see whether it arrives: it is tried once."""
+"""Kind of a test message that a user has requested; it is tried once."""
 MOST_AT_ONCE = 32
 MOST_OF_ONE = 2
-"""Of one person's: a server that never answers holds up nobody else's messages."""
+"""Maximum number of one user's messages at a time, so that a silent server delays no others."""
 LEASE_S = 120.0
 FOLLOW_S = 5.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 3_600.0
 GIVEN_UP_IN_A_ROW = 5
-"""After so many a webhook is disabled, and its owner told."""
+"""Number of consecutive failures after which a webhook is disabled and its owner notified."""
 KEEP = timedelta(days=90)
 PRUNE_EVERY_S = 3_600.0
 
 
 class Deliverer:
-    """Empties the deliveries while this controller leads."""
+    """Worker that sends deliveries while this controller leads."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Deliverer:
         self._channels = channels
 
     async def watch(self) -> None:
-        """Send whatever is due, until cancelled."""
+        """Send due deliveries until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._prune())
             group.create_task(self.run())
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Send; ``until_idle``: return once nothing is due."""
+        """Send due deliveries; with ``until_idle``, return once none is due."""
         in_hand: set[int] = set()
         async with asyncio.TaskGroup() as group:
             while True:
@@ -105,7 +105,7 @@ class Deliverer:
             ) from error
 
     async def _person(self, delivery: Delivery) -> Person:
-        """The owner as they are now: who has changed the address meanwhile means the new one."""
+        """Return the present data of the recipient, as the address may have changed meanwhile."""
         try:
             user = await self._store.get_user(delivery.owner)
             hook = await self._store.webhook(delivery.target) if delivery.target else None

@@ -1,7 +1,7 @@
-"""Whether the scheduler's word on what runs still holds, after a sign that it may have fallen back.
+"""Search for jobs that have ended although the scheduler counts them as running.
 
-It then counts jobs as running that had ended before it could note so, until it asks their nodes, which
-takes Slurm minutes. Their agents have written down how they ended.
+After a crash the scheduler may have lost the ends of jobs. It counts these jobs as running until it
+has queried their nodes, which takes Slurm minutes. The agents have recorded how the jobs ended.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from aitne.services.controller.missing import Missing, Verdict
 log = logging.getLogger(__name__)
 
 LOOK_AFTER_S = 20.0
-"""By then it has settled, and who could not tell it of an end meanwhile has done so."""
+"""Seconds from the last sign to the search.
+
+By then the scheduler has settled, and late reports of ends have reached it.
+"""
 TOLD_AFTER_S = 10.0
-"""An end that is younger may still be on its way to the scheduler."""
+"""Seconds for which an end may still be on its way to the scheduler."""
 LOOKS_AT_ONCE = 8
 
 
 class Doubt:
-    """Looks once, some time after the last sign, at the files of everything that is said to run."""
+    """Single search, some time after the last sign, in the files of all jobs that seem to run."""
 
     def __init__(self, missing: Missing, clock: Callable[[], datetime]) -> None:
         self._missing = missing
@@ -35,16 +38,25 @@ class Doubt:
         self._look_at: datetime | None = clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def silent(self) -> None:
-        """It does not answer, so it may be another one when it does."""
+        """Schedule a search: the scheduler does not answer.
+
+        It may be another instance when it does.
+        """
         self._look_at = self._clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def sign(self) -> None:
-        """It has forgotten something, or holds what is over."""
+        """Schedule a search, if none is due yet.
+
+        The scheduler has lost a job, or holds one that has ended.
+        """
         if self._look_at is None:
             self.silent()
 
     async def over(self, running: Callable[[], Iterable[Job]]) -> list[tuple[Job, Verdict]]:
-        """Those of the jobs that have ended, when it is time to look; mostly nothing is asked."""
+        """Return those of the running jobs that have ended.
+
+        Empty, without a query, unless a search is due.
+        """
         now = self._clock()
         if self._look_at is None or now < self._look_at:
             return []

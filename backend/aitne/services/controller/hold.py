@@ -1,7 +1,7 @@
-"""What maintenance does: no job is handed to the scheduler, and no node is given new work.
+"""Effects of a maintenance: no job is submitted to the scheduler, and nodes start no new jobs.
 
-What runs goes on. Jobs that were submitted wait at the platform, with the reason in their message;
-jobs that the scheduler had before wait there, where it can drain nodes.
+Running jobs continue. Jobs that were submitted to the platform wait there, with the reason in their
+message; jobs that the scheduler already has wait there, where it can drain nodes.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from aitne.services.maintenance import held_because
 log = logging.getLogger(__name__)
 
 MARK = "Maintenance of the platform"
-"""The reason of the nodes that were drained here begins so: these and no others are resumed."""
+"""Prefix of the drain reason of nodes that this module drains; only these are resumed."""
 LOOK_EVERY_S = 5.0
 AT_ONCE = 500
-"""So many of the jobs that wait are told in one transaction: others write too."""
+"""Number of waiting jobs updated in one transaction, so that other writers are not delayed."""
 _WAITING = frozenset({JobState.PENDING_SUBMIT})
 _TAKE_WORK = frozenset({NodeState.IDLE, NodeState.MIXED, NodeState.ALLOCATED})
 _DRAINED = frozenset({NodeState.DRAINING, NodeState.DRAINED})
 
 
 class SubmissionHold:
-    """Says whether submissions are held, and tells the jobs that wait."""
+    """Hold of submissions, with a message for the jobs that wait."""
 
     def __init__(
         self, store: Store, live: LiveJobs, leader: Leader, clock: Callable[[], datetime]
@@ -46,7 +46,7 @@ class SubmissionHold:
         self._clock = clock
 
     async def why(self) -> str | None:
-        """Why nothing is to be submitted now; None: submit."""
+        """Return why no job is to be submitted now; None if jobs may be submitted."""
         why = held_because(await self._store.maintenance(), self._clock())
         if why is not None:
             await self._tell(why)
@@ -66,7 +66,7 @@ class SubmissionHold:
 
 
 class NodeHold:
-    """Drains the nodes when a maintenance begins, and resumes those when it is over."""
+    """Drain of nodes when a maintenance begins; the same nodes are resumed when it is over."""
 
     def __init__(self, store: Store, scheduler: Scheduler, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -75,13 +75,13 @@ class NodeHold:
         self._cannot = False
 
     async def watch(self) -> None:
-        """Look every few seconds, until cancelled; or until the scheduler turns out unable to."""
+        """Check every few seconds, until cancelled or until the scheduler cannot drain."""
         while not self._cannot:
             await self.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Do what the time asks for."""
+        """Drain or resume nodes as the present time requires."""
         window = await self._store.maintenance()
         nodes = await self._store.nodes()
         try:

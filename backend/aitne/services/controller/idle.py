@@ -1,4 +1,4 @@
-"""Ends sessions that nobody works in: warned twice, and only on the word of their own agents."""
+"""End of idle sessions: warned twice, and only on reports of their own agents."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 LONGEST_LEADS_S = (900.0, 120.0)
 LEAD_PARTS = (0.25, 0.1)
-"""How long before the end it is warned of: this part of the whole, and no longer than the above."""
+"""Parts of the inactivity duration left at the warnings, limited by the times above."""
 SILENT_S = 90.0
-"""An agent that has said nothing for so long, and a fifth of the whole: nobody can tell of its session."""
+"""Seconds, plus a fifth of the duration, after which an agent without reports counts as silent."""
 
 
 def leads(duration_s: int) -> tuple[timedelta, timedelta]:
-    """How long before the end the two warnings come."""
+    """Return how long before the end of the session the two warnings are sent."""
     first, second = (
         timedelta(seconds=min(longest, part * duration_s))
         for longest, part in zip(LONGEST_LEADS_S, LEAD_PARTS, strict=True)
@@ -36,7 +36,7 @@ def leads(duration_s: int) -> tuple[timedelta, timedelta]:
 
 
 class IdleWatch:
-    """Looks every few seconds while this controller leads: one query for all sessions."""
+    """Watcher of idle sessions while this controller leads: one query for all of them."""
 
     def __init__(
         self, store: Store, live: LiveJobs, leader: Leader, clock: Callable[[], datetime]
@@ -47,13 +47,13 @@ class IdleWatch:
         self._clock = clock
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Check sessions periodically until cancelled."""
         while True:
             pause_s = await self.look()
             await asyncio.sleep(pause_s)
 
     async def look(self) -> float:
-        """Warn and end those whose time has come; in how many seconds to look again."""
+        """Warn and end the sessions that are due; return the seconds until the next check."""
         sessions = {entry.job.id: entry.job for entry in self._live if _concerned(entry.job)}
         if not sessions:
             return LOOK_EVERY_S

@@ -1,4 +1,4 @@
-"""Finds batch jobs that hold GPUs and do next to nothing with them. They are shown, never ended."""
+"""Detection of batch jobs that hold GPUs without using them. They are reported, never ended."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 30.0
 EACH_EVERY_PART = 1 / 6
-"""Of the window: how often each job is looked at."""
+"""Part of the window after which each job is checked again."""
 MOST_SAMPLES = 120
 FEWEST_SAMPLES = 4
 COVERED = 0.8
-"""This part of the window must lie between the first and the last sample with GPUs in it."""
+"""Part of the window that must lie between the first and the last sample with GPUs."""
 
 
 def mean_utilization(samples: Sequence[Sample], window_s: float) -> float | None:
-    """Of all GPUs over the window, 0 to 1; None: too little was measured to tell."""
+    """Return the mean utilization of all GPUs over the window, from 0 to 1.
+
+    None: there are too few samples.
+    """
     seen = [sample for sample in samples if sample.gpu]
     if len(seen) < FEWEST_SAMPLES:
         return None
@@ -40,7 +43,7 @@ def mean_utilization(samples: Sequence[Sample], window_s: float) -> float | None
 
 
 class GpuWatch:
-    """Looks at each job a few times within the window, while this controller leads."""
+    """Watcher that checks each job a few times within the window, while this controller leads."""
 
     def __init__(
         self,
@@ -59,13 +62,13 @@ class GpuWatch:
         self._due: dict[UUID, datetime] = {}
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Check GPU utilization periodically until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(min(LOOK_EVERY_S, self._window.total_seconds() * EACH_EVERY_PART))
 
     async def look(self) -> None:
-        """Judge those whose turn it is."""
+        """Check the jobs that are due."""
         now = self._clock()
         concerned = [entry.job for entry in self._live if self._concerned(entry.job, now)]
         self._due = {job.id: self._due.get(job.id, now) for job in concerned}
@@ -107,7 +110,7 @@ class GpuWatch:
         )
 
     async def _tell(self, job: Job, mean: float) -> None:
-        """Once for each job: its owner knows from then on, and the page goes on showing it."""
+        """Add the event for the owner, once for each job."""
         if any(event.kind == GPU_IDLE for event in await self._store.job_events(job.id)):
             return
         data = {"utilization": round(mean, 4), "window_s": round(self._window.total_seconds())}

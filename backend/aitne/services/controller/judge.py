@@ -1,4 +1,7 @@
-"""What a scheduler's record means for a job's row. Pure: nothing is asked or written here."""
+"""Effects of a scheduler's record on a job's row.
+
+Has no side effects: nothing is queried or written here.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _AGENTS_CODES = frozenset(
     }
 )
 _LAUNCHERS_CODES = frozenset({125, 137, 255})
-"""What starts containers fails with one of these, or is ended at its container's memory limit."""
+"""Exit codes of container runtimes, also when a container reaches its memory limit."""
 _AGENTS_REASONS = (
     TerminationReason.START_FAILED,
     TerminationReason.OUT_OF_MEMORY,
@@ -35,28 +38,30 @@ _AGENTS_REASONS = (
 )
 _CANCELLED = "Cancelled in the scheduler, not through the platform."
 _BY_WHOM = re.compile(r" \[[^\]]*\]$")
-"""Slurm adds to a node's reason the account that gave it, and when."""
+"""Suffix that Slurm adds to a node's reason: the account that set it, and when."""
 _UNUSABLE = frozenset({NodeState.DOWN, NodeState.DRAINED, NodeState.DRAINING})
 SILENT_AGENT_S = 15.0
-"""A batch job whose agent cannot reach the platform is believed to run after this."""
+"""Seconds after which a batch job without reports of its agent counts as running."""
 START_TIMEOUT = timedelta(seconds=120)
-"""A session whose agent has not reported this long after it got its nodes will never come up."""
+"""Time after the allocation without an agent's report after which a session counts as failed."""
 _OF_ONE_RUN = (
     *("allocated_at", "started_at", "ready_at", "expires_at", "address", "url"),
     *("idle_ends_at", "gpu_idle_since"),
 )
-"""What no longer holds of a run that the scheduler started anew."""
+"""Fields that are reset when the scheduler starts a run again."""
 EXPECTED_START_NOISE = timedelta(seconds=30)
 END_NOISE = timedelta(seconds=5)
 EXPECTED_START_PART = 0.2
-"""A start that moved by less than this part of the time until then is not written either."""
+"""Part of the remaining time by which an expected start must move to be stored."""
 PRIORITY_NOISE = 0.1
-"""A priority that moved by less than this part of itself is not written by itself."""
+"""Part by which a priority must change to be stored by itself."""
 
 
 def of_the_agent(job: Job, exit_code: int | None) -> bool:
-    """Whether a run that ended so may have been ended by its agent, which then wrote down why; of
-    ranks it says which one failed."""
+    """Return whether the agent may have ended a run with this exit code and recorded why.
+
+    Always True for a job with ranks: the agent's record names the rank that failed.
+    """
     if job.spec.distributed is not None:
         return True
     if job.spec.image_use is not None and exit_code in _LAUNCHERS_CODES:
@@ -71,10 +76,10 @@ def outcome(
     left: Outcome | None = None,
     cluster: Cluster | None = None,
 ) -> JobChanges:
-    """What to write of a run that has ended, as the scheduler tells it.
+    """Return the changes to store for a run that has ended, according to the scheduler's record.
 
-    ``left`` is what the agent wrote down, of a run that ended with one of its codes; ``cluster`` says
-    why a node failed.
+    ``left`` is the agent's record, of a run that ended with one of the agent's exit codes;
+    ``cluster`` tells why a node failed.
     """
     exit_code = record.exit_code
     reason = record.reason
@@ -122,9 +127,10 @@ def outcome(
 def _own_end(
     job: Job, exit_code: int, left: Outcome | None
 ) -> tuple[TerminationReason, str] | None:
-    """Why the agent ended it or did not start it; None: it was the program's own end.
+    """Return why the agent ended the run or did not start it.
 
-    A program may well end with such a code itself (xargs does): there it says nothing.
+    None if the program ended by itself. A program may end with such an exit code itself (xargs
+    does); then it does not tell anything.
     """
     if left is not None and left.reason and left.message and _may_say(left.reason, exit_code):
         # The file is its owner's: there is no more to be had from it than a sentence.
@@ -142,7 +148,7 @@ def _may_say(reason: TerminationReason, exit_code: int) -> bool:
 
 
 def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
-    """Name the nodes of a run for a sentence, with the scheduler's reasons for those that failed."""
+    """Return a description of the nodes of a run, with the scheduler's reasons for failed ones."""
     reasons = {
         node.name: _BY_WHOM.sub("", node.reason)
         for node in (() if cluster is None else cluster.nodes)
@@ -155,7 +161,7 @@ def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
 
 
 def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
-    """The state a live job is in, and only those fields that differ from its row."""
+    """Return the state of a live job, and only those fields that differ from its row."""
     values: dict[str, object] = {}
     state = record.state
     ending = job.cancel_requested_at is not None  # its message says who wanted that
@@ -215,7 +221,10 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
 
 
 def _start_moved(known: datetime | None, expected: datetime | None, now: datetime) -> bool:
-    """Slurm plans anew all the time, each time for some of those that wait and a little differently."""
+    """Return whether the expected start moved enough to be stored.
+
+    Slurm plans again all the time, each time for some of the waiting jobs and slightly differently.
+    """
     if known is None or expected is None:
         return known is not expected and (known is None or known < now)
     noise = max(EXPECTED_START_NOISE, EXPECTED_START_PART * (known - now))
@@ -229,7 +238,7 @@ def _moved(before: int | None, now: int | None) -> bool:
 
 
 def told_by_agent(job: Job, left: Outcome) -> tuple[JobState, JobChanges]:
-    """How a run ended of which the scheduler knows nothing any more, as its agent wrote it down."""
+    """Return how a run ended that the scheduler does not know, from its agent's record."""
     values: dict[str, object] = {"exit_code": left.exit_code, "ended_at": left.ended_at}
     if job.cancel_requested_at is not None and left.exit_code != 0:
         state, reason = JobState.CANCELLED, job.reason or TerminationReason.CANCELLED
@@ -245,9 +254,9 @@ def told_by_agent(job: Job, left: Outcome) -> tuple[JobState, JobChanges]:
 
 
 def too_many_starts(job: Job, record: SchedulerJob) -> bool:
-    """Whether the scheduler has started the attempt more often than the job's retry policy allows.
+    """Return whether the scheduler has started the attempt more often than the retry policy allows.
 
-    Slurm knows only whether it may (``sbatch --requeue``), not how often.
+    Slurm knows only whether it may requeue (``sbatch --requeue``), not how often.
     """
     allowed = job.spec.slurm.requeue is True or record.restart_count <= max_requeues(job)
     return not allowed and not record.state.terminal

@@ -1,4 +1,4 @@
-"""The lead among controllers: a lease in the database whose epoch guards every update."""
+"""Leadership among controllers: a lease in the database whose epoch guards every update."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RENEW_S = 1.5
 
 
 class Leader:
-    """Holds the lease while ``keep`` runs. ``epoch`` is what every guarded update passes."""
+    """Holder of the lease while ``keep`` runs. ``epoch`` goes with every guarded update."""
 
     def __init__(self, store: Store, holder: str, counts: Counts | None = None) -> None:
         self._store = store
@@ -27,7 +27,10 @@ class Leader:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the present lead. Raises ``StaleEpoch`` while somebody else leads."""
+        """Return the epoch of the present lease.
+
+        Raises ``StaleEpoch`` while another controller leads.
+        """
         if self._epoch is None:
             raise StaleEpoch("This controller does not lead; it waits for its turn.")
         return self._epoch
@@ -47,10 +50,10 @@ class Leader:
             await asyncio.sleep(RENEW_S / 3)
 
     async def keep(self) -> None:
-        """Renew until the lease is lost, then raise ``StaleEpoch``.
+        """Renew the lease until it is lost, then raise ``StaleEpoch``.
 
-        A database that is away for a moment does not end the lead: its updates carry the epoch, so
-        the worst case of a lease that ran out meanwhile is an update that is refused.
+        A short database outage does not end the leadership: updates carry the epoch, so if the
+        lease expired meanwhile, the worst case is a rejected update.
         """
         while True:
             await asyncio.sleep(RENEW_S)
@@ -69,10 +72,10 @@ class Leader:
         )
 
     async def release(self) -> None:
-        """Let the next controller lead without waiting for the lease to run out."""
+        """Release the lease, so that the next controller need not wait for it to expire."""
         self._epoch = None
         await self.drop(self.holder)
 
     async def drop(self, holder: str) -> None:
-        """End the lease of ``holder``; nothing happens if it is not the one who leads."""
+        """End the lease of ``holder``; does nothing if ``holder`` is not the leader."""
         await self._store.drop_lease(LEASE, holder)

@@ -1,4 +1,4 @@
-"""The last look at what is in use of each limit, kept in the store for everybody to read."""
+"""Use of each limit, read from the scheduler and kept in the store for all requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RETRY_S = 60.0
 
 
 class LimitWatch:
-    """Looks every few seconds while this controller leads; where nobody keeps accounts, never."""
+    """Reader of the limits from accounting, every few seconds while this controller leads."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class LimitWatch:
         self._silent = False
 
     async def watch(self) -> None:
-        """Until cancelled, or for as long as there is anything to look at."""
+        """Read periodically until cancelled; return at once if there is no accounting."""
         if self._accounting is None:
             return
         while True:

@@ -1,7 +1,7 @@
-"""The live jobs, as the leader keeps them in memory: read once, then kept up to date by events.
+"""Live jobs, which the leader keeps in memory: read once, then updated by events.
 
-So nothing that happens once per poll reads the database. A copy that is a moment behind does no harm:
-what follows from it names the version that it was, and is refused if the row has moved on.
+So a poll does not read the database. A copy that is slightly behind does no harm: what follows from
+it names the version it came from, and is rejected if the row has changed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from aitne.core.units import parse_array
 from aitne.services.controller.runs import Key, indices_of, key_of
 
 SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN}
-"""The scheduler has it, as far as the platform knows."""
+"""States in which the scheduler has the job, as far as the platform knows."""
 
 
 class Entry:
-    """One live job, and what the polls have found of it."""
+    """Live job, with what the polls have found of it."""
 
     __slots__ = (
         "absences",
@@ -43,31 +43,31 @@ class Entry:
 
     def __init__(self, job: Job, tick: int) -> None:
         self.poll = 0
-        """The number of the last poll whose answer had it."""
+        """Number of the last poll whose answer contained the job."""
         self.absences = 0
         self.missed_at: datetime | None = None
-        """When an answer was without it for the first time since one had it."""
+        """Time of the first answer without the job since one contained it."""
         self.look_again_at: datetime | None = None
         self.record: SchedulerJob | None = None
-        """What the scheduler said last."""
+        """Last record from the scheduler."""
         self.settled: Job | None = None
-        """The row of which nothing differs from ``record``."""
+        """Row that agrees with ``record``."""
         self.put(job, tick)
 
     def put(self, job: Job, tick: int) -> None:
-        """The row as it is now."""
+        """Replace the row by the present one."""
         self.job = job
         self.key: Key = key_of(job)
         self.changed_at = tick
         self.submitted = job.state in SUBMITTED and not job.is_array
         self.tasks: frozenset[int] = frozenset()
-        """Of a task group: the indices of its tasks."""
+        """Indices of the tasks of a task group."""
         if job.array_task_ids is not None:
             self.tasks = frozenset(parse_array(job.array_task_ids).indices)
 
 
 class LiveJobs:
-    """By id, and by the key that the scheduler's records have."""
+    """Live jobs by ID, and by the key of the scheduler's records."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -75,15 +75,18 @@ class LiveJobs:
         self._by_key: dict[Key, Entry] = {}
         self._groups: dict[tuple[UUID, int], Entry] = {}
         self._tasks: dict[tuple[UUID, int], dict[int, Entry]] = defaultdict(dict)
-        """By array job and attempt: task groups, and the tasks that have rows of their own."""
+        """Task groups and tasks with rows of their own, by array job and attempt."""
         self._seen = 0
         self.tick = 0
-        """Grows with every change of a copy: tells an answer from the rows it is older than."""
+        """Counter of changes of copies: tells an answer from rows that are newer."""
         self.keys = 0
-        """Grows with every new key."""
+        """Counter of new keys."""
 
     async def load(self) -> None:
-        """Read them all. Once for each lead: whoever led before may have moved them."""
+        """Read all live jobs.
+
+        Called once for each lease, because the previous leader may have changed them.
+        """
         self._seen = await self._store.last_event_id()
         self._entries.clear()
         self._by_key.clear()
@@ -92,7 +95,7 @@ class LiveJobs:
         self.put(await self._store.live_jobs())
 
     async def catch_up(self) -> Sequence[Event]:
-        """Read what has changed since the last call; the events, oldest first."""
+        """Read the changes since the last call; return the events, oldest first."""
         events = await self._store.events_after(self._seen)
         changed: dict[UUID, Event] = {}
         for event in events:
@@ -116,13 +119,13 @@ class LiveJobs:
         return events
 
     def forget(self, job_id: UUID) -> None:
-        """Drop a row that is there no more."""
+        """Remove a row that no longer exists."""
         known = self._entries.get(job_id)
         if known is not None:
             self._drop(known)
 
     def put(self, jobs: Iterable[Job | None]) -> None:
-        """Rows as they are after a change; what has ended is forgotten."""
+        """Store rows after a change; jobs that have ended are removed."""
         for job in jobs:
             if job is None:
                 continue
@@ -169,11 +172,14 @@ class LiveJobs:
         return iter(self._entries.values())
 
     def get(self, job_id: UUID) -> Entry | None:
-        """The job's entry; None if it has ended or is not known yet."""
+        """Return the job's entry; None if it has ended or is not known yet."""
         return self._entries.get(job_id)
 
     def of(self, record: SchedulerJob) -> Sequence[Entry]:
-        """The live jobs that the record may be of; several if it stands for tasks of an array."""
+        """List the live jobs that the record may be of.
+
+        There are several if the record stands for tasks of an array.
+        """
         run = (record.job_id, record.attempt)
         group = self._groups.get(run)
         if record.array_task_ids is None:
@@ -188,7 +194,7 @@ class LiveJobs:
 
 
 def _split(events: Iterable[Event]) -> Iterator[UUID]:
-    """Yield the tasks that have got rows of their own."""
+    """Yield the tasks that have rows of their own."""
     for event in events:
         if "split_task_ids" in event.data:
             array = UUID(event.data["array_job_id"])

@@ -1,4 +1,4 @@
-"""The controller's life: take the lead, then submit, poll and connect until the lead is lost."""
+"""Main loop of the controller: acquire the lease, then submit, poll and connect."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ log = logging.getLogger(__name__)
 STORE_RETRY_S = 1.0
 FOLLOW_S = 5.0
 LEAST_BETWEEN_POLLS_S = 0.1
-"""A scheduler that reports every change at once is still asked at most this often."""
+"""Minimum seconds between polls, also if the scheduler reports every change at once."""
 BETWEEN_CANCELLATION_POLLS_S = 1.0
-"""Cancellations are looked at without waiting for the poll interval, at most this often."""
+"""Seconds between polls for cancellations, which do not wait for the poll interval."""
 PRUNE_EVERY = timedelta(hours=1)
 KEEP_EVENTS = timedelta(days=90)
 KEEP_IDEMPOTENCY_KEYS = timedelta(days=2)
 
 
 class Controller:
-    """Everything the leader does. ``run`` returns only when cancelled."""
+    """Work of the leader. ``run`` returns only when cancelled."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Controller:
         self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_url)
 
     async def run(self) -> None:
-        """Lead, lose the lead, wait for it again, for ever."""
+        """Lead until the lease is lost, then wait for it again, without end."""
         while True:
             await self._leader.acquire()
             try:
@@ -96,11 +96,11 @@ class Controller:
                 await asyncio.sleep(STORE_RETRY_S)
 
     async def end_lead_of(self, holder: str) -> None:
-        """Drop the lease of a controller that is known to be dead, so that it need not run out."""
+        """End the lease of a controller that is known to be dead, so that it need not expire."""
         await self._leader.drop(holder)
 
     async def release(self) -> None:
-        """After ``run`` was cancelled: let the next controller lead at once."""
+        """Release the lease after ``run`` was cancelled; the next controller leads at once."""
         await self._leader.release()
 
     async def _lead(self) -> None:
@@ -126,7 +126,7 @@ class Controller:
             await connector.close()
 
     async def _follow(self, connector: Connector) -> None:
-        """Keep up with what others write."""
+        """Read changes that other processes write."""
         while True:
             for event in await self._live.catch_up():
                 await connector.on_event(event)
@@ -152,7 +152,10 @@ class Controller:
                 cancelled.cancel()
 
     async def _changed(self, cancelled: asyncio.Future[None]) -> bool:
-        """Wait until the scheduler reports a change, or ``cancelled``; tell whether it reports changes."""
+        """Wait until the scheduler reports a change, or ``cancelled``.
+
+        Return whether it reported a change.
+        """
         reported = asyncio.ensure_future(self._scheduler.changed())
         try:
             await asyncio.wait({reported, cancelled}, return_when=asyncio.FIRST_COMPLETED)
@@ -167,7 +170,10 @@ class Controller:
         return True
 
     async def _cancelled(self) -> None:
-        """Wait until a job was cancelled, and since the last time a while has passed."""
+        """Wait until a job was cancelled.
+
+        Calls return at most once in ``BETWEEN_CANCELLATION_POLLS_S``.
+        """
         await self._actions.cancelled.wait()
         pause = self._cancellation_polled_at + BETWEEN_CANCELLATION_POLLS_S - time.monotonic()
         await asyncio.sleep(max(0.0, pause))

@@ -1,9 +1,9 @@
-"""Runs that the scheduler does not know, or turned away: what the fence and the agent's word tell.
+"""Runs that the scheduler does not know or refused, judged by the fence and the agent's record.
 
-Absence from an answer proves nothing. A run that a search of its own does not find either is judged by
-its fence. Nobody has taken it: the platform takes it itself, so that this attempt can never begin, and
-begins the next. Somebody has: the attempt ends as the agent wrote it down; else when its node is known
-to be down; else when nothing was heard of the agent for ``SILENCE_S``.
+Absence from an answer proves nothing. A run that a search does not find either is judged by its
+fence. If the fence is free, the platform takes it, so that this attempt can never begin, and begins
+the next. Otherwise the attempt ends as the agent recorded it; without a record, it ends once its
+node is known to be down or the agent was silent for ``SILENCE_S``.
 """
 
 from __future__ import annotations
@@ -26,16 +26,25 @@ from aitne.services.controller.runs import records_of, run_of
 log = logging.getLogger(__name__)
 
 SILENCE_S = 300.0
-"""An agent that was not heard for so long, of a run that the scheduler does not know, is dead."""
+"""Seconds of silence after which an agent counts as dead.
+
+Applies to runs that the scheduler does not know.
+"""
 
 
 MOST_ATTEMPTS = 5
-"""A run that the scheduler ended before it began is begun anew until then: it may be the job's fault."""
+"""Maximum number of attempts for runs that the scheduler ended before they began.
+
+The job may be the cause.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a run has ended. ``again``: it never began, so it is begun anew whatever its retry policy."""
+    """Result of judging a run: how it has ended.
+
+    ``again``: the run never began, so it is started again whatever its retry policy.
+    """
 
     state: JobState
     changes: JobChanges
@@ -44,13 +53,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The run that holds the fence lives, under another id of the scheduler's."""
+    """Live run that holds the fence, under another scheduler ID."""
 
     record: SchedulerJob
 
 
 class Missing:
-    """Looks at the files of runs."""
+    """Judge of runs by their files."""
 
     def __init__(
         self,
@@ -67,7 +76,7 @@ class Missing:
         self._clock = clock
 
     async def vanished(self, job: Job, since: datetime, cluster: Cluster) -> Verdict | None:
-        """Judge a run that a search has not found. None: nothing can be said yet.
+        """Judge a run that a search has not found; None if it cannot be judged yet.
 
         Raises:
             Unavailable: its folder cannot be seen, which proves nothing.
@@ -92,9 +101,9 @@ class Missing:
     async def turned_away(
         self, job: Job, record: SchedulerJob, since: datetime, cluster: Cluster
     ) -> Verdict | Owner | None:
-        """Judge a record that ended with the agent's code for a fence that is taken.
+        """Judge a record that ended with the agent's exit code for a fence that is taken.
 
-        None: nothing can be said yet. The code may also be the program's own; then the verdict is
+        None: it cannot be judged yet. The code may also be the program's own; then the verdict is
         the record's. Raises as ``vanished``, and ``SchedulerUnavailable``.
         """
         place, task = self._place(job), job.array_task_id
@@ -117,11 +126,12 @@ class Missing:
         return await self._dead(job, since, cluster)
 
     async def broke_off(self, job: Job, record: SchedulerJob) -> Verdict | None:
-        """Judge a run that the scheduler ended, or starts too often; None: it is as the record says.
+        """Judge a run that the scheduler ended or starts too often.
 
-        After a crash Slurm starts jobs that had ended, and ends or starts again jobs whose old id it
-        has given to others. What the agent wrote down is how it was; and a run that had nodes and
-        has not begun was not ended by anybody's wish. Raises as ``vanished``.
+        None if the record is correct. After a crash Slurm starts jobs that had ended, and ends or
+        restarts jobs whose old ID it has assigned to others. The agent's record tells how a run
+        ended; a run that had nodes and has not begun was not ended on request. Raises as
+        ``vanished``.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.fence(place, task)
@@ -138,7 +148,7 @@ class Missing:
         return Verdict(*told_by_agent(job, left))
 
     async def found_no_fence(self, job: Job) -> Verdict | None:
-        """Judge a run that ended with the agent's code for a folder that it could not use.
+        """Judge a run that ended with the agent's exit code for a folder that it could not use.
 
         None: the code was its program's own, or it has happened too often. Raises as ``vanished``.
         """
@@ -150,7 +160,10 @@ class Missing:
         return self._never_began(job, "Its folder could not be used on the node that it was given.")
 
     async def agents_word(self, job: Job, record: SchedulerJob) -> Outcome | None:
-        """What the agent wrote down of this very run; None: nothing, or it cannot be read now."""
+        """Return the outcome that the agent recorded for this run.
+
+        None: there is no such record, or it cannot be read now.
+        """
         try:
             left = await self._files.outcome(self._place(job), job.array_task_id)
         except (Unavailable, NotAllowed) as error:
@@ -161,9 +174,9 @@ class Missing:
         return left
 
     async def told(self, job: Job, before: datetime) -> Verdict | None:
-        """Judge a run by its agent's word alone, if it ended by itself before that time.
+        """Judge a run by its agent's record alone, if it ended by itself before that time.
 
-        Raises as ``vanished``.
+        None: there is no such record. Raises as ``vanished``.
         """
         place, task = self._place(job), job.array_task_id
         left = await self._files.outcome(place, task)
@@ -175,7 +188,7 @@ class Missing:
         return Verdict(*told_by_agent(job, left))
 
     async def has_begun(self, job: Job) -> bool:
-        """Whether anybody has taken the fence. Raises as ``vanished``."""
+        """Return whether a run has taken the fence. Raises as ``vanished``."""
         return await self._files.fence(self._place(job), job.array_task_id) is not None
 
     def _never_began(
@@ -219,5 +232,5 @@ class Missing:
 
 
 def _by(left: Outcome, fence: Fence) -> bool:
-    """Whether the outcome is of the start that holds the fence, and not of one before."""
+    """Return whether the outcome is of the start that holds the fence, not of an earlier start."""
     return (left.owner, left.restart_count) == (fence.owner, fence.restart_count)

@@ -1,5 +1,8 @@
-"""Tells people of events: reads the log from where it stopped, and writes whom it told in the same
-transaction that moves its place, so that of each event it tells once, whoever leads."""
+"""Notifications of users about events.
+
+Events are read from the log after the stored position. The notifications are written in the
+transaction that moves the position, so each event is notified once, whichever controller leads.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,14 @@ CURSOR = "notifications"
 FOLLOW_S = 5.0
 BATCH = 500
 BEHIND = 1_000
-"""So many events that nobody is told of may pass before the place among them is written down."""
+"""Number of events without recipients after which the position is stored."""
 LOG_WITHIN_S = 5.0
 LOGS_REST = timedelta(minutes=1)
-"""After one that was not read in time: a file server that is away must hold up nobody else's news,
-nor the threads that a thousand failed jobs' logs would wait in."""
+"""Pause after a log could not be read in time.
+
+A file server outage must delay neither the notifications of others nor occupy the threads that the
+logs of a thousand failed jobs would wait in.
+"""
 _ANNOUNCED = "announcement.changed"
 _MAINTAINED = "maintenance.changed"
 _WEBHOOK = "webhook.disabled"
@@ -43,7 +49,7 @@ _ACCOUNT_SECURITY = "account.security"
 
 
 class Notifier:
-    """Reads events while this controller leads."""
+    """Reader of events while this controller leads."""
 
     def __init__(
         self,
@@ -65,7 +71,7 @@ class Notifier:
         self._logs_rest_until: datetime | None = None
 
     async def watch(self) -> None:
-        """Tell of whatever happens, until cancelled."""
+        """Create notifications of events until cancelled."""
         kept = seen = await self._store.cursor(CURSOR)
         while True:
             try:
@@ -79,9 +85,9 @@ class Notifier:
                 await self._store.wait_for_change(FOLLOW_S)
 
     async def step(self, kept: int, seen: int) -> tuple[int, int]:
-        """Read some events after ``seen``; ``kept`` is the place that is written down. Both afterwards.
+        """Read some events after ``seen``; ``kept`` is the stored position.
 
-        Raises ``StaleEpoch``, ``Conflict``.
+        Return both as they are afterwards. Raises ``StaleEpoch``, ``Conflict``.
         """
         events = await self._store.events_after(seen, limit=BATCH)
         if not events:
@@ -153,7 +159,7 @@ class Notifier:
         )
 
     async def _notice(self, event: Event) -> tuple[Notice | None, Sequence[str] | None]:
-        """What is said of it and to whom; None as names: to everybody."""
+        """Return the notice about the event and its recipients; None as recipients: all users."""
         if event.kind in notices.JOB_EVENTS and event.job_id is not None:
             return await self._of_job(event), [event.owner or ""]
         if event.kind == "project.requested":
@@ -185,7 +191,10 @@ class Notifier:
         return notice
 
     async def _last_lines(self, job: Job) -> tuple[str, ...]:
-        """Of the job's log. One that cannot be read now is left out: the notice does not wait."""
+        """Return the last lines of the job's log.
+
+        Empty if the log cannot be read now: the notification does not wait.
+        """
         if self._logs_rest_until is not None and self._clock() < self._logs_rest_until:
             return ()
         try:

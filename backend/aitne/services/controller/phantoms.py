@@ -1,8 +1,8 @@
-"""Runs that the scheduler holds though their job has ended, or is at a later attempt.
+"""Orphaned jobs: runs that the scheduler holds though their job has ended or is at a later attempt.
 
-A slurmctld that falls back counts jobs that had ended as running, on CPUs that others wait for, until it
-has asked their nodes; and it starts what had ended while it was still waiting. A run that was given up
-may turn up, too. All of them are cancelled.
+A slurmctld that lost its last changes in a crash counts jobs that had ended as running, on CPUs
+that other jobs wait for, until it has queried their nodes; and it starts jobs that ended while they
+waited. A run that was given up may turn up, too. All of them are cancelled.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 4
 MOST_PER_POLL = 100
-"""The next poll waits for as many as are cancelled now."""
+"""Maximum number of cancellations in one poll, because the next poll waits for them."""
 
 Key = tuple[str, UUID, int, str | None]
-"""The scheduler's id, job, attempt and tasks: ids are given out again."""
+"""Scheduler ID, job, attempt and tasks; scheduler IDs are reused."""
 
 
 class Phantoms:
-    """Cancels each of them once, when it was in two answers in a row."""
+    """Cancellation of orphaned jobs, once each, after two consecutive answers that contain it."""
 
     def __init__(self, store: Store, scheduler: Scheduler, counts: Counts, doubt: Doubt) -> None:
         self._store = store
@@ -42,10 +42,10 @@ class Phantoms:
         self._counts = counts
         self._doubt = doubt
         self._handled: dict[Key, bool] = {}
-        """Those in the last answer, and whether there is nothing more to do about them."""
+        """Orphaned jobs in the last answer, and whether nothing more is to be done about them."""
 
     async def look(self, strangers: Sequence[SchedulerJob]) -> None:
-        """Judge the records in one answer that have not ended and are of no live job's present run."""
+        """Examine the live records of one answer that belong to no live job's present run."""
         before, self._handled = self._handled, {}
         due: list[SchedulerJob] = []
         for record in strangers:
@@ -110,7 +110,7 @@ class Phantoms:
 def _parts(
     record: SchedulerJob, rows: Mapping[tuple[UUID, int | None], Job]
 ) -> Sequence[SchedulerJob]:
-    """Return the record, or while tasks of its array live those tasks of the record that are over."""
+    """Return the record, or, while tasks of its array live, those of its tasks that have ended."""
     array = rows.get((record.job_id, None))
     if record.array_task_ids is None or array is None or not is_of(record, array):
         return (record,)

@@ -1,7 +1,7 @@
-"""One batched query of the scheduler for all jobs, and what follows from its answer.
+"""Polling: one query of the scheduler for all jobs, and the changes that follow from its answer.
 
-A record that is the very same object as before, of a row that has not changed either, costs one look
-into a dictionary: with 10,000 jobs that wait, a poll is some milliseconds and no query of the database.
+A record that is the same object as before, of a row that has not changed, costs one dictionary
+lookup: with 10,000 waiting jobs a poll takes some milliseconds and no database query.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ from aitne.services.controller.task_groups import ABSENCES, TaskGroups, without_
 log = logging.getLogger(__name__)
 
 SETTLING_S = 10.0
-"""A job this young may be missing from an answer for no reason at all."""
+"""Seconds after a submission during which a job may be missing from an answer."""
 LOOK_AGAIN_S = 10.0
-"""How long until one that could not be judged is looked for again."""
+"""Seconds until a job that could not be judged is searched for again."""
 LOOKS_AT_ONCE = 8
 SEARCH = 500
-"""So many are looked for with one search."""
+"""Maximum number of jobs in one search."""
 WRITE = 500
-"""So many rows are changed in one transaction."""
+"""Maximum number of rows changed in one transaction."""
 CLUSTER_EVERY_S = 10.0
 _BROKEN_OFF = frozenset({JobState.CANCELLED, JobState.NODE_FAILED, JobState.PREEMPTED})
-"""Ends that are not the program's own, and may not even be true."""
+"""Ends that are not the program's own, and may be wrong."""
 SILENT_AFTER_S = 10.0
-"""A scheduler that has not answered for so long is said to be silent, while it is waited for."""
+"""Seconds without an answer after which the scheduler is reported as silent."""
 
 
 class Poller:
-    """Brings job rows up to what the scheduler says."""
+    """Update of job rows from the scheduler's answers."""
 
     def __init__(
         self,
@@ -97,11 +97,11 @@ class Poller:
         self._phantoms = Phantoms(store, scheduler, counts, self._doubt)
         self._polls = 0
         self.behind = False
-        """Whether the last answer said something of a job that only the next one can be applied to."""
+        """Whether the last answer reported something that only the next answer can settle."""
         self._settled: dict[int, Entry] = {}
-        """By the identity of their record, entries of which nothing is to be written."""
+        """Entries of which nothing is to be written, by the identity of their record."""
         self._foreign: dict[int, SchedulerJob] = {}
-        """Records of no live job that have ended, likewise."""
+        """Records of ended runs of no live job, by identity."""
         self._keys = -1
         self._cluster = Cluster()
         self._cluster_due = float("-inf")
@@ -111,7 +111,10 @@ class Poller:
         self._again: list[tuple[Job, JobState, JobChanges]] = []
 
     async def poll(self) -> bool:
-        """Ask once, update what changed. False: the scheduler did not answer; nothing is concluded."""
+        """Poll the scheduler once and update what has changed.
+
+        Return False if the scheduler did not answer; then nothing is concluded.
+        """
         # Noted before the question is asked: an answer may only be applied to rows that it is newer than.
         tick = self._live.tick
         try:
@@ -156,7 +159,7 @@ class Poller:
             asked.cancel()
 
     async def _note(self, *, answering: bool, message: str | None) -> None:
-        """Keep for the readers whether the scheduler answers; written only when that changes."""
+        """Store whether the scheduler answers, for readers; written only when that changes."""
         before, now = self._status, self._clock()
         if before is None or before.answering is not answering:
             since = now if answering else self._answered_at or now
@@ -170,7 +173,7 @@ class Poller:
     def _news(
         self, answer: Sequence[SchedulerJob]
     ) -> tuple[list[tuple[Entry, list[SchedulerJob]]], list[SchedulerJob]]:
-        """Entries of which something is to be judged, with their records; live records of no live job."""
+        """Return the entries to judge with their records, and the live records of no live job."""
         poll, settled, foreign = self._polls, self._settled, self._foreign
         if self._keys != self._live.keys:
             self._keys = self._live.keys
@@ -211,7 +214,7 @@ class Poller:
         return [*found.values()], strangers
 
     async def _search(self, tick: int) -> None:
-        """Look for those that were missing several times, all at once."""
+        """Search for all jobs that were missing several times, in one query."""
         now = self._clock()
         due: list[Entry] = []
         for entry in self._live:
@@ -268,7 +271,7 @@ class Poller:
             log.warning("Job %s is left for the next poll: %s", job.id, error.message)
 
     def _running(self, tick: int) -> list[Job]:
-        """Jobs that run by this answer and by their rows, of which nothing is to be written yet."""
+        """List the jobs that run by this answer and by their rows, without a pending change."""
         moved = {move.job_id for move in self._moves} | {job.id for job, *_ in self._again}
         return [
             entry.job
@@ -390,7 +393,10 @@ class Poller:
     # --- writing ---------------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        """What was decided, many rows at a time. What anybody has said since is newer and stands."""
+        """Write the decided changes, many rows in one transaction.
+
+        Changes that others made since are newer and stay.
+        """
         moves, self._moves = self._moves, []
         again, self._again = self._again, []
         epoch = self._leader.epoch
@@ -423,7 +429,7 @@ class Poller:
 
 
 def _holds_for(entry: Entry, record: SchedulerJob) -> bool:
-    """Tell whether the record, while it stays as it is, says all about the entry's job and no other's."""
+    """Return whether the record, while unchanged, fully describes the entry's job alone."""
     task = entry.job.array_task_id
     if entry.job.is_task_group:
         return record.array_task_ids is not None and indices_of(record) == entry.tasks

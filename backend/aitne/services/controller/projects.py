@@ -1,4 +1,4 @@
-"""Says in time that projects end, ends those whose time is over, and keeps what was used."""
+"""Reminders before the end of projects, their expiry, and the storage of their usage."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ REMIND_DAYS = (30, 7, 1)
 LOOK_EVERY_S = 60.0
 USAGE_EVERY = timedelta(minutes=5)
 PAUSE_TIMES = 20.0
-"""Accounting rests for so many times as long as it took to answer."""
+"""Pause between queries of accounting, as a multiple of the time that the last answer took."""
 MONTHS_BACK = 12
 ABSENT_AT_ONCE = 6
-"""So many months that were never asked for are asked for in one round; the next follows soon."""
+"""Maximum number of missing months read in one round; the next round follows soon."""
 ACTOR = "platform"
 
 
 class ProjectWatch:
-    """Looks every minute while this controller leads."""
+    """Watcher that checks projects every minute while this controller leads."""
 
     def __init__(
         self, store: Store, usage: UsageMonths, leader: Leader, clock: Callable[[], datetime]
@@ -42,13 +42,13 @@ class ProjectWatch:
         self._silent = False
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Check all projects periodically until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Remind, end, and keep the months' usage."""
+        """Send reminders, expire projects and store the months' usage."""
         now = self._clock()
         for project in await self._store.ending_projects(now + timedelta(days=REMIND_DAYS[0])):
             if project.expires_at is not None:
@@ -72,7 +72,10 @@ class ProjectWatch:
         await self._store.remind(project.name, ends, days, epoch=epoch)
 
     async def _keep_usage(self, now: datetime) -> bool:
-        """Whether there are months that were not asked for yet, and accounting answers."""
+        """Read the usage of the months that are missing.
+
+        Return whether months remain that were never read, and accounting answers.
+        """
         projects = await self._store.list_projects(visible_to=None)
         try:
             wanted, absent = await self._missing(projects, now)
@@ -91,7 +94,10 @@ class ProjectWatch:
     async def _missing(
         self, projects: Sequence[Project], now: datetime
     ) -> tuple[list[str], list[str]]:
-        """The present month and those that are not settled; those never asked for, newest first."""
+        """Return the months to read: the present one and those not settled.
+
+        And the missing ones. The missing months come newest first.
+        """
         present = month_of(now)
         first = month_of(min((each.created_at for each in projects), default=now))
         year = month_of(bounds(present)[0] - timedelta(days=31 * (MONTHS_BACK - 1)))

@@ -1,4 +1,4 @@
-"""Says in time that a session's time is nearly up, so that nobody loses what they are doing."""
+"""Reminders before a session reaches its time limit, so that users do not lose work."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from aitne.services.controller.live import LiveJobs
 log = logging.getLogger(__name__)
 
 ENDING = "job.ending"
-"""The event: ``left_s`` before ``expires_at``."""
+"""Event kind of a reminder, ``left_s`` before ``expires_at``."""
 BEFORE_S = (600, 120)
-"""So long before the end it is said, as long as the session lasts twice that at least."""
+"""Seconds before the end of a reminder, for sessions that last at least twice that."""
 LOOK_EVERY_S = 5.0
 
 _Told = tuple[UUID, datetime, int]
 
 
 class Reminder:
-    """One event per session, end and step; an extended session is told again before its new end."""
+    """Source of one event per session, end and step; an extended session gets new reminders."""
 
     def __init__(self, store: Store, live: LiveJobs, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -34,13 +34,13 @@ class Reminder:
         self._told: set[_Told] = set()
 
     async def watch(self) -> None:
-        """Look every few seconds, until cancelled."""
+        """Check every few seconds, until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Tell those whose time has come."""
+        """Send the reminders that are due."""
         due = [(entry.job, step) for entry in self._live if (step := self._step(entry.job))]
         self._told = {told for told in self._told if self._live.get(told[0]) is not None}
         for job, step in due:
@@ -49,7 +49,7 @@ class Reminder:
                 await self._tell(job, job.expires_at, step)
 
     def _step(self, job: Job) -> int | None:
-        """The last step that has been passed, if it was not said yet."""
+        """Return the last step that has passed; None if its reminder was already sent."""
         ends, began = job.expires_at, job.allocated_at or job.started_at
         if job.type is not JobType.SESSION or not job.state.active or ends is None or began is None:
             return None

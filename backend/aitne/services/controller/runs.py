@@ -1,4 +1,4 @@
-"""The run that a job's row stands for, as the scheduler is asked about it."""
+"""Runs that the rows of jobs stand for, as the scheduler is queried about them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from aitne.core.ports.scheduler import Run, SchedulerJob
 from aitne.core.units import parse_array
 
 Key = tuple[UUID, int, int | None]
-"""Job (of an array: the array's), attempt, array task."""
+"""Job (for an array: its array job), attempt and array task."""
 
 
 def key_of(job: Job) -> Key:
-    """Under which key the records of the job's present run are found."""
+    """Return the key of the records of the job's present run."""
     return (job.array_job_id or job.id, job.attempt, job.array_task_id)
 
 
 def run_of(job: Job) -> Run:
-    """The job's present attempt. For an array's task its id names that task alone."""
+    """Return the run of the job's present attempt; for an array's task, of that task alone."""
     return Run(
         job_id=job.array_job_id or job.id,
         attempt=job.attempt,
@@ -31,7 +31,7 @@ def run_of(job: Job) -> Run:
 
 
 def indices_of(record: SchedulerJob) -> frozenset[int]:
-    """Return the indices of the tasks that the record is of; none for one of no array."""
+    """Return the indices of the tasks that the record is of; empty for one of no array."""
     if record.array_task_ids is not None:
         return _indices(record.array_task_ids)
     return frozenset() if record.array_task_id is None else frozenset({record.array_task_id})
@@ -43,7 +43,7 @@ def _indices(ranges: str) -> frozenset[int]:
 
 
 def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
-    """Return what a record that stands for several tasks says of one of them."""
+    """Return a record of several tasks as the record of one of them."""
     own = {
         "scheduler_id": f"{record.scheduler_id}_{index}",
         "array_task_id": index,
@@ -53,15 +53,19 @@ def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
 
 
 def is_of(record: SchedulerJob, job: Job) -> bool:
-    """Whether the record can be the job's: anybody may write any comment, nobody another's account."""
+    """Return whether the record can be of the job.
+
+    Any user may set any comment, but not the account of another user.
+    """
     return None in (record.account, job.account) or record.account == job.account
 
 
 def best(records: Iterable[SchedulerJob]) -> SchedulerJob | None:
-    """Of several runs of one attempt, the one that counts; None: there is none.
+    """Return the run that counts among several of one attempt; None if there is none.
 
-    Two are there when a submission turned up after it was given up and made again. The fence lets one
-    of them through: what has begun counts before what waits, what waits before what was ended unbegun.
+    There are two when a submission turned up after it was given up and repeated. The fence lets one
+    of them through: a run that has begun comes before one that waits, and that before one that
+    ended without beginning.
     """
     return min(records, key=_rank, default=None)
 
@@ -79,7 +83,7 @@ def _rank(record: SchedulerJob) -> int:
 def records_by_job(
     jobs: Iterable[Job], records: Iterable[SchedulerJob]
 ) -> dict[UUID, list[SchedulerJob]]:
-    """Of one answer about many jobs, what ``records_of`` gives for each, by the job's id."""
+    """Return the records of each job, by job ID, from one answer about many jobs."""
     by_run: dict[tuple[UUID, int], list[SchedulerJob]] = {}
     by_key: dict[Key, list[SchedulerJob]] = {}
     for record in records:
@@ -96,7 +100,7 @@ def records_by_job(
 
 
 def records_of(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:
-    """Those of the job's present run; of an array job, those of all its tasks."""
+    """Return the records of the job's present run; for an array job, of all its tasks."""
     job_id, attempt, task = key_of(job)
     return [
         record

@@ -1,4 +1,4 @@
-"""Submissions whose outcome nobody knows: found at the scheduler, or known never to have arrived."""
+"""Search for uncertain submissions: found at the scheduler, or known never to have arrived."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Search:
-    """Adopts what the scheduler has, and gives up only what can never turn up any more."""
+    """Search that adopts submissions known to the scheduler, and gives up only impossible ones."""
 
     def __init__(
         self,
@@ -39,19 +39,25 @@ class Search:
         self._clock = clock
         self._counts = counts
         self._searched: dict[tuple[UUID, int], datetime] = {}
-        """When this leader first looked in vain for a submission that it knows no answer to."""
+        """Time of this leader's first unsuccessful search for each uncertain submission."""
 
     def forget(self, job: Job) -> None:
-        """The job's attempt is searched for no more."""
+        """Stop searching for the job's attempt."""
         self._searched.pop((job.id, job.attempt), None)
 
     async def find(self, jobs: Sequence[Job]) -> dict[UUID, SchedulerJob | None]:
-        """What the scheduler has of each. Raises ``SchedulerUnavailable``."""
+        """Return the scheduler's record of each job; None for a job without one.
+
+        Raises ``SchedulerUnavailable``.
+        """
         found = await self._scheduler.find([run_of(job) for job in jobs])
         return {job_id: best(records) for job_id, records in records_by_job(jobs, found).items()}
 
     async def judge(self, item: OutboxItem, job: Job, record: SchedulerJob | None) -> Answer:
-        """Adopt what was found; of one that was not, whether to look again or to submit it again."""
+        """Adopt a submission that was found.
+
+        Otherwise decide whether to search or to submit again.
+        """
         if record is not None:
             scheduler_id = record.scheduler_id
             if job.is_array:

@@ -1,11 +1,11 @@
-"""Submissions: each at least once tried, and at most once in effect.
+"""Submissions: each is tried at least once, and takes effect at most once.
 
-The job's UUID and attempt travel with it, an ambiguous answer is resolved by searching for them before
-anything is tried again, and the fence in the job's folder catches what slips through.
+The job's UUID and attempt go with it, an uncertain submission is resolved by a search for them
+before it is tried again, and the fence in the job's folder catches duplicates.
 
-Of many jobs together one transaction says that their submission has begun, committed before the
-scheduler is asked; then several are asked for at once; and what the scheduler has answered by the time
-that the transaction before is written is written with the next.
+For many jobs, one transaction records that their submission has begun; it is committed before the
+scheduler is called. Several calls then run at once. The answers that arrive until the previous
+transaction is written are written with the next one.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from aitne.services.render import Renderer
 log = logging.getLogger(__name__)
 
 BATCH = 32
-"""So many submissions are begun together."""
+"""Number of submissions that begin together."""
 MOST_AT_ONCE = 4
 LEASE_S = 60.0
 LONGEST_PAUSE_S = 15.0
 HELD_S = 10.0
 IDLE_S = 0.5
-"""Items that were put off become due without any change, so they are looked for this often."""
+"""Seconds between checks for deferred items, which become due without any change."""
 _BEGUN = frozenset({JobState.SUBMITTING})
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A submission that was written down as begun."""
+    """Submission that is recorded as begun."""
 
     item: OutboxItem
     job: Job
@@ -65,7 +65,7 @@ class Begun:
 
 
 class Submitter:
-    """Empties the outbox's SUBMITs into the scheduler."""
+    """Worker that passes the outbox's SUBMIT items to the scheduler."""
 
     def __init__(
         self,
@@ -88,20 +88,20 @@ class Submitter:
         self._hold = SubmissionHold(store, live, leader, clock)
         self._search = Search(scheduler, files, renderer, clock, counts)
         self._failures = 0
-        """How many answers in a row were that the scheduler does not answer."""
+        """Number of consecutive failures to reach the scheduler."""
 
     async def drain(self) -> None:
-        """Handle everything that is due."""
+        """Handle all items that are due."""
         await self.run(until_idle=True)
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Submit whatever there is, for ever."""
+        """Submit items as they become due, until cancelled."""
         self._queue: asyncio.Queue[Begun] = asyncio.Queue()
         self._answers: list[Answer] = []
         self._answered = asyncio.Event()
         self._room = asyncio.Event()
         self._in_hand: set[int] = set()
-        """Items that are worked on: a lease that runs out meanwhile must not begin them again."""
+        """Items in progress, which an expiring lease must not begin again."""
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(self._work()) for _ in range(MOST_AT_ONCE)]
             workers.append(group.create_task(self._write_answers()))
@@ -151,9 +151,10 @@ class Submitter:
     # --- beginning -------------------------------------------------------------------------------
 
     async def _begin(self, items: Sequence[OutboxItem], held: str | None) -> None:
-        """Write down which submissions begin now, and hand them to those who submit.
+        """Record which submissions begin now, and pass them on.
 
-        ``held`` is why none may begin."""
+        ``held`` tells why none may begin.
+        """
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
         needed = {dependency for job in jobs.values() for dependency in job.spec.after}
         dependencies = {job.id: job for job in await self._store.get_jobs(needed)} if needed else {}
@@ -220,9 +221,9 @@ class Submitter:
             self._answer(await self._search.judge(item, job, found[job.id]))
 
     def _prepare(self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]) -> Begun | None:
-        """Render what to submit; None if there is nothing, then that is an answer already.
+        """Render what to submit; None if nothing is to be submitted, which is an answer already.
 
-        ``jobs`` are those that it depends on.
+        ``jobs`` are the jobs that it depends on.
         """
         if job.cancel_requested_at is not None:
             self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
@@ -240,7 +241,10 @@ class Submitter:
     def _dependencies(
         self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]
     ) -> list[str] | None:
-        """List the scheduler ids to wait for; None when one has none yet, or has failed."""
+        """List the scheduler IDs to wait for.
+
+        None if a job has none yet, or has failed.
+        """
         wait_for: list[str] = []
         for dependency in job.spec.after:
             other = jobs.get(dependency)

@@ -1,4 +1,4 @@
-"""Task groups in the scheduler's answers: judged as one while their tasks wait, split where tasks differ."""
+"""Task groups in the scheduler's answers: judged as one while their tasks are equal, then split."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from aitne.services.controller.runs import indices_of, task_record
 News = list[tuple[Entry, list[SchedulerJob]]]
 
 MOST_SPLIT = 1_000
-"""So many tasks get rows of their own in one transaction; the others with the next answer."""
+"""Maximum number of tasks that get rows in one transaction; others follow with the next answer."""
 ABSENCES = 3
-"""Missing from so many answers in a row, a task is looked for by itself."""
+"""Number of consecutive answers without a task after which it is searched for."""
 CANCELLING = timedelta(seconds=30)
-"""For so long after the request an array may be cancelled in part."""
+"""Time after the request for which an array may be cancelled in part."""
 
 
 class TaskGroups:
-    """Splits task groups as the scheduler's records of their tasks begin to differ."""
+    """Split of task groups when the scheduler's records of their tasks begin to differ."""
 
     def __init__(self, store: JobStore, live: LiveJobs, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._live = live
         self._clock = clock
         self._absent: dict[UUID, tuple[int, frozenset[int]]] = {}
-        """By task group: in how many answers in a row which of its tasks were missing."""
+        """Missing tasks by task group.
+
+        The number of consecutive answers without them, and their indices.
+        """
 
     async def judge(self, news: News, tick: int) -> News:
         """Replace the records of task groups.
@@ -54,7 +57,7 @@ class TaskGroups:
         return result
 
     async def take_apart(self, entry: Entry, tick: int) -> None:
-        """Give rows of their own to tasks of a group of which the scheduler says nothing at all."""
+        """Give rows of their own to tasks of a group that the scheduler does not report at all."""
         await self._split(entry, entry.tasks, tick)
 
     async def _judge(self, entry: Entry, records: Sequence[SchedulerJob], tick: int) -> News:

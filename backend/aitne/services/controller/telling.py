@@ -1,4 +1,4 @@
-"""What tells people: put together, and kept apart from what handles jobs."""
+"""Notifications to users, kept apart from the code that handles jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from aitne.services.controller.notifier import Notifier
 
 @dataclass(frozen=True, slots=True)
 class TellingParts:
-    """What a site has for it."""
+    """Site-specific parts of the notifications."""
 
     channels: Mapping[str, Channel] = field(default_factory=dict)
     portal_url: str = ""
@@ -32,7 +32,7 @@ class TellingParts:
 
 
 class Telling:
-    """Watches for idle work, makes notifications of events, and sends them."""
+    """Tasks of the controller that detect idle jobs, create notifications and send them."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Telling:
         self.audit = None if receiver is None else AuditForwarder(store, leader, receiver)
 
     async def watch(self) -> None:
-        """All of it, until cancelled."""
+        """Run all tasks until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.notifier.watch())
             group.create_task(self.deliverer.watch())

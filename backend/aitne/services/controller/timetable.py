@@ -1,4 +1,4 @@
-"""Tells of what begins and ends by the clock alone: announcements and maintenance."""
+"""Events that only the clock triggers: the begin and end of announcements and maintenance."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from aitne.core.ports.store import Store
 
 LOOK_EVERY_S = 5.0
 LEADER_GONE = timedelta(minutes=1)
-"""So far back a new leader looks: nobody may have looked meanwhile. Told twice does no harm."""
+"""Time that a new leader looks back, because there may have been no leader meanwhile.
+
+Repeated events do no harm.
+"""
 
 
 class Timetable:
-    """One look for everybody, so that no page needs to ask."""
+    """Central check, so that pages need not poll."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -22,13 +25,13 @@ class Timetable:
         self._until: datetime | None = None
 
     async def watch(self) -> None:
-        """Look every few seconds, until cancelled."""
+        """Check every few seconds, until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Tell of what has begun or ended since the last look."""
+        """Emit events for what has begun or ended since the last check."""
         now = self._clock()
         await self._store.tell_turns(self._until or now - LEADER_GONE, now)
         self._until = now

@@ -1,4 +1,4 @@
-"""The certificate of a session's server: the key is made here, and the platform's CA signs it.
+"""Certificate of a session's server: the key is created here, and the platform's CA signs it.
 
 Runs in the session's environment: standard library and cryptography, which JupyterHub needs itself.
 """
@@ -21,8 +21,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 KEY, SERVER, AGENT, CLIENTS = "key.pem", "server.pem", "agent.pem", "clients.pem"
-"""The files of the folder. ``AGENT`` is a certificate for the agent of this session, which watches the server
-and is trusted by no other; ``CLIENTS`` is whom the server lets connect: the platform's proxy, and that."""
+"""Files of the folder.
+
+``AGENT`` is a certificate for the agent of this session, which watches the server and is trusted by
+no other server. ``CLIENTS`` are the certificates of permitted clients: the platform's proxy and the
+agent.
+"""
 _ANSWER_S = 10.0
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _FINAL = frozenset({400, 401, 403, 404, 405, 413, 422})
@@ -93,7 +97,10 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
 
 
 def _signed(url: str, token: str, authority: str, body: bytes) -> str:
-    """Ask until there is an answer: the platform may be restarting, and the agent ends what takes too long."""
+    """Request the signature until there is an answer.
+
+    The platform may be restarting, and the agent ends what takes too long.
+    """
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting(authority))
     )

@@ -1,4 +1,4 @@
-"""Keeps a session to the browsers that are logged in: by headers, and by closing what is open.
+"""Restriction of a session to logged-in browsers: by headers, and by closing open connections.
 
 Runs in the session's environment: Jupyter only; nothing else of this package is there.
 """
@@ -21,24 +21,24 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 LOGGED_OUT = 4401
-"""The code with which a WebSocket is closed."""
+"""Code with which a WebSocket is closed."""
 _LATE_S = 2.0
 _open: weakref.WeakSet[WebSocketHandler] = weakref.WeakSet()
 
 
 class LoginsHandler(RequestHandler):  # type: ignore[misc]
-    """JupyterHub says here that it has ended logins, with the server's own token."""
+    """Handler for JupyterHub's report of ended logins, authenticated by the server's own token."""
 
     def initialize(self, server: Any) -> None:
         """Called by Tornado for each request."""
         self.server = server
 
     def check_xsrf_cookie(self) -> None:
-        """The token is proof enough; cookies are not looked at."""
+        """Accept the request: the token is sufficient proof, and cookies are not used."""
 
     @allow_unauthenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
-        """Forget what is known of all logins; close WebSockets whose login has ended."""
+        """Forget the cached logins; close WebSockets whose login has ended."""
         hub_auth = self.server.identity_provider.hub_auth
         given = self.request.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(given, f"token {hub_auth.api_token}".encode()):

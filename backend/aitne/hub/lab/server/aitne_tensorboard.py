@@ -1,10 +1,11 @@
 """TensorBoard as a page of the session's own server, below ``tensorboard/``.
 
-TensorBoard knows no login, and on a node that others use too everybody reaches what listens there. So
-it listens nowhere: its program runs inside this server and gets the requests of who is logged in here.
-It begins with the first of them.
+TensorBoard has no login, and on a node with other users any of them could reach its port. So it
+listens on none: its program runs inside this server and receives the requests of logged-in users.
+It starts with the first request.
 
-Runs in the session's environment: Jupyter and TensorBoard only; nothing else of this package is there.
+Runs in the session's environment: Jupyter and TensorBoard only; nothing else of this package is
+there.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from tornado.wsgi import WSGIContainer
 
 PAGE = "tensorboard"
 _AT_ONCE = 4
-"""So many requests of one page are answered at the same time."""
+"""Number of requests that are answered at the same time."""
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Board:
-    """TensorBoard, started when it is first asked for."""
+    """TensorBoard instance, started on the first request."""
 
     def __init__(self, folder: str, prefix: str) -> None:
-        """``folder``: where the event files lie, in folders below it too."""
+        """Store the ``folder`` with the event files, which may also be in folders below it."""
         self._folder = folder
         self._prefix = prefix
         self._starting = threading.Lock()
@@ -40,7 +41,10 @@ class Board:
         self.threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix=PAGE)
 
     def answer(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
-        """Status, headers and body. Takes its time: for a thread."""
+        """Return status, headers and body.
+
+        Blocks for a while, so it is called in a thread.
+        """
         with self._starting:
             if self._program is None:
                 self._program = _start(self._folder, self._prefix)
@@ -54,16 +58,16 @@ class Board:
 
 
 class _Held:
-    """In the place of TensorBoard's own web server: keeps the program and listens nowhere."""
+    """Replacement of TensorBoard's own web server: holds the program and listens on no port."""
 
     def __init__(self, program: Wsgi, _: object) -> None:
         self.program = program
 
     def serve_forever(self) -> None:
-        """Nothing to do: requests come from here."""
+        """Return at once: requests come from this server."""
 
     def get_url(self) -> str:
-        """It has none of its own."""
+        """Return an empty URL, because there is none."""
         return ""
 
 
@@ -86,27 +90,29 @@ def _start(folder: str, prefix: str) -> Wsgi:
 
 
 class BoardHandler(JupyterHandler):  # type: ignore[misc]
-    """Hands what is asked below ``tensorboard/`` on, of who is logged in."""
+    """Handler of logged-in users' requests below ``tensorboard/``."""
 
     def initialize(self, board: Board) -> None:
         """Called by Tornado for each request."""
         self.board = board
 
     def check_xsrf_cookie(self) -> None:
-        """TensorBoard's page has no token to send, and its requests change nothing; those that
-        another site's page sends are refused."""
+        """Refuse requests from pages of other sites.
+
+        TensorBoard's page has no token to send, and its requests change nothing.
+        """
         # Tornado asks before it is known who it is; Jupyter asks again.
         if hasattr(self, "_jupyter_current_user") and not self.check_origin():
             raise web.HTTPError(403, "Only the page itself may ask this.")
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def get(self) -> None:
-        """A file of the page, or values."""
+        """Return a file of the page, or values."""
         await self._hand_on()
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
-        """Values, for a question too long for an address."""
+        """Return values, for a query that is too long for a URL."""
         await self._hand_on()
 
     async def _hand_on(self) -> None:
