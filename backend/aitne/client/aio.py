@@ -845,7 +845,7 @@ class AsyncWebhooks:
 
 
 class AsyncClient:
-    """Speaks to a platform. Without arguments it finds one as the command line does."""
+    """Client of a platform, which without arguments is found as by the command line."""
 
     def __init__(
         self,
@@ -882,7 +882,7 @@ class AsyncClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing is held between requests, so there is nothing to let go of."""
+        """Do nothing: no connection is kept between requests."""
 
     def __repr__(self) -> str:
         return f"AsyncClient({self.platform.url!r})"

@@ -12,8 +12,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The ways to log in that this platform offers
-         * @description The ways to log in that this platform offers.
+         * List the identity sources with which users can log in to this platform
+         * @description List the identity sources with which users can log in to this platform.
          */
         get: operations["list_login_sources"];
         put?: never;
@@ -72,8 +72,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Send the browser to a provider that logs people in
-         * @description Send the browser to a provider that logs people in.
+         * Redirect the browser to an identity provider
+         * @description Redirect the browser to an identity provider.
          */
         get: operations["start_login"];
         put?: never;
@@ -92,8 +92,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Where a provider sends the browser back to
-         * @description Where a provider sends the browser back to; it ends on a page of the portal.
+         * Receive the browser from an identity provider and redirect it to a page of the portal
+         * @description Receive the browser from an identity provider and redirect it to a page of the portal.
          */
         get: operations["end_login"];
         put?: never;
@@ -134,8 +134,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a one-time link that logs you in, in another browser for instance
-         * @description Make a one-time link that logs you in, in another browser for instance.
+         * Create a one-time link that logs you in, for example in another browser
+         * @description Create a one-time link that logs you in, for example in another browser.
          */
         post: operations["create_login_link"];
         delete?: never;
@@ -155,7 +155,7 @@ export interface paths {
         put?: never;
         /**
          * Set a new password with the token of an administrator's link
-         * @description Set a new password with the token of an administrator's link; all sign-ins end.
+         * @description Set a new password with the token of an administrator's link. All sign-ins end.
          */
         post: operations["reset_password"];
         delete?: never;
@@ -175,7 +175,7 @@ export interface paths {
         put?: never;
         /**
          * End the login of this browser
-         * @description End the login of this browser. Without one there is nothing to do.
+         * @description End the login of this browser. Without a login, do nothing.
          */
         post: operations["logout"];
         delete?: never;
@@ -194,8 +194,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Be yourself again, after having looked at the platform as somebody else
-         * @description Be yourself again, after having looked at the platform as somebody else.
+         * End acting as another user
+         * @description End acting as another user.
          */
         post: operations["end_impersonation"];
         delete?: never;
@@ -212,8 +212,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who you are, your projects, and which platform this is
-         * @description Who you are, your projects, and which platform this is.
+         * Return the current user, the user's projects, and the platform
+         * @description Return the current user, the user's projects, and the platform.
          */
         get: operations["get_me"];
         put?: never;
@@ -232,8 +232,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Your account, and how it is protected
-         * @description Your account, and how it is protected.
+         * Return your account and how it is protected
+         * @description Return your account and how it is protected.
          */
         get: operations["get_account"];
         put?: never;
@@ -252,15 +252,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The browsers in which you are logged in
-         * @description The browsers in which you are logged in.
+         * List the browsers in which you are logged in
+         * @description List the browsers in which you are logged in.
          */
         get: operations["list_sign_ins"];
         put?: never;
         post?: never;
         /**
          * Log out everywhere
-         * @description Log out everywhere. Your terminals end, and the way into your sessions.
+         * @description Log out everywhere. Your terminals end, and access to your sessions.
          */
         delete: operations["revoke_sign_ins"];
         options?: never;
@@ -299,7 +299,8 @@ export interface paths {
         put?: never;
         /**
          * Set your password
-         * @description Set your password. All sign-ins but the one in use end, your terminals, and the way into sessions.
+         * @description Set your password. All sign-ins except the current one end, with your terminals and access to
+         *     your sessions.
          */
         post: operations["change_password"];
         delete?: never;
@@ -318,10 +319,11 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Prove who is at the browser
-         * @description Prove who is at the browser: new tokens, webhooks, mail addresses and second factors need that.
+         * Confirm your identity
+         * @description Confirm your identity. New tokens, webhooks, mail addresses and second factors require that.
          *
-         *     A login counts for 15 minutes. Without it they answer 403 with the code `reauthentication_required`.
+         *     A login is sufficient for 15 minutes. Afterwards these requests answer 403 with the code
+         *     `reauthentication_required`.
          */
         post: operations["reauthenticate"];
         delete?: never;
@@ -340,8 +342,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin to set up a second factor
-         * @description Begin to set up a second factor: nothing is asked for until it is confirmed.
+         * Start the setup of a second factor
+         * @description Start the setup of a second factor. It is not required until it is confirmed.
          */
         post: operations["enrol_second_factor"];
         delete?: never;
@@ -360,8 +362,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take the second factor into use with a first code
-         * @description Take the second factor into use with a first code.
+         * Activate the second factor with a first code
+         * @description Activate the second factor with a first code.
          */
         post: operations["confirm_second_factor"];
         delete?: never;
@@ -380,8 +382,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make new recovery codes
-         * @description Make new recovery codes; those of before work no more.
+         * Create new recovery codes
+         * @description Create new recovery codes. The previous ones become invalid.
          */
         post: operations["renew_recovery_codes"];
         delete?: never;
@@ -400,8 +402,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove the second factor, against a code or your password
-         * @description Remove the second factor, against a code or your password.
+         * Remove the second factor, with a code or your password as proof
+         * @description Remove the second factor, with a code or your password as proof.
          */
         post: operations["disable_second_factor"];
         delete?: never;
@@ -418,8 +420,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How an account is protected, and whether it is locked
-         * @description How an account is protected, and whether it is locked.
+         * Return how an account is protected, and whether it is locked
+         * @description Return how an account is protected, and whether it is locked.
          */
         get: operations["get_protection"];
         put?: never;
@@ -440,8 +442,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a link with which somebody sets a new password, once
-         * @description Make a link with which somebody sets a new password, once.
+         * Create a link that sets a new password for the account, once
+         * @description Create a link that sets a new password for the account, once.
          */
         post: operations["create_reset_link"];
         delete?: never;
@@ -460,8 +462,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let somebody try again who failed to log in too often
-         * @description Let somebody try again who failed to log in too often.
+         * Unlock an account after too many failed logins
+         * @description Unlock an account after too many failed logins.
          */
         post: operations["unlock_user"];
         delete?: never;
@@ -480,8 +482,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove somebody's second factor, and end their sign-ins
-         * @description Remove somebody's second factor, and end their sign-ins.
+         * Remove a user's second factor, and end the user's sign-ins
+         * @description Remove a user's second factor, and end the user's sign-ins.
          */
         post: operations["reset_second_factor"];
         delete?: never;
@@ -501,8 +503,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * End all sign-ins of somebody, with terminals and the way into sessions
-         * @description End all sign-ins of somebody, with terminals and the way into sessions.
+         * End all sign-ins of a user, with terminals and access to sessions
+         * @description End all sign-ins of a user, with terminals and access to sessions.
          */
         delete: operations["sign_out_user"];
         options?: never;
@@ -520,8 +522,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Look at the platform as somebody else, for an hour at most, in this browser
-         * @description Look at the platform as somebody else, for an hour at most, in this browser.
+         * Act as another user, for an hour at most, in this browser
+         * @description Act as another user, for an hour at most, in this browser.
          */
         post: operations["impersonate_user"];
         delete?: never;
@@ -538,14 +540,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The personal access tokens, without their secrets
-         * @description The personal access tokens, without their secrets.
+         * List the personal access tokens, without their secrets
+         * @description List the personal access tokens, without their secrets.
          */
         get: operations["list_tokens"];
         put?: never;
         /**
-         * Make a personal access token
-         * @description Make a personal access token. Its secret is shown this once.
+         * Create a personal access token
+         * @description Create a personal access token. Its secret is shown only once.
          */
         post: operations["create_token"];
         delete?: never;
@@ -566,7 +568,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke a token
-         * @description Revoke a token: from now on it opens nothing. The owner's streams and terminals end.
+         * @description Revoke a token. Requests with it are rejected; the owner's streams and terminals end.
          */
         delete: operations["delete_token"];
         options?: never;
@@ -582,14 +584,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * All accounts, for administrators
-         * @description All accounts, for administrators.
+         * List all accounts, for administrators
+         * @description List all accounts, for administrators.
          */
         get: operations["list_users"];
         put?: never;
         /**
-         * Make an account, for administrators
-         * @description Make an account, for administrators.
+         * Create an account, for administrators
+         * @description Create an account, for administrators.
          */
         post: operations["create_user"];
         delete?: never;
@@ -606,8 +608,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One account
-         * @description One account: your own, or any for administrators.
+         * Return your own account, or any for administrators
+         * @description Return your own account, or any for administrators.
          */
         get: operations["get_user"];
         put?: never;
@@ -617,7 +619,7 @@ export interface paths {
         head?: never;
         /**
          * Change an account
-         * @description Change an account. A new password, or disabling it, ends its logins and terminals.
+         * @description Change an account. A new password ends its logins and terminals, and so does disabling it.
          */
         patch: operations["update_user"];
         trace?: never;
@@ -630,14 +632,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Your projects, or all for administrators
-         * @description Your projects, or all for administrators.
+         * List your projects, or all for administrators
+         * @description List your projects, or all for administrators.
          */
         get: operations["list_projects"];
         put?: never;
         /**
-         * Make a project, or ask for one where the site wants administrators to approve them
-         * @description Make a project, or ask for one where the site wants administrators to approve them.
+         * Create a project, or request one where administrators approve them
+         * @description Create a project, or request one where administrators approve them.
          */
         post: operations["create_project"];
         delete?: never;
@@ -654,8 +656,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One project of yours, or any for administrators
-         * @description One project of yours, or any for administrators.
+         * Return one of your projects, or any for administrators
+         * @description Return one of your projects, or any for administrators.
          */
         get: operations["get_project"];
         put?: never;
@@ -664,8 +666,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Give a project another title or description, for its managers
-         * @description Give a project another title or description, for its managers.
+         * Change the title or description of a project, for its managers
+         * @description Change the title or description of a project, for its managers.
          */
         patch: operations["update_project"];
         trace?: never;
@@ -680,8 +682,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let a requested project begin, for administrators
-         * @description Let a requested project begin, for administrators. Slurm has it after the next sync.
+         * Approve a requested project, for administrators
+         * @description Approve a requested project, for administrators. Slurm has it after the next sync.
          */
         post: operations["approve_project"];
         delete?: never;
@@ -700,8 +702,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Refuse a requested project, or the later end that was asked for, for administrators
-         * @description Refuse a requested project, or the later end that was asked for, for administrators.
+         * Decline a requested project, or a requested later end, for administrators
+         * @description Decline a requested project, or a requested later end, for administrators.
          */
         post: operations["decline_project"];
         delete?: never;
@@ -720,8 +722,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take no new jobs from now on, for its managers
-         * @description Take no new jobs from now on, for its managers. Jobs that wait or run stay.
+         * Close a project for new jobs, for its managers
+         * @description Close a project for new jobs, for its managers. Waiting and running jobs are kept.
          */
         post: operations["close_project"];
         delete?: never;
@@ -740,8 +742,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take jobs again, for its managers
-         * @description Take jobs again, for its managers; what an administrator closed, for administrators.
+         * Reopen a closed project, for its managers
+         * @description Reopen a closed project, for its managers; one that an administrator closed, for
+         *     administrators.
          */
         post: operations["reopen_project"];
         delete?: never;
@@ -759,8 +762,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set when the project ends, for administrators
-         * @description Set when the project ends, for administrators; an expired one is active again by that.
+         * Set the end of the project, for administrators
+         * @description Set the end of the project, for administrators. An expired project becomes active again.
          */
         put: operations["set_project_end"];
         post?: never;
@@ -780,8 +783,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask an administrator for a later end, for its managers
-         * @description Ask an administrator for a later end, for its managers.
+         * Request a later end of the project, for its managers
+         * @description Request a later end of the project, for its managers.
          */
         post: operations["ask_for_time"];
         delete?: never;
@@ -799,8 +802,9 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set how many hours the project may use, for administrators
-         * @description Set how many hours the project may use, for administrators; an empty one is none.
+         * Set the hours that the project may use, for administrators
+         * @description Set the hours that the project may use, for administrators; an empty budget removes the
+         *     limit.
          */
         put: operations["set_project_budget"];
         post?: never;
@@ -818,8 +822,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who works in the project, with the role and the limits of each
-         * @description Who works in the project, with the role and the limits of each.
+         * List the members of the project, with the role and the limits of each
+         * @description List the members of the project, with the role and the limits of each.
          */
         get: operations["list_members"];
         put?: never;
@@ -839,14 +843,14 @@ export interface paths {
         };
         get?: never;
         /**
-         * Make somebody a member, or change a member's role and limits, for the project's managers
-         * @description Make somebody a member, or change a member's role and limits, for the project's managers.
+         * Add a member, or change a member's role and limits, for the project's managers
+         * @description Add a member, or change a member's role and limits, for the project's managers.
          */
         put: operations["put_member"];
         post?: never;
         /**
-         * End a membership, for the project's managers
-         * @description End a membership, for the project's managers; everybody may leave. Jobs go on.
+         * Remove a member, for the project's managers
+         * @description Remove a member, for the project's managers; members may remove themselves. Jobs continue.
          */
         delete: operations["remove_member"];
         options?: never;
@@ -862,13 +866,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the project and its members may use, and what is in use of it by whom
-         * @description What the project and its members may use, and what is in use of it by whom.
+         * Return the limits of the project and its members, and their use by user
+         * @description Return the limits of the project and its members, and their use by user.
          */
         get: operations["get_limits"];
         /**
-         * Replace what the project is granted, for administrators
-         * @description Replace what the project is granted, for administrators. Slurm has it after the next sync.
+         * Replace the limits that the project is granted, for administrators
+         * @description Replace the limits that the project is granted, for administrators. Slurm has them after the
+         *     next sync.
          */
         put: operations["set_limits"];
         post?: never;
@@ -887,8 +892,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Hold the project to less than it was granted, for its managers
-         * @description Hold the project to less than it was granted, for its managers.
+         * Set limits of the project below those that it is granted, for its managers
+         * @description Set limits of the project below those that it is granted, for its managers.
          */
         put: operations["set_own_limits"];
         post?: never;
@@ -906,14 +911,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What differs between the projects here and Slurm's accounts
-         * @description What differs between the projects here and Slurm's accounts. Changes nothing.
+         * Return the differences between the projects and Slurm's accounts
+         * @description Return the differences between the projects and Slurm's accounts. Changes nothing.
          */
         get: operations["compare_accounts"];
         put?: never;
         /**
-         * Bring Slurm's accounts in line with the projects, exactly as it was shown
-         * @description Bring Slurm's accounts in line with the projects, exactly as it was shown.
+         * Apply to Slurm's accounts exactly the differences that were shown
+         * @description Apply to Slurm's accounts exactly the differences that were shown.
          */
         post: operations["sync_accounts"];
         delete?: never;
@@ -930,8 +935,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What each user's jobs of the project have used in a month
-         * @description What each user's jobs of the project have used in a month. Each GPU counts.
+         * Return the usage of each user's jobs in the project for a month
+         * @description Return the usage of each user's jobs in the project for a month. Each GPU counts.
          */
         get: operations["project_usage"];
         put?: never;
@@ -950,8 +955,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The same as lines of CSV (RFC 4180), a column for each type of GPU
-         * @description The same as lines of CSV (RFC 4180), a column for each type of GPU.
+         * Return the same usage as CSV (RFC 4180), with a column for each type of GPU
+         * @description Return the same usage as CSV (RFC 4180), with a column for each type of GPU.
          */
         get: operations["project_usage_csv"];
         put?: never;
@@ -970,8 +975,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the project has left of its budget, as of a few minutes ago
-         * @description What the project has left of its budget, as of a few minutes ago.
+         * Return the budget of the project with the hours used and left, as of a few minutes ago
+         * @description Return the budget of the project with the hours used and left, as of a few minutes ago.
          */
         get: operations["project_balance"];
         put?: never;
@@ -990,8 +995,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A month on one page
-         * @description A month on one page: usage by member and type of GPU, waiting times, outcomes, the balance.
+         * Return the usage report of a month
+         * @description Return the usage report of a month: usage by member and type of GPU, waiting times, outcomes,
+         *     the balance.
          */
         get: operations["project_report"];
         put?: never;
@@ -1010,8 +1016,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The project's jobs that wait, whose they are, why, and when they may start
-         * @description The project's jobs that wait, whose they are, why, and when they may start.
+         * List the project's waiting jobs with owner, reason and expected start
+         * @description List the project's waiting jobs with owner, reason and expected start.
          */
         get: operations["project_waiting"];
         put?: never;
@@ -1030,8 +1036,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The same of all your projects, or of everything for administrators
-         * @description The same of all your projects, or of everything for administrators.
+         * Return the usage of all your projects, or of all projects for administrators
+         * @description Return the usage of all your projects, or of all projects for administrators.
          */
         get: operations["usage"];
         put?: never;
@@ -1050,14 +1056,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The project's invitations, for its managers
-         * @description The project's invitations, for its managers; without their links.
+         * List the project's invitations, without their links, for its managers
+         * @description List the project's invitations, without their links, for its managers.
          */
         get: operations["list_invitations"];
         put?: never;
         /**
-         * Make a link that lets people join, for the project's managers
-         * @description Make a link that lets people join, for the project's managers. It is shown this once.
+         * Create an invitation link, for the project's managers
+         * @description Create an invitation link, for the project's managers. It is shown only once.
          */
         post: operations["create_invitation"];
         delete?: never;
@@ -1077,8 +1083,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Take an invitation back, for the project's managers
-         * @description Take an invitation back, for the project's managers. Who has joined stays.
+         * Revoke an invitation, for the project's managers
+         * @description Revoke an invitation, for the project's managers. Users who have joined remain members.
          */
         delete: operations["revoke_invitation"];
         options?: never;
@@ -1096,8 +1102,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Who invites to what, for everybody who has the link
-         * @description Who invites to what, for everybody who has the link: it is seen before one logs in.
+         * Return the project and the inviter of an invitation
+         * @description Return the project and the inviter of an invitation. Needs the link, but no login.
          */
         post: operations["look_at_invitation"];
         delete?: never;
@@ -1116,8 +1122,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Join the project that a link leads to
-         * @description Join the project that a link leads to. Who is a member stays one, and uses nothing up.
+         * Join the project of an invitation
+         * @description Join the project of an invitation. For a member it changes nothing and does not count as a
+         *     use.
          */
         post: operations["accept_invitation"];
         delete?: never;
@@ -1136,8 +1143,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * What would be submitted, whether it fits and starts now
-         * @description What would be submitted, whether it fits and starts now. Nothing is stored.
+         * Return the job that would be submitted, and whether it fits and starts now
+         * @description Return the job that would be submitted, and whether it fits and starts now. Nothing is
+         *     stored.
          */
         post: operations["plan_job"];
         delete?: never;
@@ -1154,14 +1162,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The jobs and sessions that you may see, newest first
-         * @description The jobs and sessions that you may see, newest first.
+         * List the jobs and sessions that you may see, newest first
+         * @description List the jobs and sessions that you may see, newest first.
          */
         get: operations["list_jobs"];
         put?: never;
         /**
-         * Submit a job file, ``type`` included
-         * @description Submit a job file, ``type`` included.
+         * Submit a job file, including its ``type``
+         * @description Submit a job file, including its ``type``.
          */
         post: operations["create_job"];
         delete?: never;
@@ -1178,8 +1186,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many there are of each state, of the jobs and sessions that you may see
-         * @description How many there are of each state, of the jobs and sessions that you may see.
+         * Count the jobs and sessions that you may see in each state
+         * @description Count the jobs and sessions that you may see in each state.
          */
         get: operations["count_jobs"];
         put?: never;
@@ -1200,9 +1208,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask for the end of many at once
-         * @description Ask for the end of many at once: of those named, or of all that match and still live, if
-         *     they are as many as you saw (else 409, and none is ended). Each is judged by itself.
+         * Request cancellation of many jobs at once
+         * @description Request cancellation of many jobs at once. Either those named, or all that match and have not
+         *     ended, if their number is ``expected`` (otherwise 409, and none is cancelled). Each has its own
+         *     outcome.
          */
         post: operations["cancel_jobs"];
         delete?: never;
@@ -1219,8 +1228,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One job
-         * @description One job.
+         * Return one job, session or array task
+         * @description Return one job, session or array task.
          */
         get: operations["get_job"];
         put?: never;
@@ -1241,8 +1250,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask for its end, whatever it does now
-         * @description Ask for its end, whatever it does now. A job that has ended is left as it is.
+         * Request cancellation of a job in any state
+         * @description Request cancellation of a job in any state. A job that has ended does not change.
          */
         post: operations["cancel_job"];
         delete?: never;
@@ -1259,14 +1268,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What has changed since it ran, and whether it can be run again
-         * @description What has changed since it ran, and whether it can be run again. Nothing is stored.
+         * Return what has changed since the job ran, and whether it can run again
+         * @description Return what has changed since the job ran, and whether it can run again. Nothing is
+         *     stored.
          */
         get: operations["plan_resubmit"];
         put?: never;
         /**
-         * Submit the same again as a new job
-         * @description Submit the same again as a new job.
+         * Submit the same job again as a new job
+         * @description Submit the same job again as a new job.
          */
         post: operations["resubmit_job"];
         delete?: never;
@@ -1283,8 +1293,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Where it stands in line while it waits, as far as the scheduler tells, and what would help
-         * @description Where it stands in line while it waits, as far as the scheduler tells, and what would help.
+         * Return the position of a waiting job in the queue, as far as the scheduler reports it, and advice
+         * @description Return the position of a waiting job in the queue, as far as the scheduler reports it, and
+         *     advice.
          */
         get: operations["get_job_queue"];
         put?: never;
@@ -1303,8 +1314,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the scheduler said of it at its last change, in its own words
-         * @description What the scheduler said of it at its last change, in its own words.
+         * Return the scheduler's raw record of the job at its last change
+         * @description Return the scheduler's raw record of the job at its last change.
          */
         get: operations["get_job_record"];
         put?: never;
@@ -1323,8 +1334,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The exact batch script
-         * @description The exact batch script.
+         * Return the exact batch script of the job
+         * @description Return the exact batch script of the job.
          */
         get: operations["get_job_script"];
         put?: never;
@@ -1343,8 +1354,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What its own processes used
-         * @description What its own processes used.
+         * Return the resources that the job's processes used
+         * @description Return the resources that the job's processes used.
          */
         get: operations["get_job_metrics"];
         put?: never;
@@ -1363,8 +1374,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How the ranks of a distributed job exchange
-         * @description How the ranks of a distributed job exchange; as text/plain in Prometheus' text format.
+         * Return the profile of a distributed job's collectives
+         * @description Return the profile of a distributed job's collectives; as text/plain in Prometheus' text
+         *     format.
          */
         get: operations["get_job_profile"];
         put?: never;
@@ -1383,8 +1395,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Its history, oldest first
-         * @description Its history, oldest first.
+         * Return the history of the job, oldest first
+         * @description Return the history of the job, oldest first.
          */
         get: operations["get_job_events"];
         put?: never;
@@ -1403,8 +1415,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What its program wrote, stdout and stderr merged
-         * @description What its program wrote, stdout and stderr merged.
+         * Return the log of the job
+         * @description Return the log of the job: stdout and stderr merged.
          */
         get: operations["get_job_logs"];
         put?: never;
@@ -1423,8 +1435,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What it ran on
-         * @description What it ran on: commit and changes of its folder, packages, image, datasets, node, job file.
+         * Return the snapshot of a run
+         * @description Return the snapshot of a run: commit and changes of its folder, packages, image, datasets,
+         *     node, job file.
          */
         get: operations["get_job_snapshot"];
         put?: never;
@@ -1443,8 +1456,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The files of its folder that were changed while it ran
-         * @description The files of its folder that were changed while it ran.
+         * List the files of the job's folder that were changed while it ran
+         * @description List the files of the job's folder that were changed while it ran.
          */
         get: operations["get_job_files"];
         put?: never;
@@ -1463,8 +1476,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What its program measured
-         * @description What its program measured: the last value of each metric, and its course.
+         * Return the metrics that the job's program recorded
+         * @description Return the metrics that the job's program recorded: the last value of each, and its
+         *     course.
          */
         get: operations["get_job_results"];
         put?: never;
@@ -1483,8 +1497,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The settings of a sweep, what came of each, and which is the best so far
-         * @description The settings of a sweep, what came of each, and which is the best so far.
+         * Return the tasks of a sweep, their outcomes, and the best one so far
+         * @description Return the tasks of a sweep, their outcomes, and the best one so far.
          */
         get: operations["get_job_sweep"];
         put?: never;
@@ -1505,8 +1519,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel what has not ended, but the best task so far
-         * @description Cancel what has not ended, but the best task so far.
+         * Cancel all tasks of a sweep that have not ended, except the best one so far
+         * @description Cancel all tasks of a sweep that have not ended, except the best one so far.
          */
         post: operations["stop_job_sweep"];
         delete?: never;
@@ -1523,8 +1537,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * In what two runs differ
-         * @description In what two runs differ: job file, code, packages, data, nodes, outcome, use, metrics.
+         * Return the differences between two runs
+         * @description Return the differences between two runs: job file, code, packages, data, nodes, outcome, use,
+         *     metrics.
          */
         get: operations["compare_jobs"];
         put?: never;
@@ -1545,8 +1560,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Start a session that has ended again, with the notebooks that were open in it
-         * @description Start a session that has ended again, with the notebooks that were open in it.
+         * Start an ended session again, with the notebooks that were open in it
+         * @description Start an ended session again, with the notebooks that were open in it.
          */
         post: operations["continue_session"];
         delete?: never;
@@ -1563,14 +1578,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The sessions that you may see, newest first
-         * @description The sessions that you may see, newest first.
+         * List the sessions that you may see, newest first
+         * @description List the sessions that you may see, newest first.
          */
         get: operations["list_sessions"];
         put?: never;
         /**
-         * Launch a session
-         * @description Launch a session.
+         * Start a session from a template or a job file
+         * @description Start a session from a template or a job file.
          */
         post: operations["create_session"];
         delete?: never;
@@ -1587,8 +1602,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One session
-         * @description One session.
+         * Return one session that you may see
+         * @description Return one session that you may see.
          */
         get: operations["get_session"];
         put?: never;
@@ -1609,8 +1624,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Where it answers
-         * @description Where it answers; 409 until it is READY.
+         * Return the URL of the session
+         * @description Return the URL of the session; 409 until it is READY.
          */
         post: operations["open_session"];
         delete?: never;
@@ -1629,8 +1644,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give it more time, as far as the limits allow
-         * @description Give it more time, as far as the limits allow.
+         * Extend the time limit of a session, as far as the limits allow
+         * @description Extend the time limit of a session, as far as the limits allow.
          */
         post: operations["extend_session"];
         delete?: never;
@@ -1649,8 +1664,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say that it is in use
-         * @description Say that it is in use: an idle session is then not ended until it has been idle anew.
+         * Report that the session is in use, so that its idle time starts anew
+         * @description Report that the session is in use, so that its idle time starts anew.
          */
         post: operations["keep_session"];
         delete?: never;
@@ -1669,8 +1684,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Start the same again after it has ended
-         * @description Start the same again after it has ended.
+         * Start the same session again after it has ended
+         * @description Start the same session again after it has ended.
          */
         post: operations["relaunch_session"];
         delete?: never;
@@ -1689,8 +1704,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End it
-         * @description End it.
+         * Request the end of the session
+         * @description Request the end of the session.
          */
         post: operations["stop_session"];
         delete?: never;
@@ -1707,15 +1722,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The images you may use, or all for administrators, without their packages
-         * @description The images you may use, or all for administrators, without their packages.
+         * List the images that you may use, or all for administrators, without their packages
+         * @description List the images that you may use, or all for administrators, without their packages.
          */
         get: operations["list_images"];
         put?: never;
         /**
-         * Take an image in, for administrators
-         * @description Take an image in, for administrators: its files are read through and must have the digests
-         *     that are given. A version that is there gets the further artifacts; the same again changes
+         * Register an image, for administrators
+         * @description Register an image, for administrators. Its files are read completely and must have the given
+         *     digests. An existing version gets the additional artifacts; the same request again changes
          *     nothing.
          */
         post: operations["register_image"];
@@ -1733,23 +1748,23 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One image, with its software bill
-         * @description One image, with its software bill.
+         * Return one image with its software bill
+         * @description Return one image with its software bill.
          */
         get: operations["get_image"];
         put?: never;
         post?: never;
         /**
-         * Take an image that is not offered and not in use out of the catalogue, for administrators
-         * @description Take an image that is not offered and not in use out of the catalogue, for administrators.
-         *     Its files stay where they are; the answer says which they were.
+         * Delete an image that is neither offered nor in use from the catalogue, for administrators
+         * @description Delete an image that is neither offered nor in use from the catalogue, for administrators.
+         *     Its files are kept; the answer lists them.
          */
         delete: operations["remove_image"];
         options?: never;
         head?: never;
         /**
-         * Retire an image or offer it again, or say which projects see it, for administrators
-         * @description Retire an image or offer it again, or say which projects see it, for administrators.
+         * Retire an image, offer it again, or set the projects that may use it, for administrators
+         * @description Retire an image, offer it again, or set the projects that may use it, for administrators.
          */
         patch: operations["update_image"];
         trace?: never;
@@ -1764,8 +1779,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Keep what a verification found, for administrators
-         * @description Keep what a verification found, for administrators. A damaged image is not offered.
+         * Record the result of a verification, for administrators
+         * @description Record the result of a verification, for administrators. A damaged image is not offered.
          */
         post: operations["note_image_verification"];
         delete?: never;
@@ -1782,15 +1797,17 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The datasets you may read, or all for administrators
-         * @description The datasets you may read, or all for administrators; every version, the retired ones too.
+         * List the datasets that you may read, or all for administrators
+         * @description List the datasets that you may read, or all for administrators; every version, including
+         *     retired ones.
          */
         get: operations["list_datasets"];
         put?: never;
         /**
-         * Add a version of a dataset, whose manifest was uploaded
-         * @description Add a version of a dataset, whose manifest was uploaded. How many files and bytes it has is
-         *     read there. The problem ``manifest_missing`` says that the upload comes first.
+         * Add a version of a dataset whose manifest was uploaded
+         * @description Add a version of a dataset whose manifest was uploaded. The numbers of files and bytes are
+         *     taken from the manifest. The problem ``manifest_missing`` means that the manifest must be
+         *     uploaded first.
          */
         post: operations["add_dataset"];
         delete?: never;
@@ -1808,9 +1825,9 @@ export interface paths {
         };
         get?: never;
         /**
-         * Upload a manifest, compressed with gzip, before the dataset that has it
-         * @description Upload a manifest, compressed with gzip, before the dataset that has it. It is read to its
-         *     end and kept for a day, or for good once a dataset names it.
+         * Upload a manifest, compressed with gzip, before its dataset is added
+         * @description Upload a manifest, compressed with gzip, before its dataset is added. It is read completely
+         *     and kept for a day, or permanently once a dataset refers to it.
          */
         put: operations["upload_manifest"];
         post?: never;
@@ -1828,8 +1845,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The versions of one dataset that you may read, newest first
-         * @description The versions of one dataset that you may read, newest first.
+         * List the versions of one dataset that you may read, newest first
+         * @description List the versions of one dataset that you may read, newest first.
          */
         get: operations["list_dataset_versions"];
         put?: never;
@@ -1848,8 +1865,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One version of a dataset that you may read
-         * @description One version of a dataset that you may read.
+         * Return one version of a dataset that you may read
+         * @description Return one version of a dataset that you may read.
          */
         get: operations["get_dataset"];
         put?: never;
@@ -1872,8 +1889,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The manifest of a dataset that you may read, compressed with gzip
-         * @description The manifest of a dataset that you may read, compressed with gzip.
+         * Return the manifest of a dataset that you may read, compressed with gzip
+         * @description Return the manifest of a dataset that you may read, compressed with gzip.
          */
         get: operations["get_dataset_manifest"];
         put?: never;
@@ -1893,14 +1910,15 @@ export interface paths {
         };
         get?: never;
         /**
-         * Let the members of a project of yours read your dataset
-         * @description Let the members of a project of yours read your dataset. Administrators may name any.
+         * Allow the members of one of your projects to read your dataset
+         * @description Allow the members of one of your projects to read your dataset. Administrators may name any
+         *     project.
          */
         put: operations["grant_dataset"];
         post?: never;
         /**
-         * Take that back
-         * @description Take that back. Jobs that run go on.
+         * Withdraw a project's permission to read your dataset
+         * @description Withdraw a project's permission to read your dataset. Running jobs continue.
          */
         delete: operations["revoke_dataset"];
         options?: never;
@@ -1918,8 +1936,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Keep what a verification of a dataset that you may read has found
-         * @description Keep what a verification of a dataset that you may read has found.
+         * Record the result of a verification of a dataset that you may read
+         * @description Record the result of a verification of a dataset that you may read.
          */
         post: operations["note_dataset_verification"];
         delete?: never;
@@ -1936,10 +1954,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Your folders with their space and quotas, as they were found within the last seconds
-         * @description Your folders with their space and quotas, as they were found within the last seconds.
+         * Return your storage areas with their space and quotas, measured within the last seconds
+         * @description Return your storage areas with their space and quotas, measured within the last seconds.
          *
-         *     What could not be found out is null, and `problems` says what you should know.
+         *     A value that could not be determined is null, and `problems` describes problems with the areas.
          */
         get: operations["get_storage"];
         put?: never;
@@ -2052,7 +2070,8 @@ export interface paths {
         get?: never;
         /**
          * Store a secret, or replace its value
-         * @description Store a secret, or replace its value. Jobs name it in `secrets` and find it in their environment.
+         * @description Store a secret, or replace its value. Jobs name it in `secrets` and find it in their
+         *     environment.
          */
         put: operations["put_secret"];
         post?: never;
@@ -2076,8 +2095,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * The job file that does what a batch script does
-         * @description The job file that does what a batch script does. Nothing is stored.
+         * Convert a batch script to a job file
+         * @description Convert a batch script to a job file. Nothing is stored.
          */
         post: operations["import_job"];
         delete?: never;
@@ -2094,8 +2113,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The job file that would make the same job again
-         * @description The job file that would make the same job again.
+         * Return the job file that would create the same job again
+         * @description Return the job file that would create the same job again.
          */
         get: operations["get_job_file"];
         put?: never;
@@ -2114,8 +2133,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The entries of the launch form
-         * @description The entries of the launch form.
+         * List the templates, the entries of the launch form
+         * @description List the templates, the entries of the launch form.
          */
         get: operations["list_templates"];
         put?: never;
@@ -2134,8 +2153,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One template with its parameters and limits
-         * @description One template with its parameters and limits.
+         * Return one template with its parameters and limits
+         * @description Return one template with its parameters and limits.
          */
         get: operations["get_template"];
         put?: never;
@@ -2154,8 +2173,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The nodes as the scheduler last described them
-         * @description The nodes as the scheduler last described them; 304 to an ETag that still holds.
+         * List the nodes in their last known state
+         * @description List the nodes in their last known state; 304 if the ETag still matches.
          */
         get: operations["list_nodes"];
         put?: never;
@@ -2174,8 +2193,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The partitions with their limits and what their nodes have
-         * @description The partitions with their limits and what their nodes have; 304 as for the nodes.
+         * List the partitions with their limits and the resources of their nodes
+         * @description List the partitions with their limits and the resources of their nodes; 304 as for the
+         *     nodes.
          */
         get: operations["list_partitions"];
         put?: never;
@@ -2194,8 +2214,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Free and used GPUs by type, and when others become free by the time limits of what runs
-         * @description Free and used GPUs by type, and when others become free by the time limits of what runs.
+         * Return the free and used GPUs by type, and when others become free according to time limits
+         * @description Return the free and used GPUs by type, and when others become free according to time
+         *     limits.
          */
         get: operations["get_capacity"];
         put?: never;
@@ -2216,8 +2237,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give it no new work
-         * @description Give it no new work; what runs there goes on. The node as it was before.
+         * Drain a node, so that it starts no new jobs
+         * @description Drain a node, so that it starts no new jobs. Running jobs continue. Returns the node as it
+         *     was before.
          */
         post: operations["drain_node"];
         delete?: never;
@@ -2236,8 +2258,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let it take work again
-         * @description Let it take work again. The node as it was before.
+         * Resume a drained node, so that it starts jobs again
+         * @description Resume a drained node, so that it starts jobs again. Returns the node as it was before.
          */
         post: operations["resume_node"];
         delete?: never;
@@ -2254,8 +2276,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What kept it from work, and who drained and resumed it, newest first
-         * @description What kept it from work, and who drained and resumed it, newest first.
+         * List the history of a node, newest first
+         * @description List the history of a node, newest first: outages, drains and resumes.
          */
         get: operations["node_history"];
         put?: never;
@@ -2274,8 +2296,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who drained which node last, when and why
-         * @description Who drained which node last, when and why.
+         * List the last drain of each node, with actor, time and reason
+         * @description List the last drain of each node, with actor, time and reason.
          */
         get: operations["list_drains"];
         put?: never;
@@ -2294,10 +2316,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Server-sent events
-         * @description Server-sent events: what changes, as it changes.
+         * Stream changes as server-sent events
+         * @description Stream changes as server-sent events.
          *
-         *     The first message is ``hello``. ``reset`` means that events were left out: fetch anew.
+         *     The first message is ``hello``. ``reset`` means that events were skipped: read the objects
+         *     again.
          */
         get: operations["stream_events"];
         put?: never;
@@ -2316,8 +2339,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who did what to what, newest first
-         * @description Who did what to what, newest first.
+         * List entries of the audit log, newest first
+         * @description List entries of the audit log, newest first.
          */
         get: operations["list_audit"];
         put?: never;
@@ -2336,8 +2359,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The audit log as a file, oldest first
-         * @description The audit log as a file, oldest first: whole, or what the filter leaves.
+         * Export the audit log as a file, oldest first
+         * @description Export the audit log as a file, oldest first; complete, or only the entries that match the
+         *     filter.
          */
         get: operations["export_audit"];
         put?: never;
@@ -2356,8 +2380,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Walk along the chain of hashes
-         * @description Walk along the chain of hashes: whether an entry was changed, removed or inserted.
+         * Check the chain of hashes, which shows whether an entry was changed, removed or inserted
+         * @description Check the chain of hashes, which shows whether an entry was changed, removed or inserted.
          */
         get: operations["check_audit"];
         put?: never;
@@ -2376,14 +2400,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What you should know now
-         * @description What you should know now; for administrators also all that there are.
+         * List your current announcements
+         * @description List your current announcements; for administrators also all others.
          */
         get: operations["list_announcements"];
         put?: never;
         /**
-         * Tell people something, for administrators
-         * @description Tell people something, for administrators.
+         * Publish an announcement, for administrators
+         * @description Publish an announcement, for administrators.
          */
         post: operations["create_announcement"];
         delete?: never;
@@ -2400,22 +2424,23 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One that you are shown, or any for administrators
-         * @description One that you are shown, or any for administrators.
+         * Return one of your announcements, or any for administrators
+         * @description Return one of your announcements, or any for administrators.
          */
         get: operations["get_announcement"];
         put?: never;
         post?: never;
         /**
-         * Take it away, for administrators
-         * @description Take it away, for administrators.
+         * Delete an announcement, for administrators
+         * @description Delete an announcement, for administrators.
          */
         delete: operations["delete_announcement"];
         options?: never;
         head?: never;
         /**
-         * Change it, for administrators
-         * @description Change it, for administrators. Who had put it away sees it again if it says something new.
+         * Change an announcement, for administrators
+         * @description Change an announcement, for administrators. Users who have dismissed it see it again if its
+         *     text or severity changes.
          */
         patch: operations["update_announcement"];
         trace?: never;
@@ -2429,8 +2454,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Put it away, for yourself
-         * @description Put it away, for yourself. Critical ones stay.
+         * Hide an announcement for yourself
+         * @description Hide an announcement for yourself. Critical ones cannot be hidden.
          */
         put: operations["dismiss_announcement"];
         post?: never;
@@ -2448,21 +2473,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether new work begins, and when that changes
-         * @description Whether new work begins, and when that changes.
+         * Return whether maintenance is off, scheduled or on, and when that changes
+         * @description Return whether maintenance is off, scheduled or on, and when that changes.
          */
         get: operations["get_maintenance"];
         /**
-         * Begin a maintenance now or later, for administrators
-         * @description Begin a maintenance now or later, for administrators; one that was set is replaced.
+         * Start a maintenance now or later, for administrators
+         * @description Start a maintenance now or later, for administrators; it replaces an earlier one.
          *
-         *     What runs goes on. What is submitted is accepted, and held until the end.
+         *     Running jobs continue. New jobs are accepted, and held until the end.
          */
         put: operations["set_maintenance"];
         post?: never;
         /**
-         * End the maintenance, or forget the one that was to come, for administrators
-         * @description End the maintenance, or forget the one that was to come, for administrators.
+         * End the maintenance, or cancel a scheduled one, for administrators
+         * @description End the maintenance, or cancel a scheduled one, for administrators.
          */
         delete: operations["end_maintenance"];
         options?: never;
@@ -2478,8 +2503,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every part of the platform
-         * @description Every part of the platform: how it does, since when, and what to do about it.
+         * Return the state of every part of the platform, with the time of its last change and advice
+         * @description Return the state of every part of the platform, with the time of its last change and
+         *     advice.
          */
         get: operations["get_health"];
         put?: never;
@@ -2498,8 +2524,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every setting with its value and where that is from
-         * @description Every setting with its value and where that is from. Secrets are masked.
+         * List every setting with its value and the source of it
+         * @description List every setting with its value and the source of it. Secrets are masked.
          */
         get: operations["list_settings"];
         put?: never;
@@ -2520,8 +2546,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask for a ticket that opens one terminal, or one SSH connection, in your running job
-         * @description Ask for a ticket that opens one terminal, or one SSH connection, in your running job.
+         * Return a ticket that opens one terminal, or one SSH connection, in your running job
+         * @description Return a ticket that opens one terminal, or one SSH connection, in your running job.
          *
          *     Within a minute open the WebSocket `/api/v1/jobs/{job_id}/terminal` and send the ticket in its first
          *     message; docs/reference/terminal-protocol.md says what follows.
@@ -2541,8 +2567,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What an SSH client has to be told before it can reach your jobs
-         * @description What an SSH client has to be told before it can reach your jobs.
+         * Return the settings that an SSH client needs to reach your jobs
+         * @description Return the settings that an SSH client needs to reach your jobs.
          */
         get: operations["get_ssh"];
         put?: never;
@@ -2561,8 +2587,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What you were told, newest first
-         * @description What you were told, newest first.
+         * List your notifications, newest first
+         * @description List your notifications, newest first.
          */
         get: operations["list_notifications"];
         put?: never;
@@ -2583,8 +2609,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Mark some or all as read
-         * @description Mark some or all as read.
+         * Mark some or all notifications as read
+         * @description Mark some or all notifications as read.
          */
         post: operations["read_notifications"];
         delete?: never;
@@ -2601,13 +2627,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What you are told, and how
-         * @description What you are told, and how.
+         * Return your notification settings
+         * @description Return your notification settings.
          */
         get: operations["get_notification_settings"];
         /**
-         * Say what you are to be told, and how
-         * @description Say what you are to be told, and how.
+         * Replace your notification settings
+         * @description Replace your notification settings.
          */
         put: operations["put_notification_settings"];
         post?: never;
@@ -2627,8 +2653,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send yourself a mail, to see whether it arrives
-         * @description Send yourself a mail, to see whether it arrives.
+         * Send a test mail to yourself
+         * @description Send a test mail to yourself.
          */
         post: operations["test_mail"];
         delete?: never;
@@ -2645,8 +2671,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The last mails to you, and what became of them
-         * @description The last mails to you, and what became of them.
+         * List the last mails to you with their outcomes
+         * @description List the last mails to you with their outcomes.
          */
         get: operations["list_mail_deliveries"];
         put?: never;
@@ -2665,14 +2691,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Your webhooks, without their secrets
-         * @description Your webhooks, without their secrets.
+         * List your webhooks, without their secrets
+         * @description List your webhooks, without their secrets.
          */
         get: operations["list_webhooks"];
         put?: never;
         /**
-         * Have a URL told of your notifications
-         * @description Have a URL told of your notifications. The secret that signs them is shown this once.
+         * Create a webhook for your notifications
+         * @description Create a webhook for your notifications. The secret that signs them is shown only once.
          */
         post: operations["create_webhook"];
         delete?: never;
@@ -2689,22 +2715,22 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One of your webhooks
-         * @description One of your webhooks.
+         * Return one of your webhooks
+         * @description Return one of your webhooks.
          */
         get: operations["get_webhook"];
         put?: never;
         post?: never;
         /**
-         * Remove a webhook, with what still waits for it
-         * @description Remove a webhook, with what still waits for it.
+         * Delete a webhook and its waiting deliveries
+         * @description Delete a webhook and its waiting deliveries.
          */
         delete: operations["delete_webhook"];
         options?: never;
         head?: never;
         /**
-         * Change where a webhook leads, disable it, or enable it again
-         * @description Change where a webhook leads, disable it, or enable it again.
+         * Change the URL of a webhook, disable it, or enable it again
+         * @description Change the URL of a webhook, disable it, or enable it again.
          */
         patch: operations["update_webhook"];
         trace?: never;
@@ -2719,8 +2745,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a new secret, shown this once
-         * @description Make a new secret, shown this once. The old one signs nothing more.
+         * Replace the secret of a webhook
+         * @description Replace the secret of a webhook. The new one is shown only once; the old one is not used any
+         *     more.
          */
         post: operations["rotate_webhook"];
         delete?: never;
@@ -2739,8 +2766,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send a webhook a test message, once
-         * @description Send a webhook a test message, once. What became of it stands among its deliveries.
+         * Send one test message to a webhook
+         * @description Send one test message to a webhook. Its deliveries show the outcome.
          */
         post: operations["test_webhook"];
         delete?: never;
@@ -2757,8 +2784,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The last messages to a webhook, and what became of them
-         * @description The last messages to a webhook, and what became of them.
+         * List the last deliveries to a webhook with their outcomes
+         * @description List the last deliveries to a webhook with their outcomes.
          */
         get: operations["list_webhook_deliveries"];
         put?: never;
@@ -2777,8 +2804,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The batch jobs that leave their GPUs idle, for administrators
-         * @description The batch jobs that leave their GPUs idle, for administrators.
+         * List the batch jobs that leave their GPUs idle, for administrators
+         * @description List the batch jobs that leave their GPUs idle, for administrators.
          */
         get: operations["list_idle_gpus"];
         put?: never;
@@ -2793,7 +2820,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description One's own account. */
+        /** @description The user's own account, with its login settings. */
         AccountView: {
             /** @description The login name. */
             name: string;
@@ -2821,11 +2848,11 @@ export interface components {
             second_factor: components["schemas"]["FactorView"];
         };
         /**
-         * @description What the one who asks may do with the job now.
+         * @description Action that the user may perform on the job now.
          * @enum {string}
          */
         Action: "open" | "extend" | "stop" | "cancel" | "attach" | "resubmit" | "continue";
-        /** @description One thing that would help, or that tells when help comes. */
+        /** @description One action that would help, or the time at which the job can start. */
         Advice: {
             /** @description A sentence; before `at`, the beginning of one. */
             text: string;
@@ -2837,7 +2864,10 @@ export interface components {
              */
             jobs: components["schemas"]["NamedJob"][];
         };
-        /** @description What is not given stays. ``ends_at`` null: until it is deleted. */
+        /**
+         * @description Changes of an announcement; omitted fields keep their values. ``ends_at`` null: shown until
+         *     it is deleted.
+         */
         AnnouncementChanges: {
             /** @description Plain text. */
             text?: string | null;
@@ -2859,7 +2889,7 @@ export interface components {
             /** @description How many there are in all. */
             total: number;
         };
-        /** @description An announcement as the one who asks sees it. */
+        /** @description Announcement with the user's own state of it. */
         AnnouncementView: {
             /**
              * @description Its id, which never changes.
@@ -2919,17 +2949,17 @@ export interface components {
              */
             optional: boolean;
             /**
-             * @description Who starts it.
+             * @description Starter of the app, such as `jupyterhub`.
              * @default jupyterhub
              */
             kind: string;
             /**
-             * @description Where Open leads, below the app's base URL.
+             * @description Path to which Open leads, below the app's base URL.
              * @default /lab
              */
             path: string;
             /**
-             * @description When it counts as answering.
+             * @description Check that decides whether it answers.
              * @default {
              *       "path": "/",
              *       "timeout_s": 120
@@ -2938,10 +2968,10 @@ export interface components {
             readiness: components["schemas"]["ReadinessFile"];
         };
         /**
-         * @description A way into a session. The first is the program that listens on a port; the others are further
+         * @description An app of a session. The first is the program that listens on a port; the others are further
          *     pages of that program.
          *
-         *     ``kind`` names who starts it: ``jupyterhub`` is the single-user server that the Hub hands its
+         *     ``kind`` names its starter: ``jupyterhub`` is the single-user server that the Hub hands its
          *     environment to.
          */
         AppSpec: {
@@ -2960,17 +2990,17 @@ export interface components {
              */
             optional: boolean;
             /**
-             * @description Who starts it.
+             * @description Starter of the app, such as `jupyterhub`.
              * @default jupyterhub
              */
             kind: string;
             /**
-             * @description Where Open leads, below the app's base URL.
+             * @description Path to which Open leads, below the app's base URL.
              * @default /lab
              */
             path: string;
             /**
-             * @description When it counts as answering.
+             * @description Check that decides whether it answers.
              * @default {
              *       "path": "/",
              *       "timeout_s": 120
@@ -2978,7 +3008,7 @@ export interface components {
              */
             readiness: components["schemas"]["Readiness"];
         };
-        /** @description What an approved project gets. What is not given is as it was asked for, or none. */
+        /** @description Grants of an approved project. Omitted fields are as requested, or none. */
         Approval: {
             /** @description Its end; null: the one that was asked for. */
             expires_at?: string | null;
@@ -2991,21 +3021,21 @@ export interface components {
         Area: {
             /** @description `home`, `scratch`, … */
             name: string;
-            /** @description Whose it is. */
+            /** @description Kind of its owner. */
             kind: components["schemas"]["AreaKind"];
             /** @description Where it lies, as an absolute path. */
             path: string;
             /**
-             * @description What looks after it: `posix`, `nfs`, `beegfs`, …
+             * @description Adapter that serves it: `posix`, `nfs`, `beegfs`, …
              * @default posix
              */
             adapter: string;
-            /** @description Of a project's folder: which one. */
+            /** @description Project of a project's folder. */
             project?: string | null;
             /** @description The mount point it lies on, where a site named one. */
             mount?: string | null;
         };
-        /** @description What was found at an area. What could not be found out is None, and ``problem`` says why. */
+        /** @description Facts about an area. What could not be determined is None, and ``problem`` states why. */
         AreaFacts: {
             /** @description The folder. */
             area: components["schemas"]["Area"];
@@ -3018,26 +3048,26 @@ export interface components {
             writable: boolean;
             /** @description `ext4`, `nfs4`, `beegfs`, … */
             file_system?: string | null;
-            /** @description How large the file system is. */
+            /** @description Size of the file system in bytes. */
             total_bytes?: number | null;
-            /** @description How much of that is free. */
+            /** @description Free space of the file system in bytes. */
             free_bytes?: number | null;
-            /** @description What holds for the user; null: nothing, or nobody says. */
+            /** @description The user's quota; null: there is none, or it is unknown. */
             user_quota?: components["schemas"]["Quota"] | null;
-            /** @description What holds for the project; null: nothing, or nobody says. */
+            /** @description The project's quota; null: there is none, or it is unknown. */
             project_quota?: components["schemas"]["Quota"] | null;
             /** @description null: not a parallel file system. */
             striping?: components["schemas"]["Striping"] | null;
             /**
-             * @description Where a parallel file system keeps the content.
+             * @description Targets on which a parallel file system keeps the content.
              * @default []
              */
             targets: components["schemas"]["StorageTarget"][];
-            /** @description What is wrong or could not be asked, as a sentence. */
+            /** @description Problem, or fact that could not be determined, as a sentence. */
             problem?: string | null;
         };
         /**
-         * @description Whose an area is.
+         * @description Kind of owner of an area.
          * @enum {string}
          */
         AreaKind: "user" | "project";
@@ -3045,21 +3075,24 @@ export interface components {
         Artifact: {
             /** @description The runtime's name: `apptainer` or `docker`. */
             runtime: string;
-            /** @description Of the file, or Docker's own id of the image. */
+            /** @description Digest of the file, or Docker's own id of the image. */
             digest: string;
             /** @description Its size in bytes. */
             size_bytes: number;
             /** @description The file, absolute; null: the runtime's own store holds it under the digest. */
             path?: string | null;
-            /** @description Of the file when it was verified: a node that sees another looks at the content. */
+            /**
+             * @description Modification time of the file when it was verified: a node that sees another checks the
+             *     content.
+             */
             mtime_ns?: number | null;
         };
-        /** @description What an image's artifacts were. */
+        /** @description Artifacts of an image that was deleted. */
         ArtifactList: {
             /** @description What this page has. */
             items: components["schemas"]["Artifact"][];
         };
-        /** @description What a walk along the whole chain found. */
+        /** @description Result of a check of the whole chain. */
         AuditCheck: {
             /** @description Nothing was changed, removed or inserted. */
             whole: boolean;
@@ -3130,7 +3163,7 @@ export interface components {
             /** @description How many entries match in all. */
             total: number;
         };
-        /** @description A project's budget and what of it is used. */
+        /** @description Budget of a project and its use. */
         Balance: {
             /** @description The project. */
             project: string;
@@ -3152,7 +3185,7 @@ export interface components {
             /** @description Whether new jobs are refused because nothing is left. */
             spent: boolean;
         };
-        /** @description A script for sbatch. */
+        /** @description A batch script for sbatch. */
         BatchScript: {
             /**
              * @description As it would be given to sbatch.
@@ -3162,7 +3195,7 @@ export interface components {
              */
             script: string;
         };
-        /** @description Hours that a project may use: each month anew, or in all. What is not given is not limited. */
+        /** @description Hours that a project may use, monthly or in total. An omitted value is not limited. */
         Budget: {
             /**
              * @description GPU-hours; two GPUs for an hour are two.
@@ -3183,7 +3216,7 @@ export interface components {
             /** @description The first month that a budget in all counts; unset: the one it is set in. */
             since?: string | null;
         };
-        /** @description Either ``ids``, or ``filter`` and ``expected``. */
+        /** @description Jobs to cancel: either ``ids``, or ``filter`` and ``expected``. */
         CancelJobs: {
             /** @description End these jobs and sessions. */
             ids?: string[] | null;
@@ -3193,34 +3226,34 @@ export interface components {
             expected?: number | null;
         };
         /**
-         * @description What became of the wish.
+         * @description Outcome of the request to cancel one job.
          * @enum {string}
          */
         CancelOutcome: "asked" | "ended" | "not_found" | "not_allowed";
-        /** @description What became of each. */
+        /** @description Outcome of the cancellation for each job. */
         CancelResults: {
             /** @description So many end now. */
             asked: number;
             /** @description What this page has. */
             items: components["schemas"]["Cancelled"][];
         };
-        /** @description What became of the wish for one job. */
+        /** @description Result of the request to cancel one job. */
         Cancelled: {
             /**
              * Format: uuid
              * @description Its id, which never changes.
              */
             id: string;
-            /** @description What became of it. */
+            /** @description Outcome for this job. */
             outcome: components["schemas"]["CancelOutcome"];
             /** @description Its name. */
             name?: string | null;
             /** @description Where it stands. */
             state?: components["schemas"]["JobState"] | null;
-            /** @description Why nothing was done, as a sentence. */
+            /** @description Sentence that tells why nothing was done. */
             reason?: string | null;
         };
-        /** @description The GPUs of the cluster by type; ``stale`` when the scheduler was silent for too long. */
+        /** @description GPUs of the cluster by type; ``stale`` if the scheduler was silent for too long. */
         Capacity: {
             /** @description GPUs, by type. */
             gpus: components["schemas"]["GpuCapacity"][];
@@ -3229,7 +3262,7 @@ export interface components {
             /** @description Whether that is longer ago than it should be. */
             stale: boolean;
         };
-        /** @description Something that is not as it was when the job ran. */
+        /** @description Difference from the state when the job ran. */
         Change: {
             /** @description code, packages, image, dataset or template. */
             what: string;
@@ -3240,7 +3273,7 @@ export interface components {
             /** @description A sentence for people. */
             message: string;
         };
-        /** @description Why a project is closed, for its members. */
+        /** @description Reason for closing a project, for its members. */
         Closing: {
             /**
              * @description In a sentence or two.
@@ -3306,7 +3339,7 @@ export interface components {
              */
             network: boolean;
         };
-        /** @description ``ContainerFile``, resolved. */
+        /** @description ``ContainerFile`` with its values resolved. */
         ContainerOptions: {
             /**
              * @description The image can be written to; what is written is gone at the end.
@@ -3346,7 +3379,7 @@ export interface components {
             /** @description sha256 of the manifest's text (`core.manifest`), by which the platform keeps it. */
             manifest: string;
             /**
-             * @description Whose members may read it. The owner always may.
+             * @description Projects whose members may read it. The owner always may.
              * @default []
              */
             projects: string[];
@@ -3359,7 +3392,10 @@ export interface components {
             verified_at?: string | null;
             /** @description Who did that. */
             verified_by?: string | null;
-            /** @description How many paths differed, were missing or additional at the last verification; null: there was none. */
+            /**
+             * @description Number of paths that differed, were missing or additional at the last verification; null:
+             *     there was none.
+             */
             damaged_files?: number | null;
             /**
              * @description New jobs may not name it.
@@ -3367,7 +3403,7 @@ export interface components {
              */
             retired: boolean;
         };
-        /** @description What can be changed of a version. */
+        /** @description Changes of one version of a dataset. */
         DatasetChanges: {
             /** @description Whether new jobs may not name it. */
             retired: boolean;
@@ -3377,7 +3413,7 @@ export interface components {
             /** @description What this page has. */
             items: components["schemas"]["Dataset"][];
         };
-        /** @description Which version of which dataset a job reads: fixed when the job is made. */
+        /** @description Version of a dataset that a job reads, fixed when the job is created. */
         DatasetUse: {
             /** @description Its name. */
             name: string;
@@ -3385,27 +3421,27 @@ export interface components {
             version: string;
             /** @description Where it lies, as an absolute path. */
             path: string;
-            /** @description What names the files: the digest of their manifest. */
+            /** @description Digest of the manifest, which names the files. */
             manifest: string;
         };
-        /** @description What a verification of a dataset found. */
+        /** @description Result of a verification of a dataset. */
         DatasetVerification: {
             /** @description The manifest that the files were compared with. */
             manifest: string;
             /** @description How many were missing or differed. */
             damaged_files: number;
         };
-        /** @description The last messages, newest first. */
+        /** @description The last deliveries, newest first. */
         DeliveryList: {
             /** @description The last 20. */
             items: components["schemas"]["DeliveryView"][];
         };
         /**
-         * @description How far a delivery has come.
+         * @description State of a delivery.
          * @enum {string}
          */
         DeliveryState: "waiting" | "sent" | "failed";
-        /** @description One message on its way. */
+        /** @description One delivery of a notification. */
         DeliveryView: {
             /** @description Grows with time. */
             id: number;
@@ -3437,17 +3473,17 @@ export interface components {
             /** @description When it was sent or given up. */
             finished_at: string | null;
         };
-        /** @description One thing that differs, in words. */
+        /** @description One difference between Slurm and the platform, in words. */
         Difference: {
-            /** @description Whose account it is. */
+            /** @description Project of the account. */
             project: string;
-            /** @description Whose association it is; null: the project's own. */
+            /** @description User of the association; null: the project's own. */
             user: string | null;
-            /** @description What differs: an account, an association, a limit. */
+            /** @description Kind of the difference: an account, an association, a limit. */
             what: string;
-            /** @description What Slurm has. */
+            /** @description Value in Slurm. */
             slurm: string;
-            /** @description What the platform has, and Slurm will have. */
+            /** @description Value on the platform, which Slurm is to get. */
             portal: string;
         };
         /** @description The ``distributed`` part of a job file: its commands run on every rank of every node. */
@@ -3480,22 +3516,22 @@ export interface components {
              */
             ranks_per_node: number;
             /**
-             * @description What carries the exchange between ranks; auto: the fastest there is.
+             * @description Transport of the collectives between ranks; auto: the fastest there is.
              * @default auto
              */
             backend: string;
             /**
-             * @description How gradients are exchanged.
+             * @description Strategy by which gradients are exchanged.
              * @default allreduce
              */
             strategy: string;
             /**
-             * @description How they are made smaller on their way.
+             * @description Compressor of gradients before a collective.
              * @default none
              */
             compress: string;
         };
-        /** @description Why a node gets no new work. */
+        /** @description Reason for draining a node. */
         Drain: {
             /** @description For those who wonder. */
             reason: string;
@@ -3507,12 +3543,12 @@ export interface components {
             /** @description The most. */
             max?: number | null;
         };
-        /** @description How many ended. */
+        /** @description Number of sign-ins that were revoked. */
         Ended: {
             /** @description How many sign-ins that were. */
             ended: number;
         };
-        /** @description What an authenticator has to learn. It is shown this once. */
+        /** @description Secret for an authenticator app. It is shown only once. */
         EnrolmentView: {
             /** @description To be typed in where no camera is. */
             secret: string;
@@ -3549,11 +3585,11 @@ export interface components {
             setup?: string[];
         };
         /**
-         * @description Where the packages lie.
+         * @description Kind of environment that holds the packages.
          * @enum {string}
          */
         EnvironmentKind: "venv" | "conda" | "system" | "image";
-        /** @description ``EnvironmentFile``, resolved. */
+        /** @description ``EnvironmentFile`` with its values resolved. */
         EnvironmentSpec: {
             /**
              * @description Environment modules to load, in this order.
@@ -3573,41 +3609,41 @@ export interface components {
         /**
          * @description One event row. ``id`` grows in commit order, so a reader that has seen N has seen all before.
          *
-         *     ``kind`` is ``job.state``, ``job.changed``, ``job.created``, ``nodes.changed`` …; ``owner`` and ``project`` say
-         *     who may see it (None: everyone who is logged in).
+         *     ``kind`` is ``job.state``, ``job.changed``, ``job.created``, ``nodes.changed`` …; ``owner`` and
+         *     ``project`` determine who may see it (None: every user who is logged in).
          */
         Event: {
             /** @description Its id, which never changes. */
             id: number;
             /**
              * Format: date-time
-             * @description When it changed.
+             * @description Time of the change.
              */
             time: string;
-            /** @description What changed: `job.state`, `nodes.changed`, … */
+            /** @description Kind of the change: `job.state`, `nodes.changed`, … */
             kind: string;
             /** @description The job it is about; null: it is about none. */
             job_id?: string | null;
-            /** @description Whom it concerns; null: everybody, or a project. */
+            /** @description The user whom it concerns; null: every user, or a project. */
             owner?: string | null;
-            /** @description Whose members it concerns. */
+            /** @description Project whose members it concerns. */
             project?: string | null;
-            /** @description What changed, by kind. */
+            /** @description Details of the change, by kind. */
             data?: {
                 [key: string]: unknown;
             };
         };
-        /** @description A job's history. */
+        /** @description History of a job. */
         EventList: {
-            /** @description Oldest first. */
+            /** @description Events, oldest first. */
             items: components["schemas"]["Event"][];
         };
-        /** @description How much longer a session may run. */
+        /** @description Time by which to extend a session. */
         Extension: {
             /** @description Such as 1h; it is added to the time that is left. */
             duration: number | string;
         };
-        /** @description A manager's wish for a later end. */
+        /** @description Request of a manager for a later end. */
         ExtensionRequest: {
             /**
              * Format: date-time
@@ -3627,7 +3663,7 @@ export interface components {
              */
             at: string;
         };
-        /** @description How it stands with the second factor. */
+        /** @description State of the user's second factor. */
         FactorView: {
             /** @description Whether a code is asked for. */
             enabled: boolean;
@@ -3644,9 +3680,9 @@ export interface components {
             recovery_codes_left: number;
         };
         /**
-         * @description One thing that is wrong with one field of what was asked for.
+         * @description Problem with one field of a request.
          *
-         *     ``field`` is a dotted path as the user wrote it (``resources.gpu``), ``value`` what was given,
+         *     ``field`` is a dotted path as the user wrote it (``resources.gpu``), ``value`` the value given,
          *     ``allowed`` what would have been accepted.
          */
         FieldProblem: {
@@ -3659,22 +3695,22 @@ export interface components {
             /** @description What would have been accepted; null: see the message. */
             allowed?: string | null;
         };
-        /** @description One field that is wrong, as the user wrote it, and what would have been accepted. */
+        /** @description One invalid field, named as in the request, and what is allowed. */
         FieldProblemView: {
-            /** @description Where, as a dotted path: `resources.gpu`. */
+            /** @description Dotted path of the field: `resources.gpu`. */
             field: string;
             /** @description The same in a sentence for people. */
             message: string;
-            /** @description What was given, as text; null: nothing. */
+            /** @description The value that was given, as text; null: none. */
             value: string | null;
-            /** @description What would have been accepted; null: see the message. */
+            /** @description What is allowed; null: see the message. */
             allowed: string | null;
         };
-        /** @description How many GPUs of a type are free from a moment on. */
+        /** @description Number of GPUs of a type that are free from a time on. */
         FreeGpus: {
             /**
              * Format: date-time
-             * @description From when.
+             * @description Time from which they are free.
              */
             at: string;
             /** @description How much is free. */
@@ -3722,7 +3758,7 @@ export interface components {
             untracked_cut: boolean;
         };
         /**
-         * @description Which values of the metric are better.
+         * @description Direction of a metric: smaller or larger values are better.
          * @enum {string}
          */
         Goal: "min" | "max";
@@ -3730,7 +3766,7 @@ export interface components {
         GpuCapacity: {
             /** @description null: of no type. */
             type: string | null;
-            /** @description How many there are. */
+            /** @description Number of GPUs of this type. */
             total: number;
             /** @description A job could get them now. */
             free: number;
@@ -3738,11 +3774,11 @@ export interface components {
             used: number;
             /** @description On nodes that take no work. */
             out: number;
-            /** @description In use by what the platform cannot tell the end of, such as jobs that went past it. */
+            /** @description In use by jobs whose end the platform does not know, such as those that ran past it. */
             without_end: number;
             /** @description Asked for by jobs that wait; those that named no type count with every type. */
             waiting: number;
-            /** @description When the next one is given back at the latest; null: nobody can tell. */
+            /** @description Latest time at which the next one is released; null: unknown. */
             next_free_at: string | null;
             /** @description Steps of how many are free, the first of them now, if nothing else is started. */
             forecast: components["schemas"]["FreeGpus"][];
@@ -3751,7 +3787,7 @@ export interface components {
         GpuCount: {
             /** @description null: of no type. */
             type: string | null;
-            /** @description How many there are. */
+            /** @description Number of them on the node. */
             total: number;
             /** @description How much is in use. */
             used: number;
@@ -3775,11 +3811,11 @@ export interface components {
             /** @description Of which type. */
             type?: string | null;
         };
-        /** @description GPUs of one type on several nodes. ``free`` are those that a job could get now. */
+        /** @description GPUs of one type on several nodes. ``free`` counts those that a job could get now. */
         GpuSum: {
-            /** @description null: of no type. */
+            /** @description GPU type; null: GPUs without a type. */
             type: string | null;
-            /** @description How many there are. */
+            /** @description Number of GPUs of this type. */
             total: number;
             /** @description How much is in use. */
             used: number;
@@ -3790,7 +3826,7 @@ export interface components {
         GresCount: {
             /** @description Its name. */
             name: string;
-            /** @description How many there are. */
+            /** @description Number of them on the node. */
             total: number;
             /** @description How much is in use. */
             used: number;
@@ -3813,11 +3849,11 @@ export interface components {
             parts: components["schemas"]["PartHealth"][];
         };
         /**
-         * @description How one part does.
+         * @description Health of one part of the platform.
          * @enum {string}
          */
         HealthState: "ok" | "unknown" | "degraded" | "down";
-        /** @description Who, beside the scheduler, holds a job to its memory and CPUs. */
+        /** @description Components that, beside the scheduler, enforce a job's limits of memory and CPUs. */
         HeldBy: {
             /**
              * @description The container runtime holds it.
@@ -3835,7 +3871,7 @@ export interface components {
              */
             agent_cpus: boolean;
         };
-        /** @description The first node. */
+        /** @description Host facts of the first node. */
         HostState: {
             /** @description Its name. */
             node: string;
@@ -3848,14 +3884,14 @@ export interface components {
             /** @description The version of its GPU driver. */
             gpu_driver?: string | null;
         };
-        /** @description A proof of who is at the browser: one of the two. */
+        /** @description Proof of identity: one of the two fields. */
         IdentityProof: {
-            /** @description Of the authenticator, or a recovery code. */
+            /** @description Code of the authenticator app, or a recovery code. */
             code?: string | null;
             /** @description One's own password. */
             password?: string | null;
         };
-        /** @description Jobs that leave their GPUs idle. */
+        /** @description Batch jobs that leave their GPUs idle. */
         IdleGpuJobs: {
             /** @description Longest first. */
             items: components["schemas"]["JobView"][];
@@ -3878,7 +3914,7 @@ export interface components {
                 [key: string]: components["schemas"]["ImageApp"];
             };
             /**
-             * @description What a node must have to run it.
+             * @description Requirements on a node that runs it.
              * @default {}
              */
             needs: components["schemas"]["ImageNeeds"];
@@ -3899,7 +3935,7 @@ export interface components {
              */
             state: components["schemas"]["ImageState"];
             /**
-             * @description Whose members see it; empty: everybody.
+             * @description Projects whose members see it; empty: all users.
              * @default []
              */
             projects: string[];
@@ -3912,7 +3948,7 @@ export interface components {
             created_by: string;
             /** @description When it was compared with its checksums last; null: never. */
             verified_at?: string | null;
-            /** @description What the last verification found wrong, as a sentence; such an image is not offered. */
+            /** @description Result of the last verification if it failed, as a sentence; such an image is not offered. */
             damage?: string | null;
         };
         /** @description A program of the image that a session can show, by the kind of app that starts it. */
@@ -3925,7 +3961,7 @@ export interface components {
             /** @description Of kind jupyterhub: the interpreter that has JupyterLab and JupyterHub. */
             python?: string | null;
         };
-        /** @description What is not given stays as it is. */
+        /** @description Changes of an image; omitted fields keep their values. */
         ImageChanges: {
             /** @description Retire it, or offer it again. */
             state?: components["schemas"]["ImageState"] | null;
@@ -3937,27 +3973,30 @@ export interface components {
             /** @description What this page has. */
             items: components["schemas"]["Image"][];
         };
-        /** @description What an image asks of the node. */
+        /** @description Requirements of an image on the node. */
         ImageNeeds: {
             /** @description The CUDA it was built with: the node's driver must support it or a later. */
             cuda?: string | null;
         };
         /**
-         * @description Whether new jobs may use it.
+         * @description State of an image: offered to new jobs, or retired.
          * @enum {string}
          */
         ImageState: "offered" | "retired";
-        /** @description Which image a job runs in: fixed when the job is made, so that a new version changes nothing. */
+        /**
+         * @description Image that a job runs in, fixed when the job is created, so that a new version changes
+         *     nothing.
+         */
         ImageUse: {
             /** @description `name:version`, or the path of an image of the user's own. */
             reference: string;
-            /** @description null: the user's own image, which nobody has verified. */
+            /** @description null: the user's own image, which is not verified. */
             digest?: string | null;
             /** @description Where it lies, as an absolute path. */
             path?: string | null;
             /** @description Its size in bytes. */
             size_bytes?: number | null;
-            /** @description When an image of the user's own was changed last, in nanoseconds since 1970. */
+            /** @description Last modification time of a user's own image, in nanoseconds since 1970. */
             mtime_ns?: number | null;
             /** @description Variables for its programs. */
             env?: {
@@ -3965,15 +4004,15 @@ export interface components {
             };
             /** @description The interpreter of the app that the job shows. */
             python?: string | null;
-            /** @description What the node's driver must support. */
+            /** @description CUDA release that the node's driver must support. */
             cuda?: string | null;
         };
-        /** @description What a verification of an image found. */
+        /** @description Result of a verification of an image. */
         ImageVerification: {
             /** @description What is wrong, as a sentence; null: nothing. */
             damage: string | null;
         };
-        /** @description An administrator looks at the platform as the user. */
+        /** @description State while an administrator acts as the user. */
         Impersonation: {
             /**
              * @description The administrator.
@@ -4016,7 +4055,10 @@ export interface components {
             /** @description The most. */
             max?: number | null;
         };
-        /** @description A link that makes whoever opens it a member. Its secret is shown once and stored hashed. */
+        /**
+         * @description Link that makes any user who opens it a member. Its secret is shown once and stored
+         *     hashed.
+         */
         Invitation: {
             /** @description Names the invitation; it is no secret. */
             id: string;
@@ -4043,19 +4085,19 @@ export interface components {
             /** @description When it was taken back. */
             revoked_at?: string | null;
         };
-        /** @description An invitation with its link, which is shown this once: only a hash of it is stored. */
+        /** @description An invitation with its link, which is shown only once: only a hash of it is stored. */
         InvitationLink: {
             /** @description The invitation. */
             invitation: components["schemas"]["Invitation"];
             /** @description Whoever opens this and logs in can join. */
             url: string;
         };
-        /** @description A project's invitations, newest first, those that are over too. */
+        /** @description Invitations to a project, newest first, including expired ones. */
         InvitationList: {
             /** @description All of them. */
             items: components["schemas"]["Invitation"][];
         };
-        /** @description Who invites to what: what is seen before one joins. */
+        /** @description Invitation as it is shown before a user joins: who invites to which project. */
         InvitationPreview: {
             /** @description The project's name. */
             project: string;
@@ -4079,23 +4121,26 @@ export interface components {
             /** @description Why it does not; null: it does. */
             closed_because: string | null;
         };
-        /** @description What follows `/invite#` in an invitation's link. */
+        /** @description Secret of an invitation: the part of its link after `/invite#`. */
         InvitationToken: {
             /** @description The secret part of the link. */
             token: string;
         };
-        /** @description How many jobs there are of each state; a state without any is left out. */
+        /** @description Number of jobs in each state; a state without any is omitted. */
         JobCounts: {
-            /** @description How many match. */
+            /** @description Number of jobs that match. */
             total: number;
             /** @description So many have not ended. */
             live: number;
-            /** @description How many of each state. */
+            /** @description Number of jobs in each state. */
             states: {
                 [key: string]: number;
             };
         };
-        /** @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one schema. */
+        /**
+         * @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
+         *     schema.
+         */
         "JobFile-Input": {
             /**
              * @description job or session.
@@ -4165,7 +4210,10 @@ export interface components {
             /** @description Only where Slurm schedules. */
             slurm?: components["schemas"]["SlurmFile"] | null;
         };
-        /** @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one schema. */
+        /**
+         * @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
+         *     schema.
+         */
         "JobFile-Output": {
             /**
              * @description job or session.
@@ -4235,11 +4283,11 @@ export interface components {
             /** @description Only where Slurm schedules. */
             slurm?: components["schemas"]["SlurmFile"] | null;
         };
-        /** @description What a job used, measurement by measurement and in sum. */
+        /** @description Resources that a job used: each measurement, and a summary. */
         JobMetrics: {
             /** @description The measurements, oldest first. */
             samples: components["schemas"]["Sample"][];
-            /** @description The whole run. */
+            /** @description Summary of the whole run. */
             summary: components["schemas"]["SampleSummary"];
         };
         /** @description One page of jobs, newest first; ``total`` counts all that match. */
@@ -4251,16 +4299,19 @@ export interface components {
             /** @description How many there are on all pages. */
             total: number;
         };
-        /** @description A job's place in line, by the scheduler's priority, among the jobs of this platform. */
+        /**
+         * @description Position of a job in the queue, by the scheduler's priority, among the jobs of this
+         *     platform.
+         */
         JobQueue: {
             /** @description null: it does not wait, or the scheduler gives no priorities. */
             place: components["schemas"]["QueuePlace"] | null;
             /** @description What would help, as far as the platform can tell; often nothing. */
             advice: components["schemas"]["Advice"][];
         };
-        /** @description The scheduler's raw record; null: it has none, or has said nothing yet. */
+        /** @description The scheduler's raw record; null: none, or not reported yet. */
         JobRecord: {
-            /** @description Its fields as the scheduler names them. */
+            /** @description Fields as the scheduler names them. */
             record: {
                 [key: string]: unknown;
             } | null;
@@ -4320,11 +4371,11 @@ export interface components {
             type?: components["schemas"]["JobType"] | null;
         };
         /**
-         * @description What a list of jobs is sorted by. What has no such time yet counts as the latest.
+         * @description Sort key of a job list. A job without such a time yet counts as the latest.
          * @enum {string}
          */
         JobSort: "created" | "started" | "ended" | "duration" | "name" | "owner" | "project" | "state" | "gpus";
-        /** @description What will be run, resolved: template expanded, defaults filled in, limits checked. */
+        /** @description Resolved job: template expanded, defaults filled in, limits checked. */
         JobSpec: {
             /** @description Of which type. */
             type: components["schemas"]["JobType"];
@@ -4346,14 +4397,14 @@ export interface components {
              */
             image: string;
             /**
-             * @description What runs the image; `bare` without one.
+             * @description Runtime that starts the image; `bare` without one.
              * @default bare
              */
             runtime: string;
             /** @description null: the node as it is. */
             image_use?: components["schemas"]["ImageUse"] | null;
             /**
-             * @description How the image is run.
+             * @description Options of the container.
              * @default {
              *       "writable": false,
              *       "network": true
@@ -4361,7 +4412,7 @@ export interface components {
              */
             container: components["schemas"]["ContainerOptions"];
             /**
-             * @description What is loaded on the node before the program.
+             * @description Environment that is loaded on the node before the program.
              * @default {
              *       "modules": [],
              *       "setup": []
@@ -4373,14 +4424,17 @@ export interface components {
              * @default []
              */
             datasets: components["schemas"]["DatasetUse"][];
-            /** @description The home folder of the account that it runs as; null in records from before there were images. */
+            /**
+             * @description The home folder of the account that it runs as; null in records from before there were
+             *     images.
+             */
             home?: string | null;
             /**
              * @description The owner's other folders, and the project's.
              * @default []
              */
             areas: components["schemas"]["Area"][];
-            /** @description Where caches go instead of home. */
+            /** @description Folder for caches instead of home. */
             caches?: string | null;
             /**
              * @description What is run, one after the other, each by `bash -c`.
@@ -4419,7 +4473,7 @@ export interface components {
              */
             resources: components["schemas"]["Resources"];
             /**
-             * @description Who holds it to its memory and CPUs beside the scheduler.
+             * @description Components that enforce its memory and CPUs beside the scheduler.
              * @default {
              *       "runtime": false,
              *       "agent_memory": false,
@@ -4435,7 +4489,7 @@ export interface components {
             /** @description Sessions: ended after so long without activity; null: never. */
             inactivity_duration_s?: number | null;
             /**
-             * @description When it runs again by itself.
+             * @description Conditions under which a new attempt starts by itself.
              * @default {
              *       "max": 0,
              *       "on": []
@@ -4447,41 +4501,44 @@ export interface components {
             /** @description Its tasks' settings follow from it; `array` has one index for each. */
             sweep?: components["schemas"]["SweepSpec"] | null;
             /**
-             * @description Jobs that must have succeeded before it begins.
+             * @description Jobs that must complete before it starts.
              * @default []
              */
             after: string[];
             /**
-             * @description What only Slurm knows.
+             * @description Options that only Slurm has.
              * @default {
              *       "exclusive": false,
              *       "extra": []
              *     }
              */
             slurm: components["schemas"]["SlurmSpec"];
-            /** @description Of a session: the ended one whose work it takes up. */
+            /** @description Ended session that a session continues. */
             continues?: string | null;
-            /** @description Of a session that continues another: the first of them, which all share its workspace. */
+            /**
+             * @description First session of a chain of sessions that continue one another, which all share its
+             *     workspace.
+             */
             lineage?: string | null;
         };
         /**
-         * @description Where a job is on its path. Values are what the API, the CLI and the database say.
+         * @description State of a job in its life cycle. The API, the CLI and the database use these values.
          * @enum {string}
          */
         JobState: "PENDING_SUBMIT" | "SUBMITTING" | "UNCERTAIN" | "QUEUED" | "STARTING" | "RUNNING" | "READY" | "SUSPENDED" | "COMPLETING" | "COMPLETED" | "FAILED" | "CANCELLED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "NODE_FAILED" | "PREEMPTED" | "LOST" | "UNKNOWN";
         /**
-         * @description A batch job ends by itself; a session is a job whose app somebody works in.
+         * @description A batch job ends by itself; a session is a job with an app in which its owner works.
          * @enum {string}
          */
         JobType: "job" | "session";
-        /** @description A job, session or array task, flat, with its stages and what may be done with it. */
+        /** @description A job, session or array task, flat, with its stages and the permitted actions. */
         JobView: {
             /**
              * Format: uuid
              * @description Its id, which never changes.
              */
             id: string;
-            /** @description A batch job, or a session. */
+            /** @description Batch job or session. */
             type: components["schemas"]["JobType"];
             /** @description Its name. */
             name: string;
@@ -4499,15 +4556,15 @@ export interface components {
             parameters: {
                 [key: string]: string | number | boolean;
             };
-            /** @description `bare`, `name:version`, or the path of an image of the owner's own. */
+            /** @description `bare`, `name:version`, or the path of the owner's own image. */
             image: string;
             /** @description What runs the image; bare without one. */
             runtime: string;
             /** @description Fixed when the job was made; null without a known image. */
             image_digest: string | null;
-            /** @description How the image is run. */
+            /** @description Options of the container. */
             container: components["schemas"]["ContainerOptions"];
-            /** @description What is loaded on the node before the program. */
+            /** @description Environment that is loaded on the node before the program. */
             environment: components["schemas"]["EnvironmentSpec"];
             /** @description The versions that it reads. */
             datasets: components["schemas"]["DatasetUse"][];
@@ -4519,27 +4576,27 @@ export interface components {
             env: {
                 [key: string]: string;
             };
-            /** @description Names of the owner's secrets that its programs get. */
+            /** @description Names of the owner's secrets that the job's programs get. */
             secrets: string[];
             /** @description The folder that its commands start in. */
             workdir: string | null;
             /** @description What each node gives it. */
             resources: components["schemas"]["Resources"];
-            /** @description Ended after so many seconds. */
+            /** @description Time limit in seconds, after which the job is ended. */
             max_duration_s: number;
             /** @description Sessions: ended after so long without activity; null: never. */
             inactivity_duration_s: number | null;
-            /** @description The indices of an array job's tasks, such as `0-9%2`; null: no array job. */
+            /** @description Indices of an array job's tasks, such as `0-9%2`; null: not an array job. */
             array: string | null;
             /** @description What its tasks try; null: no sweep. */
             sweep: components["schemas"]["SweepSpec"] | null;
             /** @description Of a session: the ended one whose work it takes up. */
             continues: string | null;
-            /** @description Jobs that must have succeeded before it begins. */
+            /** @description Jobs that must complete successfully before this one starts. */
             after: string[];
-            /** @description When it runs again by itself. */
+            /** @description Conditions under which the platform starts a further attempt. */
             retry: components["schemas"]["RetryPolicy"];
-            /** @description What only Slurm knows. */
+            /** @description Options for Slurm alone. */
             slurm: components["schemas"]["SlurmSpec"];
             /** @description Where it stands. */
             state: components["schemas"]["JobState"];
@@ -4547,15 +4604,15 @@ export interface components {
             reason: components["schemas"]["TerminationReason"] | null;
             /** @description Why it waits or why it ended, in words. */
             message: string | null;
-            /** @description How many times it was tried, this one included. */
+            /** @description Number of the attempt, counted from 1. */
             attempt: number;
-            /** @description How many times the scheduler began it again. */
+            /** @description Number of times that the scheduler restarted the job. */
             restart_count: number;
-            /** @description Of its program; null: none yet, or a signal ended it. */
+            /** @description Exit code of the program; null: none yet, or a signal ended it. */
             exit_code: number | null;
-            /** @description The number of the signal that ended its program; null: none did. */
+            /** @description Number of the signal that ended the program; null: none did. */
             signal: number | null;
-            /** @description The names of the nodes that it runs or ran on. */
+            /** @description Names of the nodes on which the job runs or ran. */
             nodes: string[];
             /** @description The Unix account it runs as. */
             account: string | null;
@@ -4563,30 +4620,30 @@ export interface components {
             partition: string | null;
             /** @description The scheduler's number while it waits: higher is sooner. */
             priority: number | null;
-            /** @description Of an array task: its array job. */
+            /** @description For an array task: its array job. */
             array_job_id: string | null;
-            /** @description Of an array task: its index. */
+            /** @description For an array task: its index. */
             array_task_id: number | null;
-            /** @description What the scheduler calls it. */
+            /** @description Id of the job in the scheduler. */
             scheduler_id: string | null;
             /**
              * Format: date-time
              * @description When it was made.
              */
             created_at: string;
-            /** @description When the scheduler took it. */
+            /** @description Time at which the scheduler accepted the job. */
             submitted_at: string | null;
-            /** @description When it was given its nodes. */
+            /** @description Time at which nodes were allocated. */
             allocated_at: string | null;
             /** @description When it began. */
             started_at: string | null;
-            /** @description Sessions: when the app answered. */
+            /** @description For sessions: time at which the app answered. */
             ready_at: string | null;
             /** @description When it ended. */
             ended_at: string | null;
-            /** @description When it is ended because its time is over; null: it has none yet. */
+            /** @description Time at which the job reaches its time limit; null: not yet known. */
             expires_at: string | null;
-            /** @description When the scheduler means to begin it; null: it does not say. */
+            /** @description Start time that the scheduler expects; null: unknown. */
             expected_start_at: string | null;
             /** @description When it is ended unless somebody works in it again; null: not soon. */
             idle_ends_at: string | null;
@@ -4594,15 +4651,15 @@ export interface components {
             gpu_idle_since: string | null;
             /** @description Sessions: where Open leads, once READY. */
             url: string | null;
-            /** @description Sessions: the ways in, the one that Open leads to first; empty for a job. */
+            /** @description For sessions: the apps that can be opened, the default one first; empty for a job. */
             entry_points: components["schemas"]["EntryPoint"][];
-            /** @description Somebody has asked for its end. */
+            /** @description Whether cancellation was requested. */
             cancel_requested: boolean;
             /** @description Grows with every change. */
             version: number;
-            /** @description The steps on its way. */
+            /** @description Stages of the job. */
             stages: components["schemas"]["Stage"][];
-            /** @description What you may do with it now. */
+            /** @description Actions that the user may perform on the job now. */
             actions: components["schemas"]["Action"][];
         };
         /** @description The saved views of the jobs page, and the columns of the table that has no name. */
@@ -4618,7 +4675,7 @@ export interface components {
              */
             views: components["schemas"]["SavedView"][];
         };
-        /** @description What was launched last, newest first. */
+        /** @description Latest launches, newest first. */
         "LastLaunch-Input": {
             /**
              * @description Newest first.
@@ -4626,7 +4683,7 @@ export interface components {
              */
             items: components["schemas"]["Launch-Input"][];
         };
-        /** @description What was launched last, newest first. */
+        /** @description Latest launches, newest first. */
         "LastLaunch-Output": {
             /**
              * @description Newest first.
@@ -4665,11 +4722,14 @@ export interface components {
             launched_at: string;
         };
         /**
-         * @description How urgent it looks.
+         * @description Level of a notification, shown as its urgency.
          * @enum {string}
          */
         Level: "info" | "success" | "warning" | "error";
-        /** @description Each is at most; None is no limit. The names in brackets are sacctmgr's for an association. */
+        /**
+         * @description Each is at most; None is no limit. The names in brackets are sacctmgr's for an
+         *     association.
+         */
         "Limits-Input": {
             /** @description GPUs in use at once (GrpTRES gres/gpu). */
             max_gpus?: number | null;
@@ -4697,7 +4757,10 @@ export interface components {
              */
             qos: string[];
         };
-        /** @description Each is at most; None is no limit. The names in brackets are sacctmgr's for an association. */
+        /**
+         * @description Each is at most; None is no limit. The names in brackets are sacctmgr's for an
+         *     association.
+         */
         "Limits-Output": {
             /** @description GPUs in use at once (GrpTRES gres/gpu). */
             max_gpus?: number | null;
@@ -4725,14 +4788,14 @@ export interface components {
              */
             qos: string[];
         };
-        /** @description A name and its password. */
+        /** @description A user name and its password. */
         Login: {
             /** @description The login name. */
             username: string;
             /** @description The password. */
             password: string;
         };
-        /** @description A provider that the browser is sent to. */
+        /** @description Identity provider that the browser can be sent to. */
         LoginButton: {
             /**
              * @description The source.
@@ -4750,9 +4813,12 @@ export interface components {
              */
             url: string;
         };
-        /** @description Works once, until ``expires_at``. Whoever opens it is logged in: do not share it. */
+        /**
+         * @description Link that works once, until ``expires_at``. It logs in any browser that opens it: do not
+         *     share it.
+         */
         LoginLink: {
-            /** @description To be opened once in a browser. */
+            /** @description URL to open once in a browser. */
             url: string;
             /**
              * Format: date-time
@@ -4760,12 +4826,12 @@ export interface components {
              */
             expires_at: string;
         };
-        /** @description What follows `#link=` in a login link. */
+        /** @description Secret of a login link: the part after `#link=`. */
         LoginLinkUse: {
-            /** @description What follows `#token=` in the link. */
+            /** @description Secret of the link: the part after `#link=`. */
             token: string;
         };
-        /** @description The ways into this platform. */
+        /** @description Identity sources of this platform. */
         LoginSources: {
             /** @description The platform's name. */
             title: string;
@@ -4774,7 +4840,7 @@ export interface components {
             /** @description Providers that log people in. */
             buttons: components["schemas"]["LoginButton"][];
         };
-        /** @description Whether new work begins, and when that changes. */
+        /** @description Maintenance as shown to users: whether new jobs start, and when that changes. */
         MaintenanceView: {
             /** @description on: new work is held until the end. */
             phase: components["schemas"]["Phase"];
@@ -4792,24 +4858,27 @@ export interface components {
             /** @description When it was set. */
             created_at?: string | null;
         };
-        /** @description What a manifest amounts to. */
+        /** @description Summary of a manifest: digest, numbers of files and links, size. */
         ManifestSummary: {
-            /** @description What names the manifest: SHA-256 of its content. */
+            /** @description Identifier of the manifest: the SHA-256 of its content. */
             digest: string;
             /** @description How many files it has. */
             files: number;
-            /** @description How many symbolic links it has. */
+            /** @description Number of symbolic links. */
             links: number;
             /** @description Of the files. */
             size_bytes: number;
         };
-        /** @description Who is logged in. ``csrf_token`` goes into ``X-CSRF-Token``; null for a token's bearer. */
+        /**
+         * @description The current user. ``csrf_token`` is sent as ``X-CSRF-Token``; null if a token authenticates
+         *     the request.
+         */
         Me: {
-            /** @description Who is logged in. */
+            /** @description The user who is logged in. */
             user: components["schemas"]["MeUser"];
-            /** @description The names of those that one belongs to. */
+            /** @description Names of the user's projects. */
             projects: string[];
-            /** @description To be sent as `X-CSRF-Token`; null for a token's bearer. */
+            /** @description Value for `X-CSRF-Token`; null if a token authenticates the request. */
             csrf_token: string | null;
             /** @description Which platform this is. */
             platform: components["schemas"]["PlatformInfo"];
@@ -4824,17 +4893,17 @@ export interface components {
             display_name: string;
             /** @description What one may do. */
             role: components["schemas"]["Role"];
-            /** @description The project of a job that names none. */
+            /** @description Project of jobs that name none. */
             default_project: string;
         };
-        /** @description A member, what holds for it, and whether the scheduler knows it. */
+        /** @description Member with its limits in force, and whether the scheduler knows it. */
         Member: {
             /** @description The project. */
             project: string;
             /** @description A login name. */
             user: string;
             /**
-             * @description What holds for this user here, beside the project's limits.
+             * @description Limits of this user here, beside the project's limits.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
@@ -4857,7 +4926,7 @@ export interface components {
             /** @description Whether Slurm lets the member work in it; false: not before an administrator brings the two in line. null: nobody keeps accounts. */
             in_slurm: boolean | null;
         };
-        /** @description A membership. What is not given stays as it is. */
+        /** @description A membership; omitted fields keep their values. */
         MemberChanges: {
             /** @description The member's own; replaces all of them. */
             limits?: components["schemas"]["Limits-Input"] | null;
@@ -4876,7 +4945,7 @@ export interface components {
             /** @description A login name. */
             user: string;
             /**
-             * @description What holds for this user here, beside the project's limits.
+             * @description Limits of this user here, beside the project's limits.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
@@ -4889,7 +4958,7 @@ export interface components {
              */
             role: components["schemas"]["ProjectRole"];
         };
-        /** @description Members with their own limits. */
+        /** @description Members of a project with their own limits. */
         MembershipList: {
             /** @description All of them, by name. */
             items: components["schemas"]["Member"][];
@@ -4907,11 +4976,11 @@ export interface components {
             max?: number | null;
         };
         /**
-         * @description How the settings are chosen.
+         * @description Method by which a sweep chooses its settings.
          * @enum {string}
          */
         Method: "grid" | "random" | "list";
-        /** @description What all members together used in one month. */
+        /** @description Usage of all members together in one month. */
         MonthSum: {
             /** @description Such as 2026-03. */
             month: string;
@@ -4922,7 +4991,7 @@ export interface components {
             /** @description GPU-hours. */
             gpu_hours: number;
         };
-        /** @description A job that something is said about. */
+        /** @description Id and name of a job that an advice refers to. */
         NamedJob: {
             /**
              * Format: uuid
@@ -4932,7 +5001,7 @@ export interface components {
             /** @description Its name. */
             name: string;
         };
-        /** @description Something that people should know. */
+        /** @description Announcement to all users, or to the members of some projects. */
         NewAnnouncement: {
             /**
              * @description Plain text.
@@ -4960,10 +5029,10 @@ export interface components {
              */
             ends_at?: string | null;
         };
-        /** @description An image as one runtime takes it. */
+        /** @description Image as one runtime takes it. */
         NewArtifact: {
             /**
-             * @description What takes it.
+             * @description Name of the runtime that starts it.
              * @example apptainer
              */
             runtime: string;
@@ -4977,7 +5046,7 @@ export interface components {
             /** @description The file, in the images' folder; omitted: the runtime's own store has it. */
             path?: string | null;
         };
-        /** @description A dataset whose manifest was uploaded. */
+        /** @description Dataset whose manifest was uploaded. */
         NewDataset: {
             /** @description Its name. */
             name: string;
@@ -5000,12 +5069,12 @@ export interface components {
             /** @description sha256 of the manifest's text. */
             manifest: string;
         };
-        /** @description When a project ends. */
+        /** @description New end of a project. */
         NewEnd: {
             /** @description null: it has no end. */
             expires_at: string | null;
         };
-        /** @description A version of an image that was built and tried. */
+        /** @description Version of an image that was built and tested. */
         NewImage: {
             /** @description Its name. */
             name: string;
@@ -5016,12 +5085,12 @@ export interface components {
              * @default
              */
             description: string;
-            /** @description The apps that sessions may start in it. */
+            /** @description Apps that sessions may start in the image. */
             apps?: {
                 [key: string]: components["schemas"]["ImageApp"];
             };
             /**
-             * @description What a node must have to run it.
+             * @description Requirements on a node that runs the image.
              * @default {}
              */
             needs: components["schemas"]["ImageNeeds"];
@@ -5029,14 +5098,14 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /** @description The image itself, once for each runtime. */
+            /** @description Artifacts, one for each runtime. */
             artifacts: components["schemas"]["NewArtifact"][];
-            /** @description What is installed in it. */
+            /** @description Packages that are installed in the image. */
             packages?: components["schemas"]["NewPackage"][];
             /** @description Whose members see it; empty: everybody. */
             projects?: string[];
         };
-        /** @description A link to a project. */
+        /** @description Invitation link to create for a project. */
         NewInvitationBody: {
             /**
              * @description What those who join will be.
@@ -5055,7 +5124,7 @@ export interface components {
              */
             lifetime: number | string;
         };
-        /** @description A time in which no new work begins. */
+        /** @description Period of maintenance, in which no new work starts. */
         NewMaintenance: {
             /** @description When it begins; omitted: now. */
             starts_at?: string | null;
@@ -5068,20 +5137,20 @@ export interface components {
              */
             message: string;
         };
-        /** @description One entry of the software bill. */
+        /** @description Entry of the software bill. */
         NewPackage: {
             /** @description Its name. */
             name: string;
             /** @description Its version. */
             version: string;
             /**
-             * @description Where it came from.
+             * @description Package source, such as a package manager.
              * @example debian
              * @example python
              */
             source: string;
         };
-        /** @description One's own password. */
+        /** @description New password for the user's own account. */
         NewPassword: {
             /** @description The new one. */
             password: string;
@@ -5093,7 +5162,10 @@ export interface components {
              */
             delete_tokens: boolean;
         };
-        /** @description A project. An administrator's has no members yet; everybody else's has its maker as manager. */
+        /**
+         * @description A project. One that an administrator creates has no members yet; any other has its creator as
+         *     manager.
+         */
         NewProject: {
             /**
              * @description Its name, which stays.
@@ -5129,7 +5201,7 @@ export interface components {
             /** @description Hours that it may use; administrators only. */
             budget?: components["schemas"]["Budget"] | null;
         };
-        /** @description What a personal access token is to be. */
+        /** @description Personal access token to create. */
         NewToken: {
             /** @description What it is for. */
             name: string;
@@ -5149,7 +5221,7 @@ export interface components {
             /** @description Whose it is; administrators only. Omitted: yours. */
             user?: string | null;
         };
-        /** @description An account. Without a password the user can log in by a link or a token only. */
+        /** @description Account to create. Without a password the user can log in only by a link or a token. */
         NewUser: {
             /** @description Its name. */
             name: string;
@@ -5161,7 +5233,7 @@ export interface components {
              */
             display_name: string;
             /**
-             * @description What the account may do.
+             * @description Role of the account.
              * @default user
              */
             role: components["schemas"]["Role"];
@@ -5179,11 +5251,11 @@ export interface components {
             cluster: string;
             /** @description Where it stands. */
             state: components["schemas"]["NodeState"];
-            /** @description Why it is down or drained, and who said so when the scheduler tells. */
+            /** @description Reason why it is down or drained, and who set that where the scheduler reports it. */
             reason?: string | null;
-            /** @description How many CPUs it has. */
+            /** @description Number of its CPUs. */
             cpu_total: number;
-            /** @description How many of them are given to jobs. */
+            /** @description Number of CPUs that are allocated to jobs. */
             cpu_used: number;
             /** @description Memory that jobs may be given. */
             memory_total_bytes: number;
@@ -5219,7 +5291,7 @@ export interface components {
              */
             seen_at: string;
         };
-        /** @description The last time a node was drained through the platform. */
+        /** @description Last drain of a node through the platform. */
         NodeDrain: {
             /** @description Its id, which never changes. */
             id: number;
@@ -5248,7 +5320,7 @@ export interface components {
             /** @description By the node's name. */
             items: components["schemas"]["NodeDrain"][];
         };
-        /** @description One thing that happened to a node. */
+        /** @description One event in a node's history. */
         NodeEvent: {
             /** @description Its id, which never changes. */
             id: number;
@@ -5267,7 +5339,7 @@ export interface components {
             /** @description Who did it; null: the scheduler says so. */
             actor?: string | null;
         };
-        /** @description What became of a node, newest first. */
+        /** @description One page of a node's history, newest first. */
         NodeEventPage: {
             /** @description What happened. */
             items: components["schemas"]["NodeEvent"][];
@@ -5276,7 +5348,7 @@ export interface components {
             /** @description How much is remembered in all. */
             total: number;
         };
-        /** @description The nodes as last seen; ``stale`` when that was too long ago to rely on. */
+        /** @description Nodes in their last known state; ``stale`` if that is too old to rely on. */
         NodeList: {
             /** @description What this page has. */
             items: components["schemas"]["Node"][];
@@ -5288,11 +5360,11 @@ export interface components {
             scheduler: components["schemas"]["SchedulerStatus"] | null;
         };
         /**
-         * @description What a node can do for a new job.
+         * @description State of a node with regard to new jobs.
          * @enum {string}
          */
         NodeState: "idle" | "mixed" | "allocated" | "draining" | "drained" | "down" | "reserved" | "powered_off" | "unknown";
-        /** @description Something that the job file does not say as the script did. */
+        /** @description Note on an option of the script that the job file does not have, or has differently. */
         Note: {
             /** @description The line in the script, from 1. */
             line: number;
@@ -5307,11 +5379,11 @@ export interface components {
             serious: boolean;
         };
         /**
-         * @description What a person may be told of.
+         * @description Kind of event that users are notified of.
          * @enum {string}
          */
         NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled" | "account_security";
-        /** @description One page of your inbox, newest first. */
+        /** @description One page of the user's notifications, newest first. */
         NotificationPage: {
             /** @description What is on this page. */
             items: components["schemas"]["NotificationView"][];
@@ -5322,7 +5394,7 @@ export interface components {
             /** @description How many you have not read, whatever the page shows. */
             unread: number;
         };
-        /** @description What you are to be told, and how. */
+        /** @description New notification settings of the user. */
         NotificationSettingsChanges: {
             /**
              * @description Per kind and channel, whether you are told. What is left out is as usual.
@@ -5345,7 +5417,7 @@ export interface components {
              */
             mail?: string | null;
         };
-        /** @description What you are told, and how. */
+        /** @description Notification settings of the user: channels, address, choices by kind. */
         NotificationSettingsView: {
             /**
              * @description What this site has; `browser` is the inbox and the portal.
@@ -5378,7 +5450,7 @@ export interface components {
             /** @description Until then only the inbox is used. */
             quiet_until: string | null;
         };
-        /** @description Something you were told. */
+        /** @description One notification to the user. */
         NotificationView: {
             /**
              * @description Grows with time.
@@ -5424,12 +5496,12 @@ export interface components {
             read_at: string | null;
         };
         /**
-         * @description What is drawn from a range.
+         * @description Type of the numbers drawn from a range.
          * @enum {string}
          */
         NumberType: "float" | "int";
         /**
-         * @description How it ended.
+         * @description Outcome of an audited action.
          * @enum {string}
          */
         Outcome: "allowed" | "denied" | "failed";
@@ -5464,7 +5536,7 @@ export interface components {
         Parameter: {
             /** @description Its name. */
             name: string;
-            /** @description What its value is. */
+            /** @description Type of its value. */
             type: components["schemas"]["ParameterType"];
             /** @description How it is called where people read. */
             title: string;
@@ -5479,7 +5551,7 @@ export interface components {
             minimum?: number | null;
             /** @description The most. */
             maximum?: number | null;
-            /** @description What may be chosen; empty: anything of its type. */
+            /** @description Values that may be chosen; empty: anything of its type. */
             choices?: string[];
             /** @description A regular expression that the whole value must match. */
             pattern?: string | null;
@@ -5490,7 +5562,7 @@ export interface components {
             max_length: number;
         };
         /**
-         * @description Which control the form shows, and which values are taken.
+         * @description Control of a parameter in the form, which determines the accepted values.
          * @enum {string}
          */
         ParameterType: "string" | "text" | "integer" | "number" | "boolean" | "choice" | "path";
@@ -5529,60 +5601,60 @@ export interface components {
                 [key: string]: string | number | null;
             };
         };
-        /** @description The partitions, the default one first; the names that a job may use beside them. */
+        /** @description Partitions, the default one first, and the QOS and reservations that jobs may name. */
         PartitionList: {
             /** @description What this page has. */
             items: components["schemas"]["PartitionSummary"][];
             /** @description Names of qualities of service. */
             qos: string[];
-            /** @description Those that are known now. */
+            /** @description Reservations that are known now. */
             reservations: components["schemas"]["Reservation"][];
             /** @description When it was looked at. */
             as_of: string | null;
             /** @description Whether that is longer ago than it should be. */
             stale: boolean;
         };
-        /** @description A partition with what its nodes have and do. */
+        /** @description Partition with the resources and states of its nodes. */
         PartitionSummary: {
             /** @description Its name. */
             name: string;
-            /** @description Whether it takes jobs. */
+            /** @description Whether the partition accepts jobs. */
             up: boolean;
-            /** @description Whether jobs go there that name none. */
+            /** @description Whether jobs that name no partition go to this one. */
             default: boolean;
-            /** @description As Slurm writes lists of nodes: `gpu[01-04]`. */
+            /** @description Node list in Slurm's notation: `gpu[01-04]`. */
             nodes: string;
-            /** @description How many nodes it has. */
+            /** @description Number of nodes of the partition. */
             node_count: number;
-            /** @description How many nodes of each state. */
+            /** @description Number of nodes in each state. */
             states: {
                 [key: string]: number;
             };
-            /** @description How many CPUs its nodes have. */
+            /** @description Number of CPUs of its nodes. */
             cpu_total: number;
-            /** @description How many of them are given to jobs. */
+            /** @description Number of CPUs that are allocated to jobs. */
             cpu_used: number;
             /** @description GPUs, by type. */
             gpus: components["schemas"]["GpuSum"][];
-            /** @description Words by which jobs ask for nodes. */
+            /** @description Features that jobs can name as constraints. */
             features: string[];
-            /** @description The longest that a job may run, in seconds; null: no limit. */
+            /** @description Longest time limit of a job in seconds; null: no limit. */
             max_time_s: number | null;
-            /** @description How long a job runs that says nothing, in seconds. */
+            /** @description Time limit in seconds of a job that names none. */
             default_time_s: number | null;
-            /** @description The most nodes of a job; null: no limit. */
+            /** @description Maximum number of nodes of a job; null: no limit. */
             max_nodes: number | null;
-            /** @description The accounts that may use it; null: all. */
+            /** @description Accounts that may use the partition; null: all. */
             allow_accounts: string[] | null;
-            /** @description The qualities of service that may be named; null: all. */
+            /** @description QOS that jobs may name; null: all. */
             allow_qos: string[] | null;
         };
         /**
-         * @description Where the platform stands.
+         * @description State of the platform with regard to maintenance.
          * @enum {string}
          */
         Phase: "off" | "scheduled" | "on";
-        /** @description What would be submitted, shown before anything is: nothing is stored. */
+        /** @description Job as it would be submitted, shown before the submission: nothing is stored. */
         Plan: {
             /** @description The job as it would be made. */
             spec: components["schemas"]["JobSpec"];
@@ -5593,28 +5665,28 @@ export interface components {
             /** @description If it does not start now: why, in plain words. */
             waits_for?: string | null;
             /**
-             * @description What would be worth a second look, as sentences.
+             * @description Warnings that deserve attention, as sentences.
              * @default []
              */
             warnings: string[];
-            /** @description When the scheduler would begin it, by its own plan; null: it gives none. */
+            /** @description Time at which the scheduler plans to start it; null: it gives none. */
             expected_start_at?: string | null;
             /**
-             * @description Who holds it to its memory and its CPUs, a sentence each.
+             * @description Components that enforce its memory and its CPUs, a sentence each.
              * @default []
              */
             limits: string[];
             /** @description The exact batch script. */
             script: string;
             /**
-             * @description Of a sweep: what each of its tasks will be given, by index.
+             * @description Settings of a sweep's tasks, by index.
              * @default []
              */
             settings: {
                 [key: string]: string | number | boolean;
             }[];
         };
-        /** @description What platform this is. */
+        /** @description Description of the platform: title, version, cluster, scheduler. */
         PlatformInfo: {
             /** @description How it is called where people read. */
             title: string;
@@ -5622,25 +5694,25 @@ export interface components {
             version: string;
             /** @description The cluster's name. */
             cluster: string;
-            /** @description What runs its jobs: `local`, `slurm_cli`, … */
+            /** @description Scheduler that runs its jobs: `local`, `slurm_cli`, … */
             scheduler: string;
-            /** @description The origin that sessions answer at; JupyterHub's where each user has a host of its own. */
+            /** @description Origin of sessions; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
-            /** @description The account of the machine that all users' jobs run as, where users trust each other; else null. */
+            /** @description Unix account under which all users' jobs run, where users trust each other; else null. */
             shared_account: string | null;
             /** @description Whether each user's sessions have an origin of their own. */
             user_domains: boolean;
             /**
-             * @description The `host:port` to connect to where a program does not find `*.localhost`; null: a session's
-             *     URL is enough.
+             * @description The `host:port` to connect to where a program cannot resolve `*.localhost`; null: a
+             *     session's URL is enough.
              */
             sessions_address: string | null;
         };
         /** @description A stretch of the run, for a chart. */
         Point: {
-            /** @description Seconds since the run began. */
+            /** @description Seconds since the run started. */
             t_s: number;
-            /** @description How many steps this stretch has. */
+            /** @description Number of steps in this period. */
             steps: number;
             /** @description Seconds in a step, on average. */
             step_s?: number | null;
@@ -5649,7 +5721,7 @@ export interface components {
             /** @description Share of the steps in which the program stood still for it. */
             blocked?: number | null;
         };
-        /** @description How the portal looks. */
+        /** @description Language and appearance of the portal. */
         PortalPreferences: {
             /** @description null: as the browser asks. */
             language?: ("en" | "de") | null;
@@ -5660,30 +5732,33 @@ export interface components {
              */
             theme: "auto" | "light" | "dark";
         };
-        /** @description What went wrong (RFC 9457): ``detail`` says why and what to do, ``code`` is for programs. */
+        /**
+         * @description An error (RFC 9457): ``detail`` describes the reason and the remedy, ``code`` is for
+         *     programs.
+         */
         Problem: {
             /**
              * @description The kind of problem, as a URI.
              * @example urn:aitne:problem:invalid_input
              */
             type: string;
-            /** @description What the status means. */
+            /** @description Meaning of the status. */
             title: string;
             /** @description The HTTP status. */
             status: number;
-            /** @description Why, and what to do. */
+            /** @description Reason, and remedy. */
             detail: string;
-            /** @description The path that was asked for. */
+            /** @description Path of the request. */
             instance: string;
-            /** @description The kind of problem for programs: a word that stays. */
+            /** @description Kind of the problem for programs; stable. */
             code: string;
             /**
-             * @description Each field that is wrong.
+             * @description Each invalid field.
              * @default []
              */
             problems: components["schemas"]["FieldProblemView"][];
         };
-        /** @description How the ranks of a run have exchanged so far. */
+        /** @description Profile of a run's collectives so far. */
         Profile: {
             /**
              * @description The version of this document.
@@ -5693,7 +5768,7 @@ export interface components {
             schema: 1;
             /**
              * Format: date-time
-             * @description When the program wrote it.
+             * @description Time at which the program wrote it.
              */
             written_at: string;
             /**
@@ -5701,17 +5776,17 @@ export interface components {
              * @default false
              */
             final: boolean;
-            /** @description How many ranks. */
+            /** @description World size: the number of ranks. */
             size: number;
             /**
-             * @description How many steps were done.
+             * @description Number of steps that were done.
              * @default 0
              */
             steps: number;
             /** @description Seconds in a step, on average. */
             step_s?: number | null;
             /**
-             * @description Seconds since the run began.
+             * @description Seconds since the run started.
              * @default 0
              */
             elapsed_s: number;
@@ -5734,12 +5809,12 @@ export interface components {
              */
             ranks: components["schemas"]["RankRow"][];
             /**
-             * @description How the run went, oldest first.
+             * @description Course of the run, oldest point first.
              * @default []
              */
             history: components["schemas"]["Point"][];
         };
-        /** @description What jobs are accounted to; its members see each other's jobs. */
+        /** @description Group of users whose jobs are accounted together; its members see each other's jobs. */
         Project: {
             /** @description Its name. */
             name: string;
@@ -5749,7 +5824,7 @@ export interface components {
              */
             title: string;
             /**
-             * @description The login names of those who belong to it.
+             * @description The login names of its members.
              * @default []
              */
             members: string[];
@@ -5786,14 +5861,14 @@ export interface components {
             /** @description A later end that was asked for and not yet answered. */
             extension?: components["schemas"]["ExtensionRequest"] | null;
         };
-        /** @description What can be changed of a project itself. What is not given stays. */
+        /** @description Changes of a project's title and description; omitted fields keep their values. */
         ProjectChanges: {
             /** @description Its title. */
             title?: string | null;
             /** @description What it is about. */
             description?: string | null;
         };
-        /** @description A project's limits, those of its members, and what is in use. */
+        /** @description Limits of a project and of its members, and their use. */
         ProjectLimits: {
             /** @description The project. */
             project: string;
@@ -5827,7 +5902,7 @@ export interface components {
             /** @description What this page has. */
             items: components["schemas"]["Project"][];
         };
-        /** @description A month of one project: who used what, how long jobs waited, how they ended. */
+        /** @description Month of one project: usage by user, waiting times and how jobs ended. */
         ProjectReport: {
             /** @description Such as 2026-03. */
             month: string;
@@ -5868,16 +5943,16 @@ export interface components {
             balance: components["schemas"]["Balance"];
         };
         /**
-         * @description What a member may do in a project.
+         * @description Role of a member in a project.
          * @enum {string}
          */
         ProjectRole: "member" | "manager";
         /**
-         * @description Where a project is in its life. Only an active one takes new jobs.
+         * @description State of a project in its life cycle. Only an active one takes new jobs.
          * @enum {string}
          */
         ProjectState: "requested" | "active" | "expired" | "closed";
-        /** @description How an account is protected, for administrators. */
+        /** @description Protection of an account, for administrators. */
         ProtectionView: {
             /**
              * @description Who vouches for it.
@@ -5897,18 +5972,18 @@ export interface components {
         QueuePlace: {
             /** @description Counted from 1. */
             place: number;
-            /** @description How many wait there. */
+            /** @description Number of jobs that wait there. */
             waiting: number;
             /** @description The partition it waits for. */
             partition: string;
         };
-        /** @description How much of a file system somebody may use, and how much of that is used. */
+        /** @description Limits of a user or project on a file system, and how much of them is used. */
         Quota: {
-            /** @description How much is used, in bytes. */
+            /** @description Amount that is used, in bytes. */
             used_bytes?: number | null;
             /** @description null: no limit. */
             limit_bytes?: number | null;
-            /** @description How many files there are. */
+            /** @description Number of files that exist. */
             used_files?: number | null;
             /** @description null: no limit. */
             limit_files?: number | null;
@@ -5930,7 +6005,7 @@ export interface components {
              */
             type: components["schemas"]["NumberType"];
         };
-        /** @description ``Range``, resolved. */
+        /** @description ``Range`` with its values resolved. */
         RangeSpec: {
             /** @description The least. */
             min: number;
@@ -5947,13 +6022,13 @@ export interface components {
              */
             type: components["schemas"]["NumberType"];
         };
-        /** @description One rank. */
+        /** @description Measurements of one rank. */
         RankRow: {
             /** @description Its number. */
             rank: number;
             /** @description Number of its node. */
             node: number;
-            /** @description How many steps it has done. */
+            /** @description Number of steps that it has done. */
             steps: number;
             /** @description Seconds in a step, on average. */
             step_s?: number | null;
@@ -5963,10 +6038,10 @@ export interface components {
             blocked?: number | null;
             /** @description Share of its communication that was hidden behind computation. */
             overlap?: number | null;
-            /** @description What a step lasts without what it waits for others. */
+            /** @description Duration of a step without the time spent waiting for others. */
             own_s?: number | null;
             /**
-             * @description How many records it has written.
+             * @description Number of records that it has written.
              * @default 0
              */
             records: number;
@@ -5976,7 +6051,7 @@ export interface components {
              */
             dropped: number;
         };
-        /** @description Which to mark as read. */
+        /** @description Notifications to mark as read. */
         ReadNotifications: {
             /**
              * @description Omitted: all.
@@ -5987,10 +6062,13 @@ export interface components {
              */
             ids?: number[] | null;
         };
-        /** @description How the agent tells that an app answers: any HTTP response below 500 on ``path``. */
+        /**
+         * @description Check by which the agent detects that an app answers: any HTTP response below 500 on
+         *     ``path``.
+         */
         Readiness: {
             /**
-             * @description What is asked for, below the app's base URL.
+             * @description Path of the request, below the app's base URL.
              * @default /
              */
             path: string;
@@ -6003,7 +6081,7 @@ export interface components {
         /** @description ``Readiness`` as a template file writes it: strict. */
         ReadinessFile: {
             /**
-             * @description What is asked for, below the app's base URL.
+             * @description Path of the request, below the app's base URL.
              * @default /
              */
             path: string;
@@ -6013,7 +6091,10 @@ export interface components {
              */
             timeout_s: number;
         };
-        /** @description For who lost the device. Each works once; they are shown this once. */
+        /**
+         * @description Recovery codes for a user who has lost the device. Each works once; they are shown only
+         *     once.
+         */
         RecoveryCodes: {
             /**
              * @description The codes.
@@ -6023,12 +6104,12 @@ export interface components {
              */
             recovery_codes: string[];
         };
-        /** @description Why not, for whoever asked. */
+        /** @description Reason for declining a project's request. */
         Refusal: {
             /** @description In a sentence or two. */
             reason: string;
         };
-        /** @description What running a job again would mean. Nothing is stored. */
+        /** @description Preview of running a job again. Nothing is stored. */
         Rerun: {
             /** @description Whether it can be run again as it was. */
             possible: boolean;
@@ -6063,12 +6144,12 @@ export interface components {
              */
             users: string[];
         };
-        /** @description Whose password it is now. */
+        /** @description Account whose password was set. */
         ResetDone: {
             /** @description The login name. */
             name: string;
         };
-        /** @description Lets whoever opens it set a new password, once, until ``expires_at``. */
+        /** @description Link that sets a new password for the account, once, until ``expires_at``. */
         ResetLink: {
             /** @description To be handed over by a way that is safe. */
             url: string;
@@ -6078,7 +6159,7 @@ export interface components {
              */
             expires_at: string;
         };
-        /** @description A new password, by a link. */
+        /** @description New password, set through a link. */
         ResetUse: {
             /** @description What follows `#token=`. */
             token: string;
@@ -6093,7 +6174,7 @@ export interface components {
         /** @description Resolved resources: nothing is left open. */
         Resources: {
             /**
-             * @description How many nodes.
+             * @description Number of nodes of the job.
              * @default 1
              */
             nodes: number;
@@ -6119,7 +6200,10 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description The ``resources`` part of a job file; what is left out comes from the template or the site. */
+        /**
+         * @description The ``resources`` part of a job file; what is left out comes from the template or the
+         *     site.
+         */
         "ResourcesFile-Input": {
             /** @description How many nodes. */
             nodes?: number | null;
@@ -6134,7 +6218,10 @@ export interface components {
                 [key: string]: number;
             } | null;
         };
-        /** @description The ``resources`` part of a job file; what is left out comes from the template or the site. */
+        /**
+         * @description The ``resources`` part of a job file; what is left out comes from the template or the
+         *     site.
+         */
         "ResourcesFile-Output": {
             /** @description How many nodes. */
             nodes?: number | null;
@@ -6149,7 +6236,7 @@ export interface components {
                 [key: string]: number;
             } | null;
         };
-        /** @description What a run's program measured: read by its agent from the files that it writes. */
+        /** @description Measurements of a run's program, read by its agent from the files that the program writes. */
         Results: {
             /**
              * @description Of this document.
@@ -6183,7 +6270,7 @@ export interface components {
              */
             notes: string[];
         };
-        /** @description When and how often a job that ended badly is started again. */
+        /** @description Conditions and number of retries of a job that ended badly. */
         RetryFile: {
             /**
              * @description How many further attempts.
@@ -6207,11 +6294,11 @@ export interface components {
             on: components["schemas"]["TerminationReason"][];
         };
         /**
-         * @description What a person may do on the whole platform.
+         * @description Role of a user on the whole platform.
          * @enum {string}
          */
         Role: "user" | "admin";
-        /** @description One thing that both runs have, or one of them. */
+        /** @description One field that both runs have, or one of them. */
         Row: {
             /** @description What it is: a field of the job file, a package, a metric. */
             field: string;
@@ -6238,7 +6325,7 @@ export interface components {
             /** @description Memory in bytes. */
             memory_bytes: number;
             /**
-             * @description How many processes it had.
+             * @description Number of its processes.
              * @default 0
              */
             processes: number;
@@ -6250,13 +6337,13 @@ export interface components {
                 [key: string]: unknown;
             }[];
         };
-        /** @description The whole run in three numbers; None while nothing was measured. */
+        /** @description Summary of a run in three numbers; None if nothing was measured. */
         SampleSummary: {
-            /** @description CPUs in use, on average: 1.0 is one core busy. */
+            /** @description CPUs in use, on average: 1.0 is one busy core. */
             cpu_mean: number | null;
-            /** @description The most CPUs in use. */
+            /** @description Maximum of CPUs in use. */
             cpu_max: number | null;
-            /** @description The most memory in use, in bytes. */
+            /** @description Maximum of memory in use, in bytes. */
             memory_max_bytes: number | null;
         };
         /** @description A table of jobs with a name. */
@@ -6267,7 +6354,7 @@ export interface components {
              */
             columns: string[];
             /**
-             * @description What it is sorted by.
+             * @description Key by which it is sorted.
              * @default created
              */
             sort: components["schemas"]["JobSort"];
@@ -6290,24 +6377,27 @@ export interface components {
              */
             name: string;
         };
-        /** @description Whether the scheduler answers. While it does not, every state of a job may be old. */
+        /** @description Availability of the scheduler. While it does not answer, every state of a job may be old. */
         SchedulerStatus: {
             /** @description Whether it answered when it was asked last. */
             answering: boolean;
             /**
              * Format: date-time
-             * @description Since when it answers, or when it answered last.
+             * @description Time since which it answers, or at which it answered last.
              */
             since: string;
-            /** @description What it says, or what the attempt to ask it met with. */
+            /** @description Its own message, or the error of the query. */
             message?: string | null;
         };
         /**
-         * @description What a personal access token may be used for. Never more than its owner may do.
+         * @description Permission of a personal access token. Never more than its owner has.
          * @enum {string}
          */
         Scope: "read" | "write" | "admin";
-        /** @description The first step was right; `POST /auth/totp` with the ticket and a code is the second. */
+        /**
+         * @description Answer to a correct first step: `POST /auth/totp` with the ticket and a code is the second
+         *     step.
+         */
         SecondFactorNeeded: {
             /**
              * @description Always true.
@@ -6424,7 +6514,7 @@ export interface components {
             /** @description Only where Slurm schedules. */
             slurm?: components["schemas"]["SlurmFile"] | null;
         };
-        /** @description Where the session answers, on the sessions' own origin. */
+        /** @description URL of the session, on the origin of the sessions. */
         SessionUrl: {
             /** @description Where it is. */
             url: string;
@@ -6434,7 +6524,7 @@ export interface components {
             /** @description Those without a section first, then by name. */
             items: components["schemas"]["SettingView"][];
         };
-        /** @description One setting. */
+        /** @description One setting with its value and source. */
         SettingView: {
             /**
              * @description As it is written in aitne.toml.
@@ -6459,11 +6549,11 @@ export interface components {
             description: string;
         };
         /**
-         * @description How much it matters.
+         * @description Severity of an announcement.
          * @enum {string}
          */
         Severity: "info" | "warning" | "critical";
-        /** @description Hours of one kind. */
+        /** @description Used and budgeted hours of one kind. */
         Share: {
             /** @description What may be used; null: as much as there is. */
             budget: number | null;
@@ -6472,12 +6562,12 @@ export interface components {
             /** @description What is left, never below zero; null: no budget. */
             left: number | null;
         };
-        /** @description Where one is logged in, used last first. */
+        /** @description Sign-ins of the user, most recently used first. */
         SignInList: {
             /** @description The sign-ins. */
             items: components["schemas"]["SignInView"][];
         };
-        /** @description One browser that is logged in. */
+        /** @description One browser in which the user is logged in. */
         SignInView: {
             /** @description What to call it by; it opens nothing. */
             id: string;
@@ -6521,13 +6611,13 @@ export interface components {
             /** @description Whether this request came by it. */
             current: boolean;
         };
-        /** @description Who is logged in now, after the second step. */
+        /** @description The user who is logged in after the second step. */
         SignedIn: {
-            /** @description Who is logged in. */
+            /** @description The user who is logged in. */
             user: components["schemas"]["MeUser"];
-            /** @description The names of those that one belongs to. */
+            /** @description Names of the user's projects. */
             projects: string[];
-            /** @description To be sent as `X-CSRF-Token`; null for a token's bearer. */
+            /** @description Value for `X-CSRF-Token`; null if a token authenticates the request. */
             csrf_token: string | null;
             /** @description Which platform this is. */
             platform: components["schemas"]["PlatformInfo"];
@@ -6544,9 +6634,9 @@ export interface components {
             from_bytes: number;
             /** @description null: no bound. */
             to_bytes?: number | null;
-            /** @description Of the rank with most; so `bytes`. */
+            /** @description Number of operations, of the rank with most; so `bytes`. */
             count: number;
-            /** @description How many bytes it moved. */
+            /** @description Number of bytes that it moved. */
             bytes: number;
             /** @description Mean of the ranks that took part. */
             time_s: number;
@@ -6587,7 +6677,7 @@ export interface components {
             /** @description Further options of sbatch, of those that the site allows. */
             extra?: string[];
         };
-        /** @description ``SlurmFile``, resolved. */
+        /** @description ``SlurmFile`` with its values resolved. */
         SlurmSpec: {
             /** @description null: the default one. */
             partition?: string | null;
@@ -6632,11 +6722,11 @@ export interface components {
             spec: components["schemas"]["JobSpec"];
         };
         /**
-         * @description What set it.
+         * @description Source of a setting's value.
          * @enum {string}
          */
         SourceKind: "default" | "file" | "environment" | "command_line" | "found";
-        /** @description What an SSH client has to be told. */
+        /** @description Settings that an SSH client needs. */
         SshFacts: {
             /**
              * @description The user name for `ssh`.
@@ -6644,19 +6734,19 @@ export interface components {
              */
             account: string;
         };
-        /** @description One stage; ``detail`` says why it lasts or why it ended, for the stage that matters now. */
+        /** @description One stage; ``detail`` states why it lasts or why it ended, for the stage that matters now. */
         Stage: {
-            /** @description Which step. */
+            /** @description Key of the step. */
             key: components["schemas"]["StageKey"];
             /** @description How it is called where people read. */
             title: string;
-            /** @description How far it has come. */
+            /** @description Progress of the stage. */
             status: components["schemas"]["StageStatus"];
             /** @description When it began. */
             started_at?: string | null;
             /** @description When it ended. */
             ended_at?: string | null;
-            /** @description Why it lasts or why it ended. */
+            /** @description Reason why it lasts or why it ended. */
             detail?: string | null;
         };
         /**
@@ -6665,11 +6755,11 @@ export interface components {
          */
         StageKey: "submitted" | "queued" | "starting" | "running" | "done" | "connecting" | "ready";
         /**
-         * @description How far a stage has come.
+         * @description Progress of a stage.
          * @enum {string}
          */
         StageStatus: "done" | "current" | "waiting" | "failed" | "skipped";
-        /** @description ``StopWhen``, resolved. */
+        /** @description ``StopWhen`` with its values resolved. */
         StopSpec: {
             /** @description The metric that is looked at. */
             metric: string;
@@ -6678,7 +6768,7 @@ export interface components {
             /** @description Good enough. */
             value: number;
         };
-        /** @description When one run is good enough that the others need not go on. */
+        /** @description Condition under which one run is good enough that the others need not go on. */
         StopWhen: {
             /** @description As good as this, or better. */
             value: number;
@@ -6693,18 +6783,18 @@ export interface components {
             name: string;
             /** @description In the file system's own words, such as `Online/Good`. */
             state: string;
-            /** @description How much fits. */
+            /** @description Capacity of the target in bytes. */
             total_bytes?: number | null;
-            /** @description How much still fits. */
+            /** @description Free space of the target in bytes. */
             free_bytes?: number | null;
         };
-        /** @description The areas of one user. */
+        /** @description Storage areas of one user. */
         StorageView: {
-            /** @description The Unix account that they belong to; null: the user has none, and `problems` says why. */
+            /** @description Unix account of the areas; null: the user has none, and `problems` tells why. */
             account: string | null;
-            /** @description Home first. */
+            /** @description Areas, the home folder first. */
             areas: components["schemas"]["AreaFacts"][];
-            /** @description What the user should know, as sentences: what is missing, full, or cannot be asked. */
+            /** @description Sentences for the user: areas that are missing, full or cannot be queried. */
             problems: string[];
             /**
              * Format: date-time
@@ -6718,18 +6808,21 @@ export interface components {
             rank: number;
             /** @description Number of its node. */
             node: number;
-            /** @description How much longer it computes in each step than the median of the others. */
+            /** @description Additional time that it computes in each step, beyond the median of the others. */
             behind_s: number;
-            /** @description Of the step. */
+            /** @description `behind_s` as a share of the step. */
             share?: number | null;
         };
-        /** @description How a parallel file system spreads a file's content. */
+        /** @description Distribution of a file's content over the targets of a parallel file system. */
         Striping: {
-            /** @description How content is spread, in the file system's word: `raid0`, `mirror`, … */
+            /**
+             * @description Pattern by which content is spread, in the file system's own term: `raid0`, `mirror`,
+             *     …
+             */
             pattern: string;
-            /** @description So many bytes lie on one target before the next. */
+            /** @description Number of bytes that lie on one target before the next. */
             chunk_bytes?: number | null;
-            /** @description How many targets a new file in this folder is spread over. */
+            /** @description Number of targets over which a new file in this folder is spread. */
             targets?: number | null;
             /** @description The storage pool that new files go to. */
             pool?: string | null;
@@ -6800,16 +6893,16 @@ export interface components {
         };
         /** @description ``SweepFile``, resolved. Its settings follow from it (``core.sweep.expand``). */
         SweepSpec: {
-            /** @description How settings are chosen. */
+            /** @description Method by which settings are chosen. */
             method: components["schemas"]["Method"];
             /** @description For each name its values or its range. */
             parameters: {
                 [key: string]: components["schemas"]["RangeSpec"] | (string | number | boolean)[];
             };
-            /** @description How many are drawn; null for a grid. */
+            /** @description Number of samples; null for a grid. */
             samples?: number | null;
             /**
-             * @description What chance begins with: the same seed, the same settings.
+             * @description Seed of the random numbers: the same seed, the same settings.
              * @default 0
              */
             seed: number;
@@ -6849,28 +6942,28 @@ export interface components {
             /** @description When it ended. */
             ended_at: string | null;
         };
-        /** @description ``digest`` names exactly these differences, so that nobody applies what nobody has seen. */
+        /** @description Report of the differences. ``digest`` identifies them, so that only seen ones are applied. */
         SyncReport: {
             /** @description The cluster's name. */
             cluster: string;
-            /** @description What differs. */
+            /** @description Differences between Slurm and the platform. */
             differences: components["schemas"]["Difference"][];
-            /** @description What only one side knows and nothing is done about, each with its reason. */
+            /** @description Entries that only one side knows and that stay unchanged, each with its reason. */
             left_alone: string[];
-            /** @description Names exactly these differences; to be sent back to apply them. */
+            /** @description Digest of these differences, to be sent back to apply them. */
             digest: string;
             /**
-             * @description Whether Slurm was brought in line.
+             * @description Whether the differences were applied to Slurm.
              * @default false
              */
             applied: boolean;
         };
-        /** @description ``digest`` of the differences that were shown, so that no others are brought in line. */
+        /** @description ``digest`` of the differences that were shown, so that no others are applied. */
         SyncRequest: {
-            /** @description That of the differences that were shown. */
+            /** @description Digest of the differences that were shown. */
             digest: string;
         };
-        /** @description What the agent says. */
+        /** @description Snapshot as the agent sends it. */
         Taken: {
             /**
              * @description Of this document.
@@ -6914,33 +7007,33 @@ export interface components {
              * @default terminal
              */
             icon: string;
-            /** @description What is made of it. */
+            /** @description Type of the jobs that are created from it. */
             type: components["schemas"]["JobType"];
             /**
-             * @description What the form begins with; a user may choose another that has the template's apps.
+             * @description Default of the form; a user may choose another that has the template's apps.
              * @default bare
              */
             image: string;
             /** @description The fields of its form. */
             parameters?: components["schemas"]["Parameter"][];
-            /** @description What the form offers. */
+            /** @description Resource fields of the form. */
             resources?: components["schemas"]["TemplateResources"];
             /** @description Variables for its programs. */
             env?: {
                 [key: string]: string;
             };
-            /** @description What is run, one after the other; a session has none. */
+            /** @description Commands that run one after the other; a session has none. */
             commands?: string[];
             /** @description The programs that a session serves. */
             apps?: components["schemas"]["AppFile"][];
-            /** @description How its ranks are started; null: it has none. */
+            /** @description Options of its ranks; null: it has none. */
             distributed?: components["schemas"]["TemplateDistributed"] | null;
             /** @description The path parameter that names the folder it runs in; omitted: home. */
             workdir_from?: string | null;
         };
         /**
-         * @description The commands run on every rank; parameters of the form say how. What is left out is chosen as
-         *     for a job file.
+         * @description Distribution of the commands over ranks by parameters of the form. What is left out is chosen
+         *     as for a job file.
          */
         TemplateDistributed: {
             /** @description The integer parameter; 0 is one rank for each GPU of a node, else one. */
@@ -6948,26 +7041,26 @@ export interface components {
             /** @description The choice parameter. */
             backend_from?: string | null;
         };
-        /** @description ``problems`` is filled for administrators only. */
+        /** @description Templates; ``problems`` is filled for administrators only. */
         TemplateList: {
             /** @description What this page has. */
             items: components["schemas"]["Template"][];
-            /** @description The files that were refused. */
+            /** @description Files that were rejected. */
             problems: components["schemas"]["TemplateProblem"][];
         };
-        /** @description A template file that was refused; the others serve. */
+        /** @description A template file that was rejected; other templates are not affected. */
         TemplateProblem: {
-            /** @description The file. */
+            /** @description Path of the file. */
             path: string;
-            /** @description The line in the file; null: the whole file. */
+            /** @description Line in the file; null: the whole file. */
             line: number | null;
-            /** @description What is wrong with it. */
+            /** @description Error in the file. */
             reason: string;
         };
-        /** @description What the form offers for each resource; a part left out is not offered. */
+        /** @description Resource fields of the form; one that is left out is not offered. */
         TemplateResources: {
             /**
-             * @description How many.
+             * @description Number of nodes of the job.
              * @default {
              *       "default": 1,
              *       "min": 1,
@@ -6994,19 +7087,19 @@ export interface components {
             /** @description On each node. */
             gpu?: components["schemas"]["GpuLimit"];
             /**
-             * @description How long it may run.
+             * @description Time limit of the job.
              * @default {
              *       "default": 14400
              *     }
              */
             max_duration: components["schemas"]["DurationLimit"];
             /**
-             * @description How long a session may go without activity.
+             * @description Time for which a session may go without activity.
              * @default {}
              */
             inactivity_duration: components["schemas"]["InactivityLimit"];
         };
-        /** @description Where a terminal is wanted. */
+        /** @description Node on which a terminal is requested. */
         TerminalRequest: {
             /**
              * @description One of the job's nodes; null: its first one.
@@ -7015,11 +7108,12 @@ export interface components {
             node?: string | null;
         };
         /**
-         * @description Why an attempt ended, finer than its state. Names a metric label, so the set stays small.
+         * @description Reason why an attempt ended, finer than its state. Names a metric label, so the set stays
+         *     small.
          * @enum {string}
          */
         TerminationReason: "completed" | "failed" | "cancelled" | "timed_out" | "out_of_memory" | "node_failed" | "preempted" | "lost" | "rejected" | "dependency_failed" | "duplicate" | "idle" | "goal_reached" | "start_failed";
-        /** @description Opens one WebSocket, once. */
+        /** @description Ticket that opens one WebSocket, once. */
         Ticket: {
             /** @description Send it as the first message; it works once. */
             ticket: string;
@@ -7046,7 +7140,7 @@ export interface components {
              */
             account: string;
         };
-        /** @description A later end, and what for. */
+        /** @description Request for a later end, with a reason. */
         TimeWish: {
             /**
              * Format: date-time
@@ -7111,7 +7205,7 @@ export interface components {
             /** @description The token itself, which is shown this once. */
             token: string;
         };
-        /** @description How many you have not read. */
+        /** @description Number of unread notifications. */
         UnreadCount: {
             /**
              * @description How many.
@@ -7119,7 +7213,11 @@ export interface components {
              */
             unread: number;
         };
-        /** @description A month from its first moment to its last, both in UTC; of the present one, until ``as_of``. */
+        /**
+         * @description Usage of a month, from its first to its last moment in UTC.
+         *
+         *     The present month counts until ``as_of``.
+         */
         UsageReport: {
             /** @description Such as 2026-03. */
             month: string;
@@ -7141,7 +7239,7 @@ export interface components {
             /** @description One for each user of each project. */
             rows: components["schemas"]["UsageRow"][];
         };
-        /** @description What one user's jobs of one project have used in the month. */
+        /** @description Usage of one user's jobs of one project in the month. */
         UsageRow: {
             /** @description The project. */
             project: string;
@@ -7158,22 +7256,22 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description How much of one limit is in use, as the scheduler counts. */
+        /** @description Use of one limit, as the scheduler counts it. */
         Use: {
-            /** @description A field of `Limits`; of a GPU type `max_gpus_by_type.<type>`. */
+            /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
             limit: string;
             /** @description How much is in use. */
             used: number;
-            /** @description What the scheduler holds to, which may be another number than the project's until a sync. */
+            /** @description Value that the scheduler enforces, which may differ from the project's until a sync. */
             most: number | null;
-            /** @description What each member uses of it, by Unix account. */
+            /** @description Use by each member, by Unix account. */
             by: {
                 [key: string]: number;
             };
-            /** @description `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
+            /** @description Text such as `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
             summary: string | null;
         };
-        /** @description A person with an account. The password's hash is not part of it. */
+        /** @description User with an account. The password's hash is not part of it. */
         User: {
             /** @description Its name. */
             name: string;
@@ -7194,9 +7292,12 @@ export interface components {
              * @default false
              */
             disabled: boolean;
-            /** @description Where notifications go by mail; null: nobody has said. */
+            /** @description Address of notifications by mail; null: unknown. */
             mail?: string | null;
-            /** @description Who vouches for the account, such as `ldap`; null: the platform itself, by password or link. */
+            /**
+             * @description Identity source of the account, such as `ldap`; null: the platform itself, by password or
+             *     link.
+             */
             source?: string | null;
             /**
              * Format: date-time
@@ -7204,7 +7305,10 @@ export interface components {
              */
             created_at: string;
         };
-        /** @description What is not given stays. ``role``, ``disabled`` and ``source`` are for administrators. */
+        /**
+         * @description Changes of an account; omitted fields keep their values. Only administrators may set
+         *     ``role``, ``disabled`` and ``source``.
+         */
         UserChanges: {
             /** @description The name for people. */
             display_name?: string | null;
@@ -7251,7 +7355,7 @@ export interface components {
             /** @description What this page has. */
             items: components["schemas"]["UserSecret"][];
         };
-        /** @description How long one user's jobs waited before they began. */
+        /** @description Waiting times of the jobs of one user. */
         UserWait: {
             /** @description Whose jobs. */
             user: string;
@@ -7264,7 +7368,7 @@ export interface components {
             /** @description The longest wait. */
             longest_s: number;
         };
-        /** @description A job that waits, and why. */
+        /** @description Waiting job with its pending reason. */
         WaitingJob: {
             /** @description The job's id. */
             id: string;
@@ -7284,7 +7388,7 @@ export interface components {
             /** @description By the scheduler's own plan. */
             expected_start_at: string | null;
         };
-        /** @description Jobs that wait, the oldest wish last. */
+        /** @description Page of waiting jobs, the oldest request last. */
         WaitingPage: {
             /** @description One page of them. */
             items: components["schemas"]["WaitingJob"][];
@@ -7293,19 +7397,19 @@ export interface components {
             /** @description How many wait in all. */
             total: number;
         };
-        /** @description What is not given stays. */
+        /** @description Changes of a webhook; omitted fields keep their values. */
         WebhookChanges: {
             /** @description Where it leads. */
             url?: string | null;
             /** @description Whether it is told. */
             enabled?: boolean | null;
         };
-        /** @description Your webhooks. */
+        /** @description Webhooks of the user, without their secrets. */
         WebhookList: {
             /** @description Oldest first. */
             items: components["schemas"]["WebhookView"][];
         };
-        /** @description A webhook with its secret, which is shown this once. */
+        /** @description A webhook with its secret, which is shown only once. */
         WebhookSecret: {
             /**
              * @description Its name.
@@ -7334,7 +7438,7 @@ export interface components {
              */
             secret: string;
         };
-        /** @description Where a new webhook leads. */
+        /** @description URL of a new webhook. */
         WebhookUrl: {
             /**
              * @description An https URL that is no private address, unless the site permits it.
@@ -7398,7 +7502,7 @@ export interface components {
              */
             cut: boolean;
         };
-        /** @description A job file, as text and as what `POST /jobs` takes. */
+        /** @description A job file, as text and as JSON for `POST /jobs`. */
         WrittenJobFile: {
             /** @description As `aitne apply -f` reads it. */
             yaml: string;
