@@ -27,8 +27,7 @@ def is_loopback(host: str | None) -> bool:
 
 
 class LdapSettings(Strict):
-    """Accounts of a directory. Needed with `"ldap"` among the `sources`; `pip install
-    aitne[ldap]`."""
+    """Accounts of a directory, with `"ldap"` among the `sources`. Needs `pip install aitne[ldap]`."""
 
     url: str | None = Field(
         None, description="`ldaps://host`, or `ldap://host` (then with StartTLS); unset: none."
