@@ -333,7 +333,7 @@ class Bench:
     async def rows(self, scheduler_id: str) -> list[SchedulerJob]:
         """What the poll says of a job and its tasks."""
         rows = [
-            row if row.array_task_ids is None else task_record(row, index)
+            row if index is None else task_record(row, index)
             for row in await self.scheduler.poll()
             if row.scheduler_id.partition("_")[0] == scheduler_id
             for index in (sorted(indices_of(row)) if row.array_task_ids else [row.array_task_id])

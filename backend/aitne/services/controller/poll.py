@@ -205,10 +205,7 @@ class Poller:
                 if entry.poll == poll and not known[1] and entry.record is not None:
                     known[1].append(entry.record)
                 task = entry.job.array_task_id
-                if record.array_task_ids is None or task is None:
-                    known[1].append(record)
-                else:
-                    known[1].append(task_record(record, task))
+                known[1].append(record if task is None else task_record(record, task))
         for entry, _ in found.values():
             entry.poll = poll
         return [*found.values()], strangers

@@ -43,7 +43,9 @@ def _indices(ranges: str) -> frozenset[int]:
 
 
 def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
-    """Return a record of several tasks as the record of one of them."""
+    """Return the record as that of one of its tasks; a record of a single task stays as it is."""
+    if record.array_task_ids is None:
+        return record
     own = {
         "scheduler_id": f"{record.scheduler_id}_{index}",
         "array_task_id": index,

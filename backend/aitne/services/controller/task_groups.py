@@ -160,7 +160,7 @@ def _by_state(
         elif record.state is JobState.CANCELLED and not record.nodes:
             cancelled.update(dict.fromkeys(indices, record))
         else:
-            others.update((index, _of_task(record, index)) for index in indices)
+            others.update((index, task_record(record, index)) for index in indices)
     for index in others:
         # Of several runs of one attempt it is the one that has begun.
         waiting.pop(index, None)
@@ -171,11 +171,7 @@ def _by_state(
 
 
 def _of_tasks(records: dict[int, SchedulerJob]) -> dict[int, SchedulerJob]:
-    return {index: _of_task(record, index) for index, record in records.items()}
-
-
-def _of_task(record: SchedulerJob, index: int) -> SchedulerJob:
-    return record if record.array_task_ids is None else task_record(record, index)
+    return {index: task_record(record, index) for index, record in records.items()}
 
 
 def _of_group(record: SchedulerJob) -> SchedulerJob:
