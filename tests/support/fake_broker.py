@@ -21,9 +21,6 @@ from tests.support.fakes import FakeScheduler
 class InMemory(FakeScheduler):
     """Writes the job's files as its account, as Slurm's adapters do. A job's name may make it ail."""
 
-    shared = True
-    outlives = True
-
     def __init__(self, settings: Settings, tools: Tools) -> None:
         super().__init__()
         self._tools = tools

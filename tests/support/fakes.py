@@ -12,7 +12,13 @@ from datetime import UTC, datetime
 from aitne.core import units
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain
 from aitne.core.models.node import Cluster, Node, NodeState
-from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
+from aitne.core.ports.scheduler import (
+    Forecast,
+    Run,
+    SchedulerCapabilities,
+    SchedulerJob,
+    SubmitRequest,
+)
 from aitne.core.states import JobState, TerminationReason
 
 
@@ -20,8 +26,15 @@ class FakeScheduler:
     """Keeps its jobs in memory and counts what it is asked."""
 
     name = "fake"
-    shared = False
-    outlives = False
+    capabilities = SchedulerCapabilities(
+        title="the fake scheduler",
+        remote=False,
+        runs_as_users=False,
+        shared=False,
+        drains=True,
+        partitions=False,
+        slurm_options=False,
+    )
     settle_s = 15.0
 
     def __init__(self) -> None:

@@ -48,6 +48,6 @@ def offers(
         dataset_service(store, settings, clock),
         storage_service(settings, clock),
         OwnPlaces(settings.storage, storages(settings.storage)),
-        ImageChooser(runtimes, settings.containers, on_slurm=settings.on_slurm),
+        ImageChooser(runtimes, settings.containers, remote=settings.capabilities.remote),
         settings,
     )

@@ -15,7 +15,7 @@ class FakeRuntime:
         self.serves_images = name != "bare"
         self._refusal = refusal
 
-    def refusal(self, *, on_slurm: bool) -> str | None:
+    def refusal(self, *, remote: bool) -> str | None:
         """What the test said."""
         return self._refusal
 

@@ -32,6 +32,7 @@ from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
+from aitne.bootstrap.adapters import make_scheduler
 from aitne.core.dev_cluster import DevCluster
 from aitne.core.layout import job_dir, log_name
 from aitne.core.models.node import Node
@@ -44,6 +45,7 @@ from aitne.core.slurm_settings import SlurmSettings
 from aitne.core.states import JobState
 from aitne.dev.plan import ReleaseName
 from aitne.services.controller.runs import indices_of, task_record
+from tests.support import memory_scheduler
 from tests.support.broker import BrokerBench
 
 MEMORY = 4 << 30
@@ -219,6 +221,26 @@ def _local(data_dir: Path, _: Clusters) -> Iterator[tuple[Factory, Stand]]:
     yield local, local_stand(data_dir)
 
 
+@contextmanager
+def memory(data_dir: Path, _: Clusters) -> Iterator[tuple[Factory, Stand]]:
+    """A remote scheduler of another distribution, as the platform creates it."""
+    with memory_scheduler.installed(data_dir / "site-packages"):
+        yield (
+            lambda folder: make_scheduler(load_settings(folder, scheduler="memory")),
+            Stand(
+                jobs=data_dir / "jobs",
+                nodes=memory_scheduler.NODES,
+                cpus=memory_scheduler.CPUS,
+                memory_bytes=memory_scheduler.MEMORY,
+                gpus=memory_scheduler.GPUS,
+                gpu_type=memory_scheduler.GPU_TYPE,
+                project="engines",
+                account=None,
+                tracks=False,
+            ),
+        )
+
+
 BROKERED = "slurm_cli@broker"
 SLURM = {
     "slurm@system": partial(slurm_rest, "system"),
@@ -230,7 +252,7 @@ SLURM = {
 if find_spec("pyslurm") is not None:
     # It cannot be had for this machine's Slurm; scripts/pyslurm_on_sid.py runs this where it can.
     SLURM["pyslurm@system"] = partial(pyslurm, "system")
-SCHEDULERS = {"local": _local, **SLURM}
+SCHEDULERS = {"local": _local, "memory": memory, **SLURM}
 
 
 @pytest.fixture(scope="session")

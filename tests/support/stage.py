@@ -298,7 +298,7 @@ def make_stage(
             sweeps,
             secrets,
             cipher,
-            trusted=not settings.on_slurm,
+            trusted=not settings.capabilities.remote,
             certificates=session_signer(settings) if settings.tls.enabled else None,
         ),
         first_run=FirstRun(store, users, settings, clock),

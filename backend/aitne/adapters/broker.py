@@ -105,12 +105,11 @@ class BrokerScheduler:
     adapter.
     """
 
-    shared = True
-    outlives = True
-
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.name = settings.scheduler
+        # The broker itself serves any number of processes.
+        self.capabilities = settings.capabilities.model_copy(update={"shared": True})
         self.settle_s = 60.0
         self._client = BrokerClient(settings)
         self._polling = asyncio.Lock()

@@ -63,7 +63,7 @@ class SoftwareFolder:
         """Read the settings. Raises ``SetupError`` if they do not name the folder."""
         if settings.slurm.software_dir is None:
             raise SetupError(
-                "Slurm's nodes need the agent and the session environment in a folder that they all "
+                "The nodes need the agent and the session environment in a folder that they all "
                 "share: set `software_dir` in the [slurm] section of aitne.toml, such as "
                 '"/shared/aitne/software".'
             )

@@ -234,6 +234,8 @@ class PlatformInfo(Frozen):
     cluster: str
     scheduler: str
     """Scheduler that runs its jobs: ``local``, ``slurm_cli``, …"""
+    can_drain: bool
+    """Whether administrators can drain nodes of this cluster."""
     sessions_origin: str
     """Origin of sessions; JupyterHub's where each user has a host of its own."""
     shared_account: str | None

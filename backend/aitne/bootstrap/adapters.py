@@ -10,8 +10,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aitne.adapters.accounting.none import NoAccounting
-from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.adapters.accounts import OwnAccount, UnixAccounts, permitted_user
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
@@ -22,19 +20,17 @@ from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.attach import Attacher
 from aitne.core.ports.channel import Channel
+from aitne.core.ports.command import Command
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.identity import IdentitySource
 from aitne.core.ports.runtime import Runtime
-from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.storage import Places, Storage
 from aitne.core.ports.tools import Tools
 from aitne.core.registry import Registry
 from aitne.core.settings import Settings
 from aitne.core.storage_settings import StorageSettings
 
-SCHEDULERS: Registry[Scheduler] = Registry(
-    "scheduler", "aitne.adapters.schedulers", "aitne.schedulers"
-)
 RUNTIMES: Registry[Runtime] = Registry("runtime", "aitne.adapters.runtimes", "aitne.runtimes")
 IDENTITIES: Registry[IdentitySource] = Registry(
     "source of logins", "aitne.adapters.identity", "aitne.identity"
@@ -65,22 +61,15 @@ def make_scheduler(settings: Settings) -> Scheduler:
 def make_store(settings: Settings) -> SqlStore:
     """Create the store, without opening it.
 
-    Without a statement of the scheduler, jobs are assumed to outlive the machine.
-
     Raises:
         SetupError: there is no such scheduler, or the database's address is none.
     """
-    outlived = settings.broker.socket is not None or getattr(
-        SCHEDULERS.get(settings.scheduler), "outlives", True
-    )
-    return SqlStore(settings.database_url, outlived=outlived)
+    return SqlStore(settings.database_url, outlived=settings.capabilities.remote)
 
 
 def shared_scheduler(settings: Settings) -> Scheduler | None:
     """Return the scheduler for a process that is not the controller; None if it can have none."""
-    if settings.broker.socket is None and not getattr(
-        SCHEDULERS.get(settings.scheduler), "shared", False
-    ):
+    if settings.broker.socket is None and not settings.capabilities.shared:
         return None
     return make_scheduler(settings)
 
@@ -113,18 +102,25 @@ def make_channels(settings: Settings) -> dict[str, Channel]:
     return {name: make(settings) for name, make in CHANNELS.all().items()}
 
 
-def make_accounting(settings: Settings) -> Accounting:
-    """Return the accounting adapter: Slurm's, through the broker if there is one.
+def accounting_of(scheduler: object, settings: Settings, command: Command) -> Accounting | None:
+    """Return the accounting adapter of a scheduler or scheduler class; None if it has none."""
+    make: Callable[[Settings, Command], Accounting] | None = getattr(scheduler, "accounting", None)
+    return None if make is None else make(settings, command)
 
-    With another scheduler nothing keeps accounts.
+
+def make_accounting(settings: Settings) -> Accounting | None:
+    """Return the scheduler's accounting adapter, through the broker if there is one.
+
+    None means that the scheduler has no accounting.
     """
-    if not settings.on_slurm:
-        return NoAccounting(settings.scheduler)
-    if settings.broker.socket is not None:
-        from aitne.adapters.accounting.broker import BrokerAccounting
+    accounting = accounting_of(
+        SCHEDULERS.get(settings.scheduler), settings, LocalCommand(settings.slurm.command_prefix)
+    )
+    if settings.broker.socket is None or accounting is None:
+        return accounting
+    from aitne.adapters.accounting.broker import BrokerAccounting
 
-        return BrokerAccounting(settings)
-    return SlurmAccounting(settings, LocalCommand(settings.slurm.command_prefix))
+    return BrokerAccounting(settings)
 
 
 def unix_name(settings: Settings, user: str) -> str:
@@ -182,6 +178,6 @@ def make_runtimes(settings: Settings) -> dict[str, Runtime]:
     """Return every container runtime by name."""
     named = os.environ.get("AITNE_SESSION_ENV")
     session_env = None if named is None else Path(named)
-    if settings.on_slurm:
+    if settings.capabilities.remote:
         session_env = session_env or SoftwareFolder(settings).session_env
     return {name: make(settings, session_env) for name, make in RUNTIMES.all().items()}

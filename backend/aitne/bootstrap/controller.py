@@ -58,7 +58,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         holder=holder,
         sessions_url=settings.sessions_base,
         poll_interval_s=settings.poll_interval_s,
-        accounting=make_accounting(settings) if settings.on_slurm else None,
+        accounting=make_accounting(settings),
         telling=TellingParts(
             make_channels(settings),
             settings.portal_url,

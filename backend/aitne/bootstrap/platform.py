@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from aitne.adapters.accounting.none import NoAccounting
 from aitne.adapters.hub_logins import HubLoginsClient
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.image_files import ImagesFolder
@@ -172,7 +173,7 @@ def build(settings: Settings) -> Platform:
         DatasetPaths(settings.storage, unix_accounts, places),
         utc_now,
     )
-    chooser = ImageChooser(runtimes, settings.containers, on_slurm=settings.on_slurm)
+    chooser = ImageChooser(runtimes, settings.containers, remote=settings.capabilities.remote)
     snapshots, sweeps = SnapshotService(store), SweepService(store, utc_now)
     offers = Offers(images, datasets, storage, places, chooser, settings)
     cipher = Cipher(partial(read_secret, settings, ENCRYPTION_KEY))
@@ -193,7 +194,7 @@ def build(settings: Settings) -> Platform:
     capacity = CapacityService(store, cluster, utc_now)
     jobs = JobService(store, admission, renderer, job_files(settings), forecaster, utc_now)
     users = UserService(store, settings, utc_now, accounts)
-    accounting = make_accounting(settings)
+    accounting = make_accounting(settings) or NoAccounting(settings.scheduler)
     unix = partial(unix_name, settings)
     operators = frozenset(filter(None, [settings.slurm.operator]))
     alone = settings.broker.socket is None
@@ -249,7 +250,7 @@ def build(settings: Settings) -> Platform:
             sweeps,
             secrets,
             cipher,
-            trusted=not settings.on_slurm,
+            trusted=not settings.capabilities.remote,
             certificates=session_signer(settings) if settings.tls.enabled else None,
         ),
         first_run=FirstRun(

@@ -14,10 +14,10 @@ from aitne.services.render import Renderer
 def make_renderer(settings: Settings, runtimes: Mapping[str, Runtime]) -> Renderer:
     """Create the renderer for the nodes of this site.
 
-    Without Slurm the node is this machine, whose software is determined now.
+    Without a cluster the node is this machine, whose software is determined now.
     """
     authority = open_authority(settings).pem if settings.tls.enabled else None
-    if settings.on_slurm:
+    if settings.capabilities.remote:
         return Renderer(settings, runtimes, SoftwareFolder(settings).software(), authority)
     write_own_software()
     return Renderer(settings, runtimes, own_software(), authority)

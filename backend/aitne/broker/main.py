@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aitne import __version__
-from aitne.adapters.accounting.slurm import SlurmAccounting
+from aitne.adapters.accounting.none import NoAccounting
 from aitne.adapters.accounts import unix_user
 from aitne.adapters.broker import FilesByVerb
 from aitne.adapters.command.as_user import AsUserCommand
-from aitne.bootstrap.adapters import SCHEDULERS, attacher_of, storages
+from aitne.bootstrap.adapters import accounting_of, attacher_of, storages
 from aitne.broker.audit import Audit
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.broker.guard import Guard
@@ -26,7 +26,7 @@ from aitne.broker.server import Server, lock_socket, peer_uids
 from aitne.broker.zygote import Zygote
 from aitne.core.broker_protocol import PROTOCOL, Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
-from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.tools import Tools
 
 _LOG = logging.getLogger("aitne.broker")
@@ -91,9 +91,13 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
     settings = config.for_adapter()
     tools = Tools(command, FilesByVerb(helpers))
     scheduler = make(settings, tools)
-    accounting = SlurmAccounting(settings, command)
     handlers = Handlers(
-        config, guard, scheduler, accounting, helpers, attacher_of(scheduler, settings, tools)
+        config,
+        guard,
+        scheduler,
+        accounting_of(scheduler, settings, command) or NoAccounting(scheduler.name),
+        helpers,
+        attacher_of(scheduler, settings, tools),
     )
 
     def welcome() -> Welcome:

@@ -384,6 +384,7 @@ class PlatformInfo(Record):
     version: str
     cluster: str
     scheduler: str
+    can_drain: bool
     sessions_origin: str
     user_domains: bool
     sessions_address: str | None

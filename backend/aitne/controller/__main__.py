@@ -12,12 +12,12 @@ import logging
 import signal
 import sys
 
-from aitne.bootstrap.adapters import SCHEDULERS
 from aitne.bootstrap.controller import build_controller
 from aitne.bootstrap.platform import build
 from aitne.controller.heartbeat import beat
 from aitne.controller.lock import hold_lock, new_holder
 from aitne.core.errors import AitneError
+from aitne.core.ports.scheduler import SCHEDULERS
 from aitne.core.settings import Settings, load_settings
 from aitne.services.isolation import isolation_notes
 
@@ -101,7 +101,7 @@ async def _with_controller(settings: Settings, stop: asyncio.Event) -> None:
     parts = build_controller(settings, holder=holder)
     lock = settings.run_dir / "controller.lock"
     # A scheduler that others may hold too bears a second controller, which waits for the lead.
-    with hold_lock(lock, holder, alone=not parts.scheduler.shared) as previous:
+    with hold_lock(lock, holder, alone=not parts.scheduler.capabilities.shared) as previous:
         await parts.store.start()
         if previous is not None:
             await parts.controller.end_lead_of(previous)

@@ -17,6 +17,8 @@ from aitne.core.models.base import Frozen, UserName
 
 DESCRIPTORS = Path("/run/aitne-dev")
 """One ``<name>.json`` for each cluster that runs on this machine."""
+DEV_CLUSTER_SCHEDULERS = frozenset({"slurm", "slurm_cli", "pyslurm"})
+"""Schedulers whose ``[slurm]`` settings come from a development cluster if the site has none."""
 
 
 class NoDevCluster(NotFound):

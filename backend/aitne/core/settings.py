@@ -18,11 +18,12 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from aitne.core.dev_cluster import find_dev_cluster
+from aitne.core.dev_cluster import DEV_CLUSTER_SCHEDULERS, find_dev_cluster
 from aitne.core.errors import SetupError
 from aitne.core.identity_settings import AuditSettings, AuthSettings, RateSettings
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
 from aitne.core.notification_settings import IdleSettings, MailSettings, WebhookSettings
+from aitne.core.ports.scheduler import SchedulerCapabilities, scheduler_capabilities
 from aitne.core.project_settings import ProjectSettings
 from aitne.core.session_hosts import WILDCARD, check_wildcard
 from aitne.core.slurm_settings import SlurmSettings
@@ -215,14 +216,14 @@ class Settings(BaseSettings):
         return self
 
     @property
-    def on_slurm(self) -> bool:
-        """Return whether jobs go to a Slurm cluster, by whichever of its adapters."""
-        return self.scheduler.startswith("slurm") or self.scheduler == "pyslurm"
+    def capabilities(self) -> SchedulerCapabilities:
+        """The capabilities of the scheduler. Raises ``SetupError`` if there is none of its name."""
+        return scheduler_capabilities(self.scheduler)
 
     @property
     def shared_account(self) -> str | None:
         """The account of this machine that all users' jobs run as; None: each user has one."""
-        return own_account_name() if self.scheduler == "local" else None
+        return None if self.capabilities.runs_as_users else own_account_name()
 
     @property
     def _scheme(self) -> str:
@@ -274,20 +275,20 @@ class Settings(BaseSettings):
     @property
     def agents_url(self) -> str:
         """The API as the agents beside the jobs reach it."""
-        if not self.on_slurm:
+        if not self.capabilities.remote:
             return self.internal_url
         return (self.slurm.portal_address or self.portal_url).rstrip("/")
 
     @property
     def agent_host(self) -> str:
         """Listening address of sessions, in the form of ``AgentSpec.listen``."""
-        return self.slurm.agent_host if self.on_slurm else "127.0.0.1"
+        return self.slurm.agent_host if self.capabilities.remote else "127.0.0.1"
 
     @property
     def hub_connect_url(self) -> str | None:
         """URL by which servers on nodes reach JupyterHub: its public proxy. None: at its own
         port."""
-        if not self.on_slurm:
+        if not self.capabilities.remote:
             return None
         return (self.slurm.sessions_address or self.sessions_origin).rstrip("/")
 
@@ -341,7 +342,7 @@ class Settings(BaseSettings):
         """Folder of the images: the same path on every node."""
         if self.containers.images_dir is not None:
             return self.containers.images_dir
-        software = self.slurm.software_dir if self.on_slurm else None
+        software = self.slurm.software_dir
         return self.data_dir / "images" if software is None else software.parent / "images"
 
     @property
@@ -371,7 +372,7 @@ def _on_dev_cluster(settings: Settings) -> Settings:
     configured."""
     slurm = settings.slurm
     told = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
-    if not settings.on_slurm or (told and slurm.dev_cluster is None):
+    if settings.scheduler not in DEV_CLUSTER_SCHEDULERS or (told and slurm.dev_cluster is None):
         return settings
     name = slurm.dev_cluster or "dev"
     found = find_dev_cluster(name)

@@ -45,7 +45,7 @@ class NodeAddresses:
         Raises:
             Unavailable: it is not known yet which nodes the job has.
         """
-        if not self._settings.on_slurm or job.address is None:
+        if not self._settings.capabilities.remote or job.address is None:
             return None
         if not job.nodes:
             raise Unavailable(f"Which nodes session {job.id} has is not known yet; ask again.")

@@ -167,7 +167,7 @@ class ClusterService:
         node = next((each for each in await self._store.nodes() if each.name == name), None)
         if node is None:
             raise NotFound("node", name)
-        if self._scheduler is None:
+        if self._scheduler is None or not self._scheduler.capabilities.drains:
             raise NotSupported(
                 f"The scheduler {self._settings.scheduler} cannot drain or resume nodes; Slurm can."
             )

@@ -75,7 +75,7 @@ class Wish:
 def check_cluster(wish: Wish, cluster: Cluster, settings: Settings, problems: Problems) -> Fit:
     """Add problems for what the cluster can never provide: nodes, and what its partition allows."""
     nodes = cluster.nodes
-    if settings.on_slurm:
+    if settings.capabilities.partitions:
         queue = choose_queue(
             wish.slurm,
             cluster,

@@ -24,7 +24,7 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
     There is one sentence on memory and one on CPUs, as of this state of the cluster. The scheduler
     enforces a limit where it can; otherwise a cgroup of the job's agent, if it may create one.
     """
-    scheduler = "the local scheduler" if settings.scheduler == "local" else "Slurm"
+    scheduler = settings.capabilities.title
     cpus = spec.resources.cpu
     size = format_memory(spec.resources.memory_bytes)
     count = f"{cpus} CPU{'' if cpus == 1 else 's'}"

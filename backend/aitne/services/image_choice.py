@@ -48,13 +48,13 @@ class ImageChooser:
     """Choice of images for the runtimes of this platform."""
 
     def __init__(
-        self, runtimes: Mapping[str, Runtime], settings: ContainerSettings, *, on_slurm: bool
+        self, runtimes: Mapping[str, Runtime], settings: ContainerSettings, *, remote: bool
     ) -> None:
         self._settings = settings
         self._runtimes = {
             name: runtime for name, runtime in runtimes.items() if runtime.serves_images
         }
-        self._on_slurm = on_slurm
+        self._remote = remote
 
     @property
     def _refusals(self) -> dict[str, str | None]:
@@ -63,8 +63,7 @@ class ImageChooser:
         Evaluated on each call: a daemon or a package may appear while the platform runs.
         """
         return {
-            name: runtime.refusal(on_slurm=self._on_slurm)
-            for name, runtime in self._runtimes.items()
+            name: runtime.refusal(remote=self._remote) for name, runtime in self._runtimes.items()
         }
 
     @property

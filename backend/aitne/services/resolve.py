@@ -258,7 +258,7 @@ def _environment(file: JobFile) -> EnvironmentSpec:
 def _slurm(file: JobFile, settings: Settings, problems: Problems) -> SlurmSpec:
     if file.slurm is None:
         return SlurmSpec()
-    if not settings.on_slurm:
+    if not settings.capabilities.slurm_options:
         problems.add(
             "slurm",
             f"this platform's scheduler is {settings.scheduler}, not Slurm",

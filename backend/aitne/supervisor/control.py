@@ -79,7 +79,7 @@ def up(
         _wait_gone(data_dir)
     began = time.monotonic()
     preflight.check(settings)
-    if settings.on_slurm:
+    if settings.capabilities.remote:
         software.ensure(settings, progress)
         environments.ensure(progress, ("hub", "proxy"))
     else:

@@ -35,7 +35,7 @@ def make_plan(settings: Settings) -> Plan:
         hub_url=_hub_url(settings),
         base_env=_base_env(settings),
         init=[python, "-m", "aitne.controller", "init"],
-        drain=[] if settings.on_slurm else [python, "-m", "aitne.controller", "drain"],
+        drain=[] if settings.capabilities.remote else [python, "-m", "aitne.controller", "drain"],
         children=[
             ChildPlan(
                 name="api",
@@ -165,7 +165,9 @@ def _base_env(settings: Settings) -> dict[str, str]:
 
 
 def _session_env(settings: Settings) -> Path:
-    return software.session_env(settings) if settings.on_slurm else environments.session_env_dir()
+    if settings.capabilities.remote:
+        return software.session_env(settings)
+    return environments.session_env_dir()
 
 
 def _hub_url(settings: Settings) -> str:

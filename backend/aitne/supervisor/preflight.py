@@ -45,8 +45,10 @@ def check(settings: Settings) -> None:
 def notes(settings: Settings) -> list[str]:
     """Return notes for the user who starts the platform; none of them is an error."""
     found = _behind_a_proxy(settings)
-    if settings.on_slurm:
-        found += [*_unreachable(settings), *_as_whom(settings)]
+    if settings.capabilities.remote:
+        found += _unreachable(settings)
+    if settings.capabilities.runs_as_users:
+        found += _as_whom(settings)
     return found
 
 

@@ -30,8 +30,7 @@ const MAP_FROM = 9;
 function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
   const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
-  // The embedded scheduler runs on the portal's machine and has no node to close.
-  const closes = me.user.role === "admin" && me.platform.scheduler !== "local";
+  const canDrain = me.user.role === "admin" && me.platform.can_drain;
   const [filter, setFilter] = useState<NodeFilter>(NO_FILTER);
   const found = useMemo(() => filterNodes(nodes, filter), [nodes, filter]);
   const set = (change: Partial<NodeFilter>) => setFilter((old) => ({ ...old, ...change }));
@@ -66,7 +65,7 @@ function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
           {t("Other words, another partition or state may find some.")}
         </EmptyState>
       ) : (
-        <NodeTable nodes={found} actions={closes ? (node) => <NodeActions node={node} /> : undefined} />
+        <NodeTable nodes={found} actions={canDrain ? (node) => <NodeActions node={node} /> : undefined} />
       )}
     </>
   );

@@ -31,29 +31,29 @@ def spec(image: ImageUse | None, **changes: object) -> ContainerSpec:
 
 
 def test_on_slurm_docker_needs_a_cgroup_parent(tmp_path: Path) -> None:
-    refused = DockerRuntime(site(tmp_path)).refusal(on_slurm=True)
+    refused = DockerRuntime(site(tmp_path)).refusal(remote=True)
     assert refused is not None
     assert "its daemon's children leave the job's cgroup" in refused
     parent = site(tmp_path, docker_cgroup_parent="/slurm/docker")
-    assert DockerRuntime(parent).refusal(on_slurm=True) is None
+    assert DockerRuntime(parent).refusal(remote=True) is None
 
 
 def test_docker_without_a_daemon_is_refused(tmp_path: Path) -> None:
     url = f"unix://{tmp_path}/docker.sock"
     runtime = DockerRuntime(site(tmp_path, docker_url=url))
-    refused = runtime.refusal(on_slurm=False)
+    refused = runtime.refusal(remote=False)
     assert refused is not None
     assert f"{tmp_path}/docker.sock" in refused
     (tmp_path / "docker.sock").touch()
-    assert runtime.refusal(on_slurm=False) is None
+    assert runtime.refusal(remote=False) is None
 
 
 def test_apptainer_must_be_on_a_single_machine_but_not_on_a_portal(tmp_path: Path) -> None:
     runtime = ApptainerRuntime(site(tmp_path, apptainer=str(tmp_path / "apptainer")))
-    refused = runtime.refusal(on_slurm=False)
+    refused = runtime.refusal(remote=False)
     assert refused is not None
     assert "not installed" in refused
-    assert runtime.refusal(on_slurm=True) is None
+    assert runtime.refusal(remote=True) is None
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def chooser(
         "apptainer": FakeRuntime("apptainer", refusal=apptainer),
         "docker": FakeRuntime("docker", refusal=docker),
     }
-    return ImageChooser(runtimes, ContainerSettings.model_validate(settings), on_slurm=False)
+    return ImageChooser(runtimes, ContainerSettings.model_validate(settings), remote=False)
 
 
 def choose(
@@ -60,7 +60,7 @@ def problem(choice: Choice) -> tuple[str, str, str | None]:
 
 def test_a_runtime_that_is_there_later_is_used_then() -> None:
     docker = FakeRuntime("docker", refusal="Docker's daemon does not run on this machine.")
-    by = ImageChooser({"docker": docker}, ContainerSettings(), on_slurm=False)
+    by = ImageChooser({"docker": docker}, ContainerSettings(), remote=False)
     made = image("torch", "1.0", "docker")
     assert "does not run" in problem(choose("torch", made, by=by))[1]
     docker.begins_to_work()

@@ -74,7 +74,7 @@ def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
         SetupError: Docker is asked for and does not answer.
     """
     containers = settings.containers
-    useful = not settings.on_slurm or containers.docker_cgroup_parent is not None
+    useful = not settings.capabilities.remote or containers.docker_cgroup_parent is not None
     if not docker and not useful:
         return [APPTAINER]
     refusal = Daemon(containers.docker_url, containers.tmp_dir).refusal()

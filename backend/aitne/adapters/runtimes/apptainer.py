@@ -43,11 +43,11 @@ class ApptainerRuntime:
     def __init__(self, settings: Settings, session_env: Path | None = None) -> None:
         self._program = settings.containers.apptainer
 
-    def refusal(self, *, on_slurm: bool) -> str | None:
+    def refusal(self, *, remote: bool) -> str | None:
         """Return why it cannot be used: a single machine must have it installed; the nodes of a
         cluster are not checked.
         """
-        if on_slurm or shutil.which(self._program) is not None:
+        if remote or shutil.which(self._program) is not None:
             return None
         return (
             f"Apptainer is not installed on this machine: there is no program {self._program!r}. "

@@ -22,7 +22,7 @@ class BareRuntime:
     def __init__(self, settings: Settings, session_env: Path | None = None) -> None:
         self.session_env = session_env
 
-    def refusal(self, *, on_slurm: bool) -> str | None:
+    def refusal(self, *, remote: bool) -> str | None:
         """Return None: this runtime is always available."""
         return None
 

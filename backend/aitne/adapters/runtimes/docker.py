@@ -45,20 +45,20 @@ class DockerRuntime:
         self._url = settings.containers.docker_url or DEFAULT_URL
         self._cgroup_parent = settings.containers.docker_cgroup_parent
 
-    def refusal(self, *, on_slurm: bool) -> str | None:
-        """Return why it cannot be used: on Slurm it needs a cgroup parent; everywhere the package
-        and the daemon's socket.
+    def refusal(self, *, remote: bool) -> str | None:
+        """Return why it cannot be used: on a cluster it needs a cgroup parent; everywhere the
+        package and the daemon's socket.
         """
-        if on_slurm and self._cgroup_parent is None:
+        if remote and self._cgroup_parent is None:
             return (
                 "Docker is for a single machine: its daemon's children leave the job's cgroup, so "
-                "Slurm could neither limit nor end them. Use apptainer, or set [containers] "
+                "the scheduler could neither limit nor end them. Use apptainer, or set [containers] "
                 "docker_cgroup_parent if the site arranges for that"
             )
         if importlib.util.find_spec("docker") is None:
             return "the Python package docker is not installed here: pip install 'aitne[docker]'"
         scheme, _, socket = self._url.partition("://")
-        if scheme == "unix" and not on_slurm and not os.path.exists(socket):
+        if scheme == "unix" and not remote and not os.path.exists(socket):
             return (
                 f"Docker's daemon does not run on this machine: there is no socket {socket}. Start "
                 "it, or say where it is in [containers] docker_url"

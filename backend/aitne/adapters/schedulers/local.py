@@ -21,7 +21,13 @@ from aitne.adapters.schedulers._local.records import JobRecord, Records
 from aitne.adapters.schedulers._local.tasks import Job, Phase, Task
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.models.node import Cluster, GpuCount, Holder, Node, NodeState
-from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
+from aitne.core.ports.scheduler import (
+    Forecast,
+    Run,
+    SchedulerCapabilities,
+    SchedulerJob,
+    SubmitRequest,
+)
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, format_memory, parse_array
@@ -38,8 +44,15 @@ class LocalScheduler:
     """Implementation of ``core.ports.scheduler.Scheduler`` on this machine."""
 
     name = "local"
-    shared = False
-    outlives = False
+    capabilities = SchedulerCapabilities(
+        title="the local scheduler",
+        remote=False,
+        runs_as_users=False,
+        shared=False,
+        drains=False,
+        partitions=False,
+        slurm_options=False,
+    )
     attacher = LocalAttacher
     settle_s = 0.0
 

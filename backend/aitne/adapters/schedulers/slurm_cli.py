@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
 
+from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.adapters.schedulers._slurm import answers, identity
 from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
@@ -31,7 +32,13 @@ from aitne.core.layout import SCRIPT
 from aitne.core.models.node import Cluster
 from aitne.core.ports.command import Completed
 from aitne.core.ports.files import JobPlace
-from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
+from aitne.core.ports.scheduler import (
+    Forecast,
+    Run,
+    SchedulerCapabilities,
+    SchedulerJob,
+    SubmitRequest,
+)
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
@@ -50,9 +57,17 @@ class SlurmCliScheduler:
     """Implementation of ``core.ports.scheduler.Scheduler`` with Slurm's commands."""
 
     name = "slurm_cli"
-    shared = True
-    outlives = True
+    capabilities = SchedulerCapabilities(
+        title="Slurm",
+        remote=True,
+        runs_as_users=True,
+        shared=True,
+        drains=True,
+        partitions=True,
+        slurm_options=True,
+    )
     attacher = SlurmAttacher
+    accounting = SlurmAccounting
     settle_s: float
 
     def __init__(self, settings: Settings, tools: Tools) -> None:

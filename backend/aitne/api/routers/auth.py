@@ -295,6 +295,7 @@ def _me(caller: Caller, platform: Platform) -> Me:
             version=__version__,
             cluster=settings.cluster,
             scheduler=settings.scheduler,
+            can_drain=settings.capabilities.drains,
             sessions_origin=settings.sessions_origin,
             shared_account=settings.shared_account if settings.trusted_users else None,
             user_domains=settings.user_domains,

@@ -110,8 +110,11 @@ class Runtime(Protocol):
     serves_images: bool
     """False: only the node as it is."""
 
-    def refusal(self, *, on_slurm: bool) -> str | None:
-        """Return why this platform cannot use the runtime, as a sentence; None: it can."""
+    def refusal(self, *, remote: bool) -> str | None:
+        """Return why this platform cannot use the runtime, as a sentence; None: it can.
+
+        ``remote`` is True if containers run on other machines than the platform.
+        """
         ...
 
     def launch(self, spec: ContainerSpec) -> Launch:

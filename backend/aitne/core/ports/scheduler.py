@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Protocol
 from uuid import UUID
 
 from pydantic import Field
 
+from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import SlurmSpec
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources
+from aitne.core.registry import Registry
 from aitne.core.states import JobState, TerminationReason
 
 
@@ -101,18 +104,41 @@ class Forecast(Frozen):
     partition: str | None = None
 
 
+class SchedulerCapabilities(Frozen):
+    """Properties of a scheduler that are the same at every site, read before it is created."""
+
+    title: str
+    """Name of the scheduler inside a sentence, such as ``Slurm``."""
+    remote: bool
+    """Jobs run on other machines. Sessions then listen on addresses of their nodes, agents reach the
+    portal over the network and are not trusted, nodes need the platform's software in a shared
+    folder, and jobs continue while the platform's machine is down."""
+    runs_as_users: bool
+    """A job can run as the Unix account of its user. False: all jobs share the platform's account."""
+    shared: bool
+    """Several processes may hold one at once; the API then queries it for forecasts."""
+    drains: bool
+    """``drain`` and ``resume`` are supported."""
+    partitions: bool
+    """Jobs run in partitions, whose limits are checked before a submission."""
+    slurm_options: bool
+    """``SubmitRequest.slurm``, which is the job file's ``slurm`` section, is applied."""
+
+
 class Scheduler(Protocol):
     """One file in ``adapters/schedulers`` fulfils this; it is made with the settings and ``Tools``.
 
     Every method but ``start`` and ``close`` may raise ``SchedulerUnavailable``: nothing is then
     known about any job. Methods are safe to call concurrently.
+
+    A class may have two more attributes: ``attacher``, a callable that takes the settings and
+    ``Tools`` and returns an ``Attacher``, and ``accounting``, one that takes the settings and a
+    ``Command`` and returns an ``Accounting``.
     """
 
     name: str
-    shared: bool
-    """Whether several processes may hold one at once (the API queries it for forecasts)."""
-    outlives: bool
-    """Whether its jobs live on when the platform's machine loses power."""
+    capabilities: SchedulerCapabilities
+    """An attribute of the class."""
     settle_s: float
     """Seconds after a submission without an answer in which the job may still turn up."""
 
@@ -196,3 +222,24 @@ class Scheduler(Protocol):
     async def changed(self) -> None:
         """Return when something may have changed; a scheduler that cannot tell never returns."""
         ...
+
+
+SCHEDULERS: Registry[Scheduler] = Registry(
+    "scheduler", "aitne.adapters.schedulers", "aitne.schedulers"
+)
+
+
+@cache
+def scheduler_capabilities(name: str) -> SchedulerCapabilities:
+    """Return the capabilities of the scheduler of that name; import its module.
+
+    Raises:
+        SetupError: there is no such scheduler, or its class states no capabilities.
+    """
+    capabilities = getattr(SCHEDULERS.get(name), "capabilities", None)
+    if not isinstance(capabilities, SchedulerCapabilities):
+        raise SetupError(
+            f"The scheduler {name!r} has no class attribute `capabilities` of the type "
+            "aitne.core.ports.scheduler.SchedulerCapabilities. Update the package that it comes from."
+        )
+    return capabilities

@@ -50,8 +50,7 @@ class CountedScheduler(Scheduler):
         self._scheduler = scheduler
         self._counts = counts
         self.name = scheduler.name
-        self.shared = scheduler.shared
-        self.outlives = scheduler.outlives
+        self.capabilities = scheduler.capabilities
 
     @property
     @override

@@ -48,8 +48,7 @@ function Nodes({ nodes, onHistory }: { nodes: readonly ClusterNode[]; onHistory:
   const [filter, setFilter] = useState<NodeFilter>(NO_FILTER);
   const found = useMemo(() => sorted(filterNodes(nodes, filter)), [nodes, filter]);
   const set = (change: Partial<NodeFilter>) => setFilter((old) => ({ ...old, ...change }));
-  // The embedded scheduler runs on the portal's machine and has no node to close.
-  const closes = me.platform.scheduler !== "local";
+  const canDrain = me.platform.can_drain;
   return (
     <>
       <Group p="md" gap="sm" wrap="wrap" role="search">
@@ -74,7 +73,7 @@ function Nodes({ nodes, onHistory }: { nodes: readonly ClusterNode[]; onHistory:
                 <Button variant="subtle" size="compact-sm" leftSection={<History size={14} />} onClick={() => onHistory(node.name)} aria-label={t("History of {{node}}", { node: node.name })} data-testid="node-history">
                   {t("History")}
                 </Button>
-                {closes && <NodeActions node={node} />}
+                {canDrain && <NodeActions node={node} />}
               </>
             );
           }}
